@@ -1,0 +1,190 @@
+"""The schema of a configuration: which keys there are, of what type and in what range.
+
+Top-level keys are declared here. The keys of a group's member are the keyword arguments of the class or function that
+its `_target_` names, checked against the annotations in that signature: a new loss, strategy or network needs no line
+here. Ranges of those arguments are checked by their own constructors.
+"""
+
+import difflib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+
+Node = dict[str, Any]
+Steps = Annotated[int, Field(ge=1, le=10_000)]
+Interval = Annotated[int, Field(ge=1, le=10**12)]
+
+
+class ConfigError(ValueError):
+    """A mistake in the configuration, said in one sentence that names the key and the remedy."""
+
+
+class WandbConfig(BaseModel):
+    """The keys below `wandb`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    mode: Literal["auto", "online", "offline", "disabled"] = "auto"
+    project: str = "ganexp"
+    group: str | None = None
+    name: str | None = None
+    tags: list[str] = []
+    directory: str = "outputs"
+
+
+class Config(BaseModel):
+    """The top-level keys, with the groups as plain dictionaries."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dataset: Node
+    generator: Node
+    discriminator: Node
+    loss: Node
+    penalty: Node
+    strategy: Node
+    optimizer: Node
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    precision: Literal["fp32", "fp64"] = "fp32"
+    batch_size: Annotated[int, Field(ge=1, le=2**20)] = 64
+    iterations: Interval = 2000
+    latent_dim: Annotated[int, Field(ge=1, le=2**20)] = 64
+    prior: Literal["normal", "uniform"] = "normal"
+    d_steps: Steps = 1
+    g_steps: Steps = 1
+    redundant_gradients: bool = False
+    ema: Literal["off"] | Annotated[float, Field(gt=0, lt=1)] = "off"
+    log_every: Interval = 50
+    sample_every: Interval = 500
+    checkpoint_every: Interval = 1000
+    data_root: str = "~/.cache/ganexp"
+    workers: Annotated[int, Field(ge=0, le=256)] = 0
+    wandb: WandbConfig = WandbConfig()
+
+
+def parse(values: dict[str, Any]) -> Config:
+    """Check plain values against the schema.
+
+    Raises:
+        ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
+
+    """
+    try:
+        config = Config.model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise ConfigError(_sentence(error, values)) from None
+    for group in ("dataset", "generator", "discriminator", "loss", "penalty", "strategy"):
+        _check_node(group, getattr(config, group), also=("name",))
+    _check_optimizer(config.optimizer)
+    return config
+
+
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    """Say that a key is unknown, and which one may have been meant."""
+    known = sorted(known)
+    close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else "there are no keys here."
+    return f"{key} is no key of the configuration; {hint}"
+
+
+def target(node: Node, key: str) -> Callable[..., Any]:
+    """Return the class or function that a node names."""
+    name = node.get("_target_")
+    if not isinstance(name, str):
+        raise ConfigError(f"{key}._target_ must name a class or a function, such as ganexp.losses.Hinge.")
+    try:
+        found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # the colon: a function before a module of its name
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"{key}._target_={name} cannot be imported: {error}.") from None
+    if not callable(found):
+        raise ConfigError(f"{key}._target_={name} must name a class or a function.")
+    return found
+
+
+def arguments(node: Node) -> dict[str, Any]:
+    """Return a node's keyword arguments."""
+    return {name: value for name, value in node.items() if name not in ("name", "_target_")}
+
+
+def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
+    """Build what a node describes, with arguments that only the run knows.
+
+    Raises:
+        ConfigError: The constructor refuses an argument with a ValueError.
+
+    """
+    try:
+        return target(node, key)(*positional, **arguments(node), **runtime)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        sentence = str(error)
+        joint = "." if sentence.split(" ")[0] in node else ": "
+        raise ConfigError(f"{key}{joint}{sentence}.") from error
+
+
+def _check_optimizer(node: Node) -> None:
+    for side in ("g", "d"):
+        if not isinstance(node.get(side), dict):
+            raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
+        _check_node(f"optimizer.{side}", node[side])
+    shared = {"name", "g", "d"} | set(arguments(node["g"])) | set(arguments(node["d"]))
+    for name in node:
+        if name not in shared:
+            raise ConfigError(unknown_key(f"optimizer.{name}", shared))
+
+
+def _check_node(key: str, node: Node, also: Iterable[str] = ()) -> None:
+    function = target(node, key)
+    parameters = inspect.signature(function).parameters
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    known = {name for name, p in parameters.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    for name, value in node.items():
+        if name == "_target_" or name in also:
+            continue
+        if name not in known:
+            raise ConfigError(unknown_key(f"{key}.{name}", known))
+        if value == "???":
+            raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
+        if name in hints:
+            _check_type(f"{key}.{name}", value, hints[name])
+
+
+def _check_type(key: str, value: Any, hint: Any) -> None:
+    try:
+        TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+    except PydanticSchemaGenerationError:
+        return  # an annotation from outside that says nothing about plain values
+    except ValidationError as error:
+        raise ConfigError(_told(key, error.errors()[0]["msg"], value)) from None
+
+
+def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
+    first = error.errors()[0]
+    path = [str(part) for part in first["loc"] if part not in ("float", "literal['off']", "constrained-float")]
+    key = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = WandbConfig.model_fields if len(path) > 1 else Config.model_fields
+        return unknown_key(key, known)
+    if first["type"] == "missing":
+        return f"{key} is missing; it must be given."
+    value: Any = values
+    for part in path:
+        value = value[part] if isinstance(value, dict) else value[int(part)]
+    if key == "ema":
+        return f"ema should be off or a decay between 0 and 1, such as 0.999, not {value}."
+    if key == "device":
+        return f"device should be auto, cpu, cuda or cuda:N, not {value}."
+    return _told(key, first["msg"], value)
+
+
+def _told(key: str, message: str, value: Any) -> str:
+    shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
+    return f"{key} {message[0].lower()}{message[1:]}, not {shown}.".replace(f"{key} input should", f"{key} should")

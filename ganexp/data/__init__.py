@@ -1,0 +1,29 @@
+"""Datasets, and the feed that brings them to the device.
+
+A dataset is cheap to construct: it checks its arguments and knows the `shape` of one sample, `(C, H, W)` or `(2,)`,
+before anything is read or downloaded. `load()` returns something indexable: a tensor that lies in memory as a whole, uint8
+for images and float for points, or a map-style torch dataset of uint8 images that is read as it goes.
+"""
+
+from ganexp.data.dataset import Dataset
+from ganexp.data.digits import Digits
+from ganexp.data.fake import Fake
+from ganexp.data.feed import Resident, Streamed, feed
+from ganexp.data.image_folder import ImageFolder
+from ganexp.data.mixtures import Grid, Ring
+from ganexp.data.vision import CIFAR10, MNIST, FashionMNIST
+
+__all__ = [
+    "CIFAR10",
+    "MNIST",
+    "Dataset",
+    "Digits",
+    "Fake",
+    "FashionMNIST",
+    "Grid",
+    "ImageFolder",
+    "Resident",
+    "Ring",
+    "Streamed",
+    "feed",
+]

@@ -1,0 +1,26 @@
+"""The contract of a dataset."""
+
+from typing import Protocol
+
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+
+class Dataset(Protocol):
+    """What the builder needs to know of a dataset; any object with these two members is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample: `(C, H, W)` for images, `(2,)` for points of the plane."""
+        ...
+
+    def load(self) -> Tensor | MapStyle[Tensor]:
+        """Read the data: images as uint8, points as float."""
+        ...
+
+
+def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
+    """Return `(C, H, W)` of square images, or refuse a size that no image can have."""
+    if not 1 <= image_size <= 4096:
+        raise ValueError(f"image_size must lie in [1, 4096], not {image_size}")
+    return channels, image_size, image_size

@@ -1,0 +1,66 @@
+"""Image sets that torchvision knows how to download."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torchvision import datasets
+from torchvision.transforms.v2 import functional as transforms
+
+from ganexp.data.dataset import image_shape
+
+
+class _Vision:
+    """The training part of a torchvision set, resized to squares.
+
+    Args:
+        root: Where torchvision keeps its sets. A set that is there already is used without touching the network.
+        image_size: Side of the square images.
+
+    """
+
+    source: ClassVar[type[Any]]
+    channels: ClassVar[int]
+
+    def __init__(self, root: str, *, image_size: int = 32) -> None:
+        self.shape = image_shape(self.channels, image_size)
+        self.root = Path(root).expanduser()
+
+    def load(self) -> Tensor:
+        """Return `(N, C, image_size, image_size)`, uint8.
+
+        Raises:
+            OSError: The set is neither in `root` nor to be had from the network.
+
+        """
+        name = self.source.__name__
+        try:
+            images = torch.as_tensor(self.source(root=self.root, train=True, download=True).data)
+        except (OSError, RuntimeError) as error:
+            raise OSError(f"{name} is not in {self.root} and could not be downloaded ({error})") from error
+        images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+        if images.shape[1:] == self.shape:
+            return images.contiguous()
+        return torch.cat([transforms.resize(part, list(self.shape[1:])) for part in images.split(4096)])
+
+
+class MNIST(_Vision):
+    """60,000 handwritten digits, 28×28 grey (LeCun et al. 1998)."""
+
+    source = datasets.MNIST
+    channels = 1
+
+
+class FashionMNIST(_Vision):
+    """60,000 articles of clothing, 28×28 grey (Xiao et al. 2017)."""
+
+    source = datasets.FashionMNIST
+    channels = 1
+
+
+class CIFAR10(_Vision):
+    """50,000 photographs of ten kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
+
+    source = datasets.CIFAR10
+    channels = 3

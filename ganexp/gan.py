@@ -1,0 +1,182 @@
+"""The GAN, and the verbs that update strategies are written in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ganexp.losses import Loss
+from ganexp.meter import Meter
+from ganexp.penalties import NoPenalty
+from ganexp.prior import Prior
+
+
+class GAN:
+    """Two networks, a loss, two optimisers and a latent prior, with one verb for each thing a strategy can say.
+
+    A verb forms a quantity or applies an update; none does both. An update computes gradients for the parameters of
+    the network that moves, applies them, and leaves no gradient behind in either network.
+
+    Args:
+        generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters.
+        discriminator: Maps a batch to scores `(B,)`, one per image.
+        loss: The two objectives, as functions of scores.
+        optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
+        prior: Where latents come from.
+        batch_size: How many latents one batch has.
+        penalty: A further term of D's loss, or a constraint on its weights.
+        redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
+            textbook loops do, and throw the other network's away. Changes the cost, never the result.
+
+    """
+
+    def __init__(
+        self,
+        generator: nn.Module,
+        discriminator: nn.Module,
+        loss: Loss,
+        optimizer_g: Optimizer,
+        optimizer_d: Optimizer,
+        prior: Prior,
+        *,
+        batch_size: int = 64,
+        penalty: NoPenalty | None = None,
+        redundant_gradients: bool = False,
+    ) -> None:
+        self.generator = generator
+        self.discriminator = discriminator
+        self.loss = loss
+        self.optimizer_g = optimizer_g
+        self.optimizer_d = optimizer_d
+        self.prior = prior
+        self.batch_size = batch_size
+        self.penalty = penalty or NoPenalty()
+        self.redundant_gradients = redundant_gradients
+        self.g_updates = 0
+        self.d_updates = 0
+        self.meter = Meter()
+        self.phase: Callable[[str], AbstractContextManager[object]] = lambda name: nullcontext()
+        self._g_parameters = [p for p in generator.parameters() if p.requires_grad]
+        self._d_parameters = [p for p in discriminator.parameters() if p.requires_grad]
+
+    # What can be formed.
+
+    def sample(self) -> Tensor:
+        """Draw a batch of latents, `(B, latent_dim)`."""
+        return self.prior.sample(self.batch_size)
+
+    def generate(self, z: Tensor) -> Tensor:
+        """Generate a batch from latents."""
+        with self.phase("g"):
+            return self.generator(z)
+
+    def score_real(self, x: Tensor) -> Tensor:
+        """Score real images, `(B,)`."""
+        return self.discriminator(x)
+
+    def score_fake(self, fake: Tensor) -> Tensor:
+        """Score generated images, `(B,)`."""
+        return self.discriminator(fake)
+
+    def d_loss(self, x: Tensor, fake: Tensor) -> Tensor:
+        """Form D's loss on real and generated images, penalty included."""
+        with self.phase("d"):
+            return self._d_objective(x, fake, self.score_real(x), self.score_fake(fake))
+
+    def g_loss(self, fake: Tensor, x: Tensor | None) -> Tensor:
+        """Form G's loss; `x` is looked at only if the loss compares with real scores, and may else be None."""
+        with self.phase("g"):
+            real = self._real_scores_for_g(x) if self.loss.g_needs_real else None
+            return self._g_objective(real, self.score_fake(fake))
+
+    def losses(self, x: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
+        """Form D's loss and G's loss from one scoring of each batch."""
+        with self.phase("d"):
+            real, scores = self.score_real(x), self.score_fake(fake)
+            d_loss = self._d_objective(x, fake, real, scores)
+        with self.phase("g"):
+            return d_loss, self._g_objective(real.detach(), scores)
+
+    def reals_for_g(self, reals: Iterator[Tensor]) -> Tensor | None:
+        """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
+        return next(reals) if self.loss.g_needs_real else None
+
+    # What can be updated.
+
+    def update_d(self, loss: Tensor, *, retain_graph: bool = False) -> None:
+        """Descend D's loss by one step of D; `retain_graph` keeps the graph for a later backward pass."""
+        with self.phase("d"):
+            self._step_d(self._gradients(loss, self._d_parameters, self._g_parameters, retain_graph))
+
+    def update_g(self, loss: Tensor) -> None:
+        """Descend G's loss by one step of G."""
+        with self.phase("g"):
+            self._step_g(self._gradients(loss, self._g_parameters, self._d_parameters))
+
+    def update_both(self, d_loss: Tensor, g_loss: Tensor) -> None:
+        """Take both gradients at the same point, then move both networks."""
+        with self.phase("d"):
+            d_gradients = self._gradients(d_loss, self._d_parameters, self._g_parameters, retain_graph=True)
+        with self.phase("g"):
+            g_gradients = self._gradients(g_loss, self._g_parameters, self._d_parameters)
+        with self.phase("d"):
+            self._step_d(d_gradients)
+        with self.phase("g"):
+            self._step_g(g_gradients)
+
+    def finish_iteration(self) -> None:
+        """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
+        self.loss.observe(self.last_real, self.last_fake)
+
+    # How.
+
+    def _d_objective(self, x: Tensor, fake: Tensor, real: Tensor, scores: Tensor) -> Tensor:
+        loss = self.loss.d_loss(real, scores)
+        self.last_real = real.detach()
+        self.meter.add("loss/d", loss)
+        self.meter.add("score/real", real.detach().mean())
+        self.meter.add("score/fake", scores.detach().mean())
+        penalty = self.penalty(self.discriminator, x, fake.detach())
+        if penalty is None:
+            return loss
+        self.meter.add("loss/penalty", penalty)
+        return loss + penalty
+
+    def _g_objective(self, real: Tensor | None, scores: Tensor) -> Tensor:
+        loss = self.loss.g_loss(real, scores)
+        self.last_fake = scores.detach()
+        self.meter.add("loss/g", loss)
+        return loss
+
+    def _real_scores_for_g(self, x: Tensor | None) -> Tensor:
+        if x is None:
+            raise ValueError(f"{type(self.loss).__name__}'s generator loss needs a real batch")
+        with torch.no_grad():
+            return self.score_real(x)
+
+    def _gradients(
+        self, loss: Tensor, own: list[nn.Parameter], other: list[nn.Parameter], retain_graph: bool = False
+    ) -> tuple[Tensor | None, ...]:
+        wanted = own + other if self.redundant_gradients else own
+        return torch.autograd.grad(loss, wanted, retain_graph=retain_graph, allow_unused=True)[: len(own)]
+
+    def _step_d(self, gradients: tuple[Tensor | None, ...]) -> None:
+        self.meter.norm("grad_norm/d", gradients)
+        _apply(self.optimizer_d, self._d_parameters, gradients)
+        self.penalty.constrain(self.discriminator)
+        self.d_updates += 1
+
+    def _step_g(self, gradients: tuple[Tensor | None, ...]) -> None:
+        self.meter.norm("grad_norm/g", gradients)
+        _apply(self.optimizer_g, self._g_parameters, gradients)
+        self.g_updates += 1
+
+
+def _apply(optimizer: Optimizer, parameters: list[nn.Parameter], gradients: tuple[Tensor | None, ...]) -> None:
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+    for parameter in parameters:
+        parameter.grad = None

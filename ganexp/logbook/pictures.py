@@ -1,0 +1,40 @@
+"""Tensors made into pictures that a person can look at: `(H, W, 3)`, uint8."""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision.utils import make_grid
+
+
+def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
+    """Lay out images `(N, C, H, W)`, pixels in [-1, 1], row by row. Anything outside the range is clamped.
+
+    One channel is shown grey, two or more than three by the first one.
+    """
+    if images.shape[1] not in (1, 3):
+        images = images[:, :1]
+    pixels = images.detach().float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8).cpu()
+    return make_grid(pixels, nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
+
+
+def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
+    """Lay out pairs `(N, C, H, W)` so that each input has its output on its right, four pairs in a row."""
+    return image_grid(torch.stack([inputs, outputs], dim=1).flatten(0, 1), columns=8)
+
+
+def scatter(real: Tensor, fake: Tensor) -> np.ndarray:
+    """Draw points `(N, 2)`: real ones grey beneath, generated ones on top, the axes fixed by the real ones."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and only points need it
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 5), dpi=100, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    points, background = fake.detach().float().cpu(), real.detach().float().cpu()
+    axes.scatter(background[:, 0], background[:, 1], s=14, color="0.75", linewidths=0, label="real")
+    axes.scatter(points[:, 0], points[:, 1], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")
+    reach = 1.4 * background.abs().max().item()
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    axes.legend(loc="upper right", framealpha=0.9)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -1,0 +1,11 @@
+"""Losses: one family per file, each a pair of objectives on scores."""
+
+from ganexp.losses.base import Loss
+from ganexp.losses.began import BEGAN
+from ganexp.losses.hinge import Hinge
+from ganexp.losses.logistic import Minimax, NonSaturating
+from ganexp.losses.lsgan import LSGAN
+from ganexp.losses.softmaxgan import SoftmaxGAN
+from ganexp.losses.wgan import WGAN
+
+__all__ = ["BEGAN", "LSGAN", "WGAN", "Hinge", "Loss", "Minimax", "NonSaturating", "SoftmaxGAN"]

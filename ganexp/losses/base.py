@@ -1,0 +1,34 @@
+"""The contract of a loss."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+
+class Loss(nn.Module):
+    """Two objectives on scores of shape `(B,)`, one score per image. A loss never sees networks or images.
+
+    D minimises `d_loss`, G minimises `g_loss`; means run over the batch, whose size is read from the scores. What a
+    loss remembers lives in buffers, on the device, and is checkpointed with the networks.
+    """
+
+    accepts: frozenset[Literal["logit", "energy"]] = frozenset({"logit"})
+    """The kinds of discriminator output for which the loss has a meaning."""
+
+    g_needs_real = False
+    """Whether `g_loss` compares with the real scores; they are given without a graph, since G cannot change them."""
+
+    def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
+        """Return D's objective, a scalar."""
+        raise NotImplementedError
+
+    def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
+        """Return G's objective, a scalar; `real` is None unless `g_needs_real`."""
+        raise NotImplementedError
+
+    def observe(self, real: Tensor, fake: Tensor) -> None:
+        """Move the loss's own state after an iteration, by the scores of its last D update and its last G update."""
+
+    def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
+        """Return further scalars for the log, from the same two batches of scores."""
+        return {}

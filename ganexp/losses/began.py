@@ -1,0 +1,52 @@
+"""Boundary equilibrium."""
+
+import torch
+from torch import Tensor
+
+from ganexp.losses.base import Loss
+
+
+class BEGAN(Loss):
+    """Match the distributions of reconstruction errors, held in balance by k_t (Berthelot et al. 2017, section 3.4).
+
+    Scores are energies, L1 reconstruction errors per image. L_D = mean r − k_t · mean f, L_G = mean f, and after each
+    iteration k_t moves by lambda_k · (gamma · mean r − mean f) within [0, 1]. k_t is a tensor on the device.
+    Departure: mean r comes from the last D update and mean f from the last G update, so that k_t is defined for every
+    strategy; the paper takes both from one step.
+
+    Args:
+        gamma: Diversity ratio E[L(G(z))] / E[L(x)] at equilibrium, in (0, 1].
+        lambda_k: Gain of the proportional control.
+        k_0: Where k_t begins.
+
+    """
+
+    accepts = frozenset({"energy"})
+    k_t: Tensor
+
+    def __init__(self, *, gamma: float = 0.5, lambda_k: float = 1e-3, k_0: float = 0.0) -> None:
+        super().__init__()
+        if not 0 < gamma <= 1:
+            raise ValueError(f"gamma must lie in (0, 1], not {gamma}")
+        if not 0 <= lambda_k < float("inf"):
+            raise ValueError(f"lambda_k must be finite and not negative, not {lambda_k}")
+        if not 0 <= k_0 <= 1:
+            raise ValueError(f"k_0 must lie in [0, 1], not {k_0}")
+        self.gamma = gamma
+        self.lambda_k = lambda_k
+        self.register_buffer("k_t", torch.tensor(float(k_0)))
+
+    def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
+        return real.mean() - self.k_t * fake.mean()
+
+    def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
+        return fake.mean()
+
+    @torch.no_grad()
+    def observe(self, real: Tensor, fake: Tensor) -> None:
+        self.k_t.add_(self.lambda_k * (self.gamma * real.mean() - fake.mean())).clamp_(0, 1)
+
+    def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
+        """Return k_t and the global convergence measure M = mean r + |gamma · mean r − mean f|."""
+        balance = self.gamma * real.mean() - fake.mean()
+        return {"began/k_t": self.k_t, "began/convergence": real.mean() + balance.abs()}

@@ -1,0 +1,35 @@
+"""Softmax cross-entropy over the whole batch, real and generated together."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ganexp.losses.base import Loss
+
+
+class SoftmaxGAN(Loss):
+    """Spread the mass of one softmax over 2B scores: D on the real half, G on all (Lin 2017, equations 6 to 9).
+
+    With Z = Σ e^(−r) + Σ e^(−f): L_D = mean r + ln Z, L_G = mean over all scores + ln Z. A low score means real.
+    ln Z is taken by logsumexp, so scores of any size are safe. Nothing in the loss holds the scores' mean, which it
+    is invariant to; `score/real` and `score/fake` show where it drifts. L_D is at least ln B and L_G at least ln 2B:
+    the excesses over these floors are logged.
+    """
+
+    accepts = frozenset({"logit", "energy"})
+    g_needs_real = True
+
+    def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
+        return real.mean() + torch.cat([-real, -fake]).logsumexp(0)
+
+    def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
+        assert real is not None
+        scores = torch.cat([real, fake])
+        return scores.mean() + (-scores).logsumexp(0)
+
+    def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
+        return {
+            "softmaxgan/d_excess": self.d_loss(real, fake) - math.log(len(real)),
+            "softmaxgan/g_excess": self.g_loss(real, fake) - math.log(len(real) + len(fake)),
+        }

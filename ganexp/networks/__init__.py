@@ -1,0 +1,21 @@
+"""Networks: one architecture family per file, generator and discriminator together.
+
+The contract is the constructor and one method. A generator is built from `(latent_dim, shape)` and maps `(B,
+latent_dim)` to `(B, *shape)`; a discriminator is built from `(shape)` and maps `(B, *shape)` to scores `(B,)`. `shape` is
+`(C, H, W)` for images in [-1, 1] or `(2,)` for points of the plane. A discriminator says in `output` whether its
+scores are logits or energies; one that can show what it saw has a method `reconstruct(x)`. A constructor that cannot
+serve a shape raises ValueError before it makes a layer.
+"""
+
+from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
+from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
+from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
+
+__all__ = [
+    "BEGANDiscriminator",
+    "BEGANGenerator",
+    "DCGANDiscriminator",
+    "DCGANGenerator",
+    "MLPDiscriminator",
+    "MLPGenerator",
+]

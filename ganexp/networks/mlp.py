@@ -1,0 +1,54 @@
+"""Multilayer perceptrons, for points of the plane and for images of any size."""
+
+import itertools
+import math
+
+from torch import Tensor, nn
+
+from ganexp.networks.bounds import at_least_one
+
+
+class MLPGenerator(nn.Module):
+    """`depth` hidden ReLU layers of `width`, then a linear one; images pass a tanh, points do not.
+
+    Args:
+        latent_dim: Length of a latent vector.
+        shape: Shape of one sample.
+        width, depth: Size and number of the hidden layers.
+
+    """
+
+    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 256, depth: int = 3) -> None:
+        super().__init__()
+        at_least_one(width=width, depth=depth)
+        sizes = [latent_dim] + [width] * depth
+        layers: list[nn.Module] = []
+        for inputs, outputs in itertools.pairwise(sizes):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        layers += [nn.Linear(width, math.prod(shape)), nn.Unflatten(1, shape)]
+        if len(shape) == 3:
+            layers += [nn.Tanh()]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Map `(B, latent_dim)` to `(B, *shape)`."""
+        return self.layers(z)
+
+
+class MLPDiscriminator(nn.Module):
+    """`depth` hidden leaky-ReLU layers of `width` on the flattened sample, then one logit."""
+
+    output = "logit"
+
+    def __init__(self, shape: tuple[int, ...], *, width: int = 256, depth: int = 3) -> None:
+        super().__init__()
+        at_least_one(width=width, depth=depth)
+        sizes = [math.prod(shape)] + [width] * depth
+        layers: list[nn.Module] = [nn.Flatten()]
+        for inputs, outputs in itertools.pairwise(sizes):
+            layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.2)]
+        self.layers = nn.Sequential(*layers, nn.Linear(width, 1), nn.Flatten(0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, *shape)` to logits `(B,)`."""
+        return self.layers(x)

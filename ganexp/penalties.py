@@ -1,0 +1,66 @@
+"""Penalties on the discriminator and constraints on its weights: the terms that see more than scores.
+
+A penalty is one more term of D's loss, computed from the discriminator and the images; a constraint acts on D's
+weights after each of its steps. Both share one contract with do-nothing defaults, so that any of them can be
+combined with any loss on logits.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.streams import stream
+
+
+class NoPenalty:
+    """The contract, and the member that does nothing."""
+
+    needs_logits = False
+    """Whether the penalty has a meaning only for a discriminator that returns logits."""
+
+    def __call__(self, discriminator: nn.Module, x: Tensor, fake: Tensor) -> Tensor | None:
+        """Return the scalar to add to D's loss, or None for nothing; `fake` carries no graph."""
+        return None
+
+    def constrain(self, discriminator: nn.Module) -> None:
+        """Put D's weights back where they are allowed to be; called after each update of D."""
+
+
+class WeightClipping(NoPenalty):
+    """Clip every weight of D to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
+
+    def __init__(self, *, bound: float = 0.01) -> None:
+        if not 0 < bound < float("inf"):
+            raise ValueError(f"bound must be positive and finite, not {bound}")
+        self.bound = bound
+
+    @torch.no_grad()
+    def constrain(self, discriminator: nn.Module) -> None:
+        weights: list[Tensor] = list(discriminator.parameters())
+        torch._foreach_clamp_min_(weights, -self.bound)
+        torch._foreach_clamp_max_(weights, self.bound)
+
+
+class GradientPenalty(NoPenalty):
+    """weight · mean (‖∇D(x̂)‖₂ − 1)², x̂ uniformly between paired real and generated images (Gulrajani et al. 2017).
+
+    The gradient of one image's score is meant to be that image's alone, so D should have no batch norm.
+    """
+
+    needs_logits = True
+
+    def __init__(self, *, weight: float = 10.0, seed: int = 0) -> None:
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"weight must be finite and not negative, not {weight}")
+        self.weight = weight
+        self.seed = seed
+        self.generator: torch.Generator | None = None
+
+    def __call__(self, discriminator: nn.Module, x: Tensor, fake: Tensor) -> Tensor:
+        if x.shape != fake.shape:
+            raise ValueError(f"the gradient penalty pairs real with fake, but their shapes are {x.shape} and {fake.shape}")
+        if self.generator is None or self.generator.device != x.device:
+            self.generator = stream(self.seed, "gradient penalty", x.device)
+        share = torch.empty(len(x), *[1] * (x.dim() - 1), device=x.device, dtype=x.dtype)
+        between = torch.lerp(fake, x, share.uniform_(generator=self.generator)).requires_grad_()
+        (slope,) = torch.autograd.grad(discriminator(between).sum(), between, create_graph=True)
+        return self.weight * (torch.linalg.vector_norm(slope.flatten(1), dim=1) - 1).square().mean()

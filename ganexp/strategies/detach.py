@@ -1,0 +1,19 @@
+"""Alternating, D first, one batch of fakes for both: the usual loop, and the default."""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from ganexp.gan import GAN
+from ganexp.strategies.steps import d_step, g_step
+
+
+def detach(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """D sees the fakes detached, G gets its gradient through their graph. Trace: `z G r f D+ [r] f G+`."""
+    for _ in range(d_steps - 1):
+        d_step(gan, reals)
+    x, fake = next(reals), gan.generate(gan.sample())
+    gan.update_d(gan.d_loss(x, fake.detach()))
+    gan.update_g(gan.g_loss(fake, x))
+    for _ in range(g_steps - 1):
+        g_step(gan, reals)

@@ -1,0 +1,23 @@
+"""G first, D on the fakes made before G moved: simultaneous descent in disguise."""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from ganexp.gan import GAN
+from ganexp.strategies.steps import d_step, g_step
+
+
+def g_first(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """Both gradients are taken at the old point, so this is `joint` in other clothes. Trace: `z G [r] f G+ r f D+`.
+
+    Equal to `joint` for `g_steps=1`. With more, the generator's further steps come before the shared one here and
+    after it there: the same sequence of updates, begun at another place.
+    """
+    for _ in range(g_steps - 1):
+        g_step(gan, reals)
+    x, fake = next(reals), gan.generate(gan.sample())
+    gan.update_g(gan.g_loss(fake, x))
+    gan.update_d(gan.d_loss(x, fake.detach()))
+    for _ in range(d_steps - 1):
+        d_step(gan, reals)

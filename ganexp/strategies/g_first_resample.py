@@ -1,0 +1,25 @@
+"""Alternating, G first, new fakes for D."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ganexp.gan import GAN
+from ganexp.strategies.steps import d_step, g_step
+
+
+def g_first_resample(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """D learns from fakes of the updated G. Trace: `z G [r] f G+ z G r f D+`.
+
+    The first discriminator update shares the last generator update's real batch, if its loss needed one.
+    """
+    for _ in range(g_steps - 1):
+        g_step(gan, reals)
+    x = next(reals)
+    gan.update_g(gan.g_loss(gan.generate(gan.sample()), x))
+    with torch.no_grad():
+        fake = gan.generate(gan.sample())
+    gan.update_d(gan.d_loss(x, fake))
+    for _ in range(d_steps - 1):
+        d_step(gan, reals)

@@ -1,0 +1,24 @@
+"""Simultaneous: one forward pass, both backward passes before either step."""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from ganexp.gan import GAN
+from ganexp.strategies.steps import d_step, g_step
+
+
+def joint(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """Move both networks by gradients taken at the same point. Trace: `z G r f DG+`.
+
+    min(d_steps, g_steps) rounds move both, and the rest move the one that has steps left, each on a new batch.
+    `d_steps=1 g_steps=2` is SoftmaxGAN's recipe (Lin 2017).
+    """
+    both = min(d_steps, g_steps)
+    for _ in range(both):
+        x, fake = next(reals), gan.generate(gan.sample())
+        gan.update_both(*gan.losses(x, fake))
+    for _ in range(d_steps - both):
+        d_step(gan, reals)
+    for _ in range(g_steps - both):
+        g_step(gan, reals)

@@ -1,0 +1,20 @@
+"""Alternating, D first, the fakes never detached."""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from ganexp.gan import GAN
+from ganexp.strategies.steps import d_step, g_step
+
+
+def retain_graph(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """The result of `detach`, with D's graph kept alive beside G's. Trace: `z G r f D+ [r] f G+`."""
+    for _ in range(d_steps - 1):
+        d_step(gan, reals)
+    x, fake = next(reals), gan.generate(gan.sample())
+    d_loss = gan.d_loss(x, fake)
+    gan.update_d(d_loss, retain_graph=True)
+    gan.update_g(gan.g_loss(fake, x))
+    for _ in range(g_steps - 1):
+        g_step(gan, reals)

@@ -1,0 +1,26 @@
+"""Alternating, D first, the same latents generated twice."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ganexp.gan import GAN
+from ganexp.strategies.steps import d_step, g_step
+
+
+def reuse_z(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """The result of `detach`, with a wasted generator pass. Trace: `z G r f D+ G [r] f G+`.
+
+    G has not moved between its two passes, so both give the same images. Only G's running batch statistics, which
+    training never reads, see the batch twice.
+    """
+    for _ in range(d_steps - 1):
+        d_step(gan, reals)
+    x, z = next(reals), gan.sample()
+    with torch.no_grad():
+        fake = gan.generate(z)
+    gan.update_d(gan.d_loss(x, fake))
+    gan.update_g(gan.g_loss(gan.generate(z), x))
+    for _ in range(g_steps - 1):
+        g_step(gan, reals)

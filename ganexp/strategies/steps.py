@@ -1,0 +1,23 @@
+"""One update of one network on a batch of its own: what every strategy repeats beyond its first steps."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ganexp.gan import GAN
+
+
+def d_step(gan: GAN, reals: Iterator[Tensor]) -> Tensor:
+    """Update D on a new real batch and new fakes, and return the real batch. Trace: `z G r f D+`."""
+    x = next(reals)
+    with torch.no_grad():
+        fake = gan.generate(gan.sample())
+    gan.update_d(gan.d_loss(x, fake))
+    return x
+
+
+def g_step(gan: GAN, reals: Iterator[Tensor]) -> None:
+    """Update G on new fakes, with a new real batch only if the loss compares with one. Trace: `z G [r] f G+`."""
+    x = gan.reals_for_g(reals)
+    gan.update_g(gan.g_loss(gan.generate(gan.sample()), x))

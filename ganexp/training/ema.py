@@ -1,0 +1,54 @@
+"""The averaged generator."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+
+class NoEMA:
+    """The contract, and the member that does nothing: samples come from the generator as it is."""
+
+    def __init__(self, generator: nn.Module) -> None:
+        self.average = generator
+
+    def update(self) -> None:
+        """Follow the generator by one iteration."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the averaged generator's state, or nothing where there is none; t is the checkpoint's iteration."""
+        return {}
+
+
+class EMA(NoEMA):
+    """Exponential moving average of the generator's parameters (Yazıcı et al. 2019), once per iteration.
+
+    average ← d · average + (1 − d) · generator, with d = min(decay, (1 + t) / (10 + t)) after t iterations, so that the
+    start is forgotten early. Buffers, such as running batch statistics, are copied.
+
+    Raises:
+        ValueError: The decay does not lie in (0, 1).
+
+    """
+
+    def __init__(self, generator: nn.Module, decay: float) -> None:
+        if not 0 < decay < 1:
+            raise ValueError(f"decay must lie in (0, 1), not {decay}")
+        super().__init__(copy.deepcopy(generator).requires_grad_(False).eval())
+        self.decay = decay
+        self._fast: list[Tensor] = list(generator.parameters())
+        self._slow: list[Tensor] = list(self.average.parameters())
+        self._buffers = list(zip(self.average.buffers(), generator.buffers(), strict=True))
+        self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self._updates += 1
+        keep = ((1 + self._updates) / (10 + self._updates)).clamp(max=self.decay)
+        weight = (1 - keep).to(self._slow[0].dtype)
+        torch._foreach_lerp_(self._slow, self._fast, [weight] * len(self._slow))
+        for slow, fast in self._buffers:
+            slow.copy_(fast)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.average.state_dict()

@@ -1,0 +1,17 @@
+"""Compose configurations as the command line would."""
+
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+CONF = Path(__file__).parent.parent / "conf"
+
+
+def composed(*overrides: str) -> DictConfig:
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        return compose("train", [*overrides])
+
+
+def options(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))

@@ -1,0 +1,134 @@
+"""Losses against NumPy, their gradients against finite differences, and what their definitions promise."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, SoftmaxGAN
+
+K_T = 0.3
+
+
+def sp(s):
+    return np.logaddexp(0, s)
+
+
+def ln_z(r, f):
+    return np.logaddexp.reduce(np.concatenate([-r, -f]))
+
+
+NUMPY = {
+    # loss: (instance, L_D, L_G)
+    "nonsaturating": (NonSaturating, lambda r, f: sp(-r).mean() + sp(f).mean(), lambda r, f: sp(-f).mean()),
+    "minimax": (Minimax, lambda r, f: sp(-r).mean() + sp(f).mean(), lambda r, f: -sp(f).mean()),
+    "lsgan": (
+        LSGAN,
+        lambda r, f: np.mean((r - 1) ** 2) / 2 + np.mean(f**2) / 2,
+        lambda r, f: np.mean((f - 1) ** 2) / 2,
+    ),
+    "hinge": (
+        Hinge,
+        lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(),
+        lambda r, f: -f.mean(),
+    ),
+    "wgan": (WGAN, lambda r, f: f.mean() - r.mean(), lambda r, f: -f.mean()),
+    "softmaxgan": (
+        SoftmaxGAN,
+        lambda r, f: r.mean() + ln_z(r, f),
+        lambda r, f: np.concatenate([r, f]).mean() + ln_z(r, f),
+    ),
+    "began": (lambda: BEGAN(k_0=K_T), lambda r, f: r.mean() - K_T * f.mean(), lambda r, f: f.mean()),
+}
+
+
+def scores(scale=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return scale * rng.normal(size=7), scale * rng.normal(size=7)
+
+
+def central_difference(function, r, f, which):
+    step, gradient = 1e-6, np.zeros(7)
+    for i in range(7):
+        shift = np.zeros(7)
+        shift[i] = step
+        plus = function(r + shift, f) if which == 0 else function(r, f + shift)
+        minus = function(r - shift, f) if which == 0 else function(r, f - shift)
+        gradient[i] = (plus - minus) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("name", NUMPY)
+def test_values_and_gradients(name, scale):
+    make, d_numpy, g_numpy = NUMPY[name]
+    loss, (r, f) = make().double(), scores(scale)
+    real, fake = torch.tensor(r, requires_grad=True), torch.tensor(f, requires_grad=True)
+    for value, expected in ((loss.d_loss(real, fake), d_numpy), (loss.g_loss(real, fake), g_numpy)):
+        assert value.item() == pytest.approx(expected(r, f), rel=1e-6 if name == "began" else 1e-12)
+        gradients = torch.autograd.grad(value, (real, fake), allow_unused=True)
+        for which, gradient in enumerate(gradients):
+            found = np.zeros(7) if gradient is None else gradient.numpy()
+            np.testing.assert_allclose(found, central_difference(expected, r, f, which), rtol=1e-5, atol=3e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in NUMPY if name != "softmaxgan"])
+def test_losses_that_say_so_do_without_real_scores(name):
+    loss = NUMPY[name][0]()
+    _, f = scores()
+    assert not loss.g_needs_real
+    assert torch.isfinite(loss.g_loss(None, torch.tensor(f)))
+
+
+@pytest.mark.parametrize("r", [-1e4, 0.0, 1e4])
+@pytest.mark.parametrize("f", [-1e4, 0.0, 1e4])
+def test_softmaxgan_is_finite_at_extreme_scores(r, f):
+    real, fake = torch.full((8,), r, requires_grad=True), torch.full((8,), f, requires_grad=True)
+    for value in (SoftmaxGAN().d_loss(real, fake), SoftmaxGAN().g_loss(real, fake)):
+        assert torch.isfinite(value)
+        assert all(torch.isfinite(g).all() for g in torch.autograd.grad(value, (real, fake)))
+
+
+def test_softmaxgan_floors_symmetry_and_shift():
+    loss = SoftmaxGAN().double()
+    for seed in range(20):
+        real, fake = (torch.tensor(s) for s in scores(3.0, seed))
+        assert loss.d_loss(real, fake) >= math.log(7)
+        assert loss.g_loss(real, fake) >= math.log(14)
+        torch.testing.assert_close(loss.d_loss(real + 50, fake + 50), loss.d_loss(real, fake))
+        torch.testing.assert_close(loss.g_loss(real + 50, fake + 50), loss.g_loss(real, fake))
+    same = torch.full((7,), 2.5, dtype=torch.float64)
+    assert loss.d_loss(same, same).item() == pytest.approx(math.log(14))
+    assert loss.g_loss(same, same).item() == pytest.approx(math.log(14))
+    excess = loss.measurements(same, same)
+    assert excess["softmaxgan/d_excess"].item() == pytest.approx(math.log(2))
+    assert excess["softmaxgan/g_excess"].item() == pytest.approx(0, abs=1e-12)
+
+
+def test_softmaxgan_takes_batches_of_different_sizes():
+    r, f = scores()
+    value = SoftmaxGAN().d_loss(torch.tensor(r), torch.tensor(f[:3]))
+    assert value.item() == pytest.approx(r.mean() + ln_z(r, f[:3]))
+
+
+def test_k_t_follows_its_recurrence_and_stays_in_the_unit_interval():
+    loss, k, rng = BEGAN(gamma=0.7, lambda_k=0.5, k_0=0.1).double(), np.float32(0.1).item(), np.random.default_rng(1)
+    seen = set()
+    for i in range(100):
+        r, f = rng.uniform(0, 3, 5), rng.uniform(0, 3 if i < 50 else 1, 5)
+        loss.observe(torch.tensor(r), torch.tensor(f))
+        k = min(max(k + 0.5 * (0.7 * r.mean() - f.mean()), 0), 1)
+        assert loss.k_t.item() == pytest.approx(k, abs=1e-12)
+        seen.add(k)
+        measured = loss.measurements(torch.tensor(r), torch.tensor(f))
+        assert measured["began/k_t"].item() == loss.k_t.item()
+        assert measured["began/convergence"].item() == pytest.approx(r.mean() + abs(0.7 * r.mean() - f.mean()))
+    assert {0, 1} <= seen
+    assert "k_t" in loss.state_dict()
+
+
+@pytest.mark.parametrize("wrong", [{"gamma": 0}, {"gamma": 1.5}, {"lambda_k": -1}, {"k_0": 1.1}, {"gamma": math.nan}])
+def test_began_refuses_settings_out_of_range(wrong):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
+        BEGAN(**wrong)

@@ -1,0 +1,103 @@
+"""Networks: shapes, ranges, what they promise of themselves, and what they refuse."""
+
+import pytest
+import torch
+from torch import nn
+
+from ganexp.networks import (
+    BEGANDiscriminator,
+    BEGANGenerator,
+    DCGANDiscriminator,
+    DCGANGenerator,
+    MLPDiscriminator,
+    MLPGenerator,
+)
+
+CONVOLUTIONAL = [(DCGANGenerator, DCGANDiscriminator), (BEGANGenerator, BEGANDiscriminator)]
+
+
+@pytest.mark.parametrize("networks", CONVOLUTIONAL)
+@pytest.mark.parametrize("size", [16, 32, 64, 128])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_power_of_two_from_16_up(networks, size, channels):
+    shape = (channels, size, size)
+    generator, discriminator = networks[0](5, shape, width=2), networks[1](shape, width=2)
+    fake = generator(torch.randn(3, 5))
+    assert fake.shape == (3, *shape)
+    assert discriminator(fake).shape == (3,)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 28, 28), (3, 7, 5)])
+def test_mlp_serves_any_shape(shape):
+    fake = MLPGenerator(5, shape, width=4)(torch.randn(3, 5))
+    assert fake.shape == (3, *shape)
+    assert MLPDiscriminator(shape, width=4)(fake).shape == (3,)
+
+
+@pytest.mark.parametrize("network", [c for pair in CONVOLUTIONAL for c in pair])
+@pytest.mark.parametrize("shape", [(2,), (1, 28, 28), (3, 8, 8), (3, 32, 64), (1, 0, 0)])
+def test_convolutions_refuse_what_they_cannot_make(network, shape):
+    arguments = (5, shape) if network in (DCGANGenerator, BEGANGenerator) else (shape,)
+    with pytest.raises(ValueError, match=r"^shape must be"):
+        network(*arguments)
+
+
+@pytest.mark.parametrize("network", [DCGANDiscriminator, BEGANDiscriminator, MLPDiscriminator])
+def test_widths_below_one_are_refused(network):
+    with pytest.raises(ValueError, match=r"^width must be at least 1, not 0"):
+        network((1, 16, 16), width=0)
+
+
+def test_channels_of_dcgan_at_64_are_the_papers():
+    generator, discriminator = DCGANGenerator(100, (3, 64, 64), width=128), DCGANDiscriminator((3, 64, 64), width=128)
+    ups = [m.out_channels for m in generator.modules() if isinstance(m, nn.ConvTranspose2d)]
+    downs = [m.out_channels for m in discriminator.modules() if isinstance(m, nn.Conv2d)]
+    assert ups == [1024, 512, 256, 128, 3]
+    assert downs == [128, 256, 512, 1024, 1]
+
+
+def test_dcgan_batch_norm_can_be_had_and_left():
+    def count(module):
+        return sum(isinstance(m, nn.BatchNorm2d) for m in module.modules())
+
+    shape = (1, 32, 32)
+    assert count(DCGANGenerator(5, shape)) == 3
+    assert count(DCGANGenerator(5, shape, batch_norm=False)) == 0
+    assert count(DCGANDiscriminator(shape)) == 0
+    assert count(DCGANDiscriminator(shape, batch_norm=True)) == 2
+
+
+def test_spectral_norm_bounds_every_layer():
+    torch.manual_seed(0)
+    discriminator = DCGANDiscriminator((1, 16, 16), width=4, spectral_norm=True)
+    with torch.no_grad():
+        for _ in range(100):  # power iterations
+            discriminator(torch.randn(2, 1, 16, 16))
+    discriminator.eval()
+    for layer in discriminator.modules():
+        if isinstance(layer, nn.Conv2d):
+            assert torch.linalg.matrix_norm(layer.weight.flatten(1), 2).item() == pytest.approx(1, abs=1e-3)
+
+
+def test_outputs_are_named_and_energies_are_what_the_paper_says():
+    assert MLPDiscriminator.output == DCGANDiscriminator.output == "logit"
+    assert BEGANDiscriminator.output == "energy"
+    discriminator, x = BEGANDiscriminator((3, 16, 16), width=2).double(), torch.randn(4, 3, 16, 16, dtype=torch.float64)
+    error = (x.numpy() - discriminator.reconstruct(x).detach().numpy()).__abs__().mean(axis=(1, 2, 3))
+    torch.testing.assert_close(discriminator(x), torch.from_numpy(error))
+
+
+def test_energy_gradient_flows_through_the_image_and_its_reconstruction():
+    discriminator = BEGANDiscriminator((1, 16, 16), width=2).double()
+    x = torch.randn(1, 1, 16, 16, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(discriminator(x).sum(), x)
+    direction, step = torch.randn_like(x), 1e-6
+    with torch.no_grad():
+        slope = (discriminator(x + step * direction) - discriminator(x - step * direction)).item() / (2 * step)
+    assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("networks", [(DCGANGenerator, DCGANDiscriminator), (BEGANGenerator, BEGANDiscriminator)])
+def test_images_do_not_see_each_other_in_a_default_discriminator(networks):
+    discriminator, x = networks[1]((1, 16, 16), width=2).double(), torch.randn(4, 1, 16, 16, dtype=torch.float64)
+    torch.testing.assert_close(discriminator(x)[:2], discriminator(x[:2]), rtol=1e-12, atol=1e-14)

@@ -1,0 +1,216 @@
+"""The equivalences between strategies, in float64, for every loss and several step counts."""
+
+import itertools
+
+import pytest
+import torch
+
+from ganexp import GAN, strategies
+from ganexp.strategies.steps import g_step
+from tests.tiny import CASES, real_batches, state, tiny_gan
+
+ITERATIONS = 4
+STEPS = list(itertools.product([1, 2, 3], repeat=2))
+every_loss = pytest.mark.parametrize("loss", CASES)
+every_count = pytest.mark.parametrize(("d_steps", "g_steps"), STEPS)
+
+
+def train(strategy, loss, d_steps, g_steps, *, redundant_gradients=False):
+    gan, reals = tiny_gan(CASES[loss], redundant_gradients=redundant_gradients), real_batches()
+    start = state(gan)
+    for _ in range(ITERATIONS):
+        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        gan.finish_iteration()
+    end = state(gan)
+    assert any(not torch.equal(a, b) for a, b in zip(start, end, strict=True))
+    return end
+
+
+def assert_equal(first, second):
+    for a, b in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+
+
+def assert_close(first, second):
+    torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-13)
+
+
+@every_loss
+@every_count
+def test_detach_retain_graph_and_reuse_z_are_one_algorithm(loss, d_steps, g_steps):
+    detach = train(strategies.detach, loss, d_steps, g_steps)
+    assert_equal(detach, train(strategies.retain_graph, loss, d_steps, g_steps))
+    assert_close(detach, train(strategies.reuse_z, loss, d_steps, g_steps))
+
+
+@every_loss
+@pytest.mark.parametrize("d_steps", [1, 2, 3])
+def test_g_first_is_joint(loss, d_steps):
+    assert_close(train(strategies.g_first, loss, d_steps, 1), train(strategies.joint, loss, d_steps, 1))
+
+
+@every_loss
+@every_count
+def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_steps):
+    def further_steps_then_joint(gan, reals, *, d_steps, g_steps):
+        for _ in range(g_steps - 1):
+            g_step(gan, reals)
+        strategies.joint(gan, reals, d_steps=d_steps, g_steps=1)
+
+    assert_close(train(strategies.g_first, loss, d_steps, g_steps), train(further_steps_then_joint, loss, d_steps, g_steps))
+
+
+@every_loss
+@every_count
+@pytest.mark.parametrize("strategy", strategies.__all__)
+def test_redundant_gradients_change_nothing(strategy, loss, d_steps, g_steps):
+    function = getattr(strategies, strategy)
+    lean = train(function, loss, d_steps, g_steps)
+    assert_close(lean, train(function, loss, d_steps, g_steps, redundant_gradients=True))
+
+
+@every_loss
+def test_the_three_classes_are_different_algorithms(loss):
+    alternating = train(strategies.detach, loss, 1, 1)
+    simultaneous = train(strategies.joint, loss, 1, 1)
+    fresh = train(strategies.resample, loss, 1, 1)
+    mirrored = train(strategies.g_first_resample, loss, 1, 1)
+    for first, second in itertools.combinations([alternating, simultaneous, fresh, mirrored], 2):
+        assert any((a - b).abs().max() > 1e-6 for a, b in zip(first, second, strict=True))
+
+
+@every_loss
+def test_detaching_leaves_the_discriminators_gradient_untouched(loss):
+    gan = tiny_gan(CASES[loss])
+    x, fake = next(real_batches()), gan.generate(gan.sample())
+    weights = list(gan.discriminator.parameters())
+    attached = torch.autograd.grad(gan.loss.d_loss(gan.score_real(x), gan.score_fake(fake)), weights)
+    detached = torch.autograd.grad(gan.loss.d_loss(gan.score_real(x), gan.score_fake(fake.detach())), weights)
+    assert_equal(attached, detached)
+
+
+@every_loss
+@pytest.mark.parametrize("redundant_gradients", [False, True])
+@pytest.mark.parametrize("strategy", strategies.__all__)
+def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss, redundant_gradients):
+    gan, reals = tiny_gan(CASES[loss], redundant_gradients=redundant_gradients), real_batches()
+    moved = []
+    for network, optimizer, other in (
+        (gan.generator, gan.optimizer_g, gan.discriminator),
+        (gan.discriminator, gan.optimizer_d, gan.generator),
+    ):
+
+        def watch(*_, network=network, other=other):
+            moved.append(network)
+            assert all(p.grad is not None for p in network.parameters())
+            assert all(p.grad is None for p in other.parameters())
+
+        optimizer.register_step_pre_hook(watch)
+    getattr(strategies, strategy)(gan, reals, d_steps=2, g_steps=2)
+    assert len(moved) == 4
+    assert gan.d_updates == gan.g_updates == 2
+    assert all(p.grad is None for net in (gan.generator, gan.discriminator) for p in net.parameters())
+
+
+class TracingGAN(GAN):
+    """Writes down what a strategy says, in the letters of the strategies' table."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.trace = []
+
+    def sample(self):
+        self.trace.append("z")
+        return super().sample()
+
+    def generate(self, z):
+        self.trace.append("G")
+        return super().generate(z)
+
+    def score_real(self, x):
+        self.trace.append("r")
+        return super().score_real(x)
+
+    def score_fake(self, fake):
+        self.trace.append("f")
+        return super().score_fake(fake)
+
+    def update_d(self, loss, *, retain_graph=False):
+        super().update_d(loss, retain_graph=retain_graph)
+        self.trace.append("D+")
+
+    def update_g(self, loss):
+        super().update_g(loss)
+        self.trace.append("G+")
+
+    def update_both(self, d_loss, g_loss):
+        super().update_both(d_loss, g_loss)
+        self.trace.append("DG+")
+
+
+TRACES = {
+    # strategy: traces for (d_steps, g_steps) = (1, 1), (2, 1), (1, 2); [r] only where the loss needs it
+    "resample": (
+        "z G r f D+ z G [r] f G+",
+        "z G r f D+ z G r f D+ z G [r] f G+",
+        "z G r f D+ z G [r] f G+ z G [r] f G+",
+    ),
+    "reuse_z": (
+        "z G r f D+ G [r] f G+",
+        "z G r f D+ z G r f D+ G [r] f G+",
+        "z G r f D+ G [r] f G+ z G [r] f G+",
+    ),
+    "detach": (
+        "z G r f D+ [r] f G+",
+        "z G r f D+ z G r f D+ [r] f G+",
+        "z G r f D+ [r] f G+ z G [r] f G+",
+    ),
+    "retain_graph": (
+        "z G r f D+ [r] f G+",
+        "z G r f D+ z G r f D+ [r] f G+",
+        "z G r f D+ [r] f G+ z G [r] f G+",
+    ),
+    "g_first": (
+        "z G [r] f G+ r f D+",
+        "z G [r] f G+ r f D+ z G r f D+",
+        "z G [r] f G+ z G [r] f G+ r f D+",
+    ),
+    "g_first_resample": (
+        "z G [r] f G+ z G r f D+",
+        "z G [r] f G+ z G r f D+ z G r f D+",
+        "z G [r] f G+ z G [r] f G+ z G r f D+",
+    ),
+    "joint": (
+        "z G r f DG+",
+        "z G r f DG+ z G r f D+",
+        "z G r f DG+ z G [r] f G+",
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", ["nonsaturating", "softmaxgan"])
+@pytest.mark.parametrize("strategy", TRACES)
+def test_traces(strategy, loss):
+    for (d_steps, g_steps), expected in zip([(1, 1), (2, 1), (1, 2)], TRACES[strategy], strict=True):
+        gan = tiny_gan(CASES[loss], gan_class=TracingGAN)
+        getattr(strategies, strategy)(gan, real_batches(), d_steps=d_steps, g_steps=g_steps)
+        wanted = expected.replace("[r]", "r") if loss == "softmaxgan" else expected.replace("[r] ", "")
+        assert " ".join(gan.trace) == wanted
+
+
+def test_every_strategy_has_a_golden_trace():
+    assert set(TRACES) == set(strategies.__all__)
+
+
+@pytest.mark.parametrize("strategy", strategies.__all__)
+def test_real_batches_are_drawn_only_for_updates_that_look_at_them(strategy):
+    def drawn(loss, d_steps, g_steps):
+        count, reals = itertools.count(), real_batches()
+        counted = (batch for batch in reals if next(count) >= 0)
+        getattr(strategies, strategy)(tiny_gan(CASES[loss]), counted, d_steps=d_steps, g_steps=g_steps)
+        return next(count)
+
+    for d_steps, g_steps in STEPS:
+        assert drawn("nonsaturating", d_steps, g_steps) == d_steps
+        shared = min(d_steps, g_steps) if strategy == "joint" else 1
+        assert drawn("softmaxgan", d_steps, g_steps) == d_steps + g_steps - shared

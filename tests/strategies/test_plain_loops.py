@@ -1,0 +1,169 @@
+"""Each strategy against a plain PyTorch loop of the same algorithm, written without any of the project's verbs."""
+
+import pytest
+import torch
+
+from ganexp import strategies
+from ganexp.streams import stream
+from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
+
+
+class PlainLoop:
+    """The state of a textbook loop: two networks, two optimisers, and the streams that the GAN under test draws from."""
+
+    def __init__(self, loss):
+        gan = tiny_gan(CASES[loss])
+        self.name, self.loss = loss, gan.loss
+        self.G, self.D, self.opt_g, self.opt_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
+        self.latents, self.penalty_stream = stream(3, "latents"), stream(0, "gradient penalty")
+        self.reals = real_batches()
+        self.gan = gan
+
+    def z(self):
+        return torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=self.latents)
+
+    def x(self):
+        return next(self.reals)
+
+    def x_for_g(self):
+        return self.x() if self.name == "softmaxgan" else None
+
+    def loss_d(self, real, fake, x, images):
+        self.r = real.mean().item()
+        loss = self.loss.d_loss(real, fake)
+        if self.name == "wgan_gp":
+            share = torch.empty(BATCH, 1, dtype=torch.float64).uniform_(generator=self.penalty_stream)
+            between = (share * x + (1 - share) * images.detach()).requires_grad_()
+            (slope,) = torch.autograd.grad(self.D(between).sum(), between, create_graph=True)
+            loss = loss + 10 * ((slope.norm(dim=1) - 1) ** 2).mean()
+        return loss
+
+    def loss_g(self, real, fake):
+        self.f = fake.mean().item()
+        return self.loss.g_loss(real, fake)
+
+    def descend_d(self, loss, **kwargs):
+        self.opt_d.zero_grad()
+        loss.backward(**kwargs)
+        self.step_d()
+
+    def step_d(self):
+        self.opt_d.step()
+        if self.name == "wgan":
+            for p in self.D.parameters():
+                p.data.clamp_(-0.2, 0.2)
+
+    def descend_g(self, loss):
+        self.opt_g.zero_grad()
+        loss.backward()
+        self.opt_g.step()
+
+    def d_on_new_fakes(self):
+        x, fake = self.x(), self.G(self.z())
+        self.descend_d(self.loss_d(self.D(x), self.D(fake.detach()), x, fake))
+        return x
+
+    def g_on_new_fakes(self, x):
+        real = self.D(x) if x is not None else None
+        self.descend_g(self.loss_g(real, self.D(self.G(self.z()))))
+
+    def end_iteration(self):
+        if self.name == "began":
+            k = self.loss.k_t.item() + 0.3 * (0.5 * self.r - self.f)
+            self.loss.k_t.fill_(min(max(k, 0.0), 1.0))
+
+
+def plain_resample(loop, d_steps, g_steps):
+    for _ in range(d_steps):
+        x = loop.d_on_new_fakes()
+    loop.g_on_new_fakes(x)
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+
+
+def plain_detach(loop, d_steps, g_steps):
+    for _ in range(d_steps):
+        x, fake = loop.x(), loop.G(loop.z())
+        loop.descend_d(loop.loss_d(loop.D(x), loop.D(fake.detach()), x, fake))
+    loop.descend_g(loop.loss_g(loop.D(x), loop.D(fake)))
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+
+
+def plain_reuse_z(loop, d_steps, g_steps):
+    for _ in range(d_steps):
+        x, z = loop.x(), loop.z()
+        fake = loop.G(z).detach()
+        loop.descend_d(loop.loss_d(loop.D(x), loop.D(fake), x, fake))
+    loop.descend_g(loop.loss_g(loop.D(x), loop.D(loop.G(z))))
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+
+
+def plain_retain_graph(loop, d_steps, g_steps):
+    for _ in range(d_steps):
+        x, fake = loop.x(), loop.G(loop.z())
+        loop.descend_d(loop.loss_d(loop.D(x), loop.D(fake), x, fake), retain_graph=True)
+    loop.descend_g(loop.loss_g(loop.D(x), loop.D(fake)))
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+
+
+def plain_g_first(loop, d_steps, g_steps):
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+    x, fake = loop.x(), loop.G(loop.z())
+    loop.descend_g(loop.loss_g(loop.D(x), loop.D(fake)))
+    loop.descend_d(loop.loss_d(loop.D(x), loop.D(fake.detach()), x, fake))
+    for _ in range(d_steps - 1):
+        loop.d_on_new_fakes()
+
+
+def plain_g_first_resample(loop, d_steps, g_steps):
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+    x = loop.x()
+    loop.g_on_new_fakes(x)
+    fake = loop.G(loop.z()).detach()
+    loop.descend_d(loop.loss_d(loop.D(x), loop.D(fake), x, fake))
+    for _ in range(d_steps - 1):
+        loop.d_on_new_fakes()
+
+
+def plain_joint(loop, d_steps, g_steps):
+    for i in range(max(d_steps, g_steps)):
+        if i < d_steps and i < g_steps:
+            x, fake = loop.x(), loop.G(loop.z())
+            real_scores, fake_scores = loop.D(x), loop.D(fake)
+            loss_d, loss_g = loop.loss_d(real_scores, fake_scores, x, fake), loop.loss_g(real_scores, fake_scores)
+            loop.opt_d.zero_grad()
+            loss_d.backward(retain_graph=True)
+            kept = [p.grad.clone() for p in loop.D.parameters()]
+            loop.opt_g.zero_grad()
+            loss_g.backward()
+            for p, gradient in zip(loop.D.parameters(), kept, strict=True):
+                p.grad = gradient
+            loop.step_d()
+            loop.opt_g.step()
+        elif i < d_steps:
+            loop.d_on_new_fakes()
+        else:
+            loop.g_on_new_fakes(loop.x_for_g())
+
+
+PLAIN = {name.removeprefix("plain_"): f for name, f in list(globals().items()) if name.startswith("plain_")}
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (2, 1), (1, 2), (3, 2)])
+@pytest.mark.parametrize("loss", CASES)
+@pytest.mark.parametrize("strategy", strategies.__all__)
+def test_strategy_equals_plain_loop(strategy, loss, steps):
+    d_steps, g_steps = steps
+    gan, reals = tiny_gan(CASES[loss]), real_batches()
+    loop = PlainLoop(loss)
+    for _ in range(5):
+        getattr(strategies, strategy)(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        gan.finish_iteration()
+        PLAIN[strategy](loop, d_steps, g_steps)
+        loop.end_iteration()
+    torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-12)

@@ -1,0 +1,127 @@
+"""`python train.py` as a person types it: each test is a process of its own."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+import torch
+from PIL import Image
+
+from tests.composing import CONF
+
+TINY = ["generator.width=4", "discriminator.width=4", "iterations=4", "log_every=2"]
+
+
+def train(*arguments, cwd, **environment):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
+    clean |= {"NETRC": str(cwd / "no-netrc"), "OMP_NUM_THREADS": "2"} | environment
+    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
+    return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def test_a_run_ends_with_where_everything_is(tmp_path):
+    done = train(*TINY, "loss=softmaxgan", "strategy=joint", "d_steps=1", "g_steps=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no bar where there is no terminal
+    lines = done.stdout.splitlines()
+    assert re.match(r"Trained 4 iterations in \d+ s: D [\d.]+, G [\d.]+, [\d,]+ images/s\.", lines[0])
+    places = dict(line.split(None, 1) for line in lines[1:])
+    assert set(places) == {"samples", "checkpoint", "rows", "W&B"}
+    assert places["W&B"] == "wandb leet outputs/wandb"
+    with Image.open(tmp_path / places["samples"]) as grid:
+        assert grid.size == (274, 274)
+    assert torch.load(tmp_path / places["checkpoint"], weights_only=True)["config"]["g_steps"] == 2
+    rows = [json.loads(line) for line in (tmp_path / places["rows"]).read_text().splitlines()]
+    assert rows[-1]["progress/g_updates"] == 8
+    (run,) = (path for path in (tmp_path / "outputs").iterdir() if path.name != "wandb")
+    assert run.name.endswith("_digits_softmaxgan_joint")
+    assert {"metrics.jsonl", "samples", "checkpoints", "summary.json", ".hydra"} <= {path.name for path in run.iterdir()}
+
+
+def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+    command = [sys.executable, str(CONF.parent / "train.py"), *TINY, "wandb.mode=disabled"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    process.communicate()
+    seen = os.read(master, 100_000).decode()
+    os.close(master)
+    assert process.returncode == 0
+    assert "4/4" in seen
+    assert re.search(r"D \d\.\d+  G \d\.\d+  [\d,]+ images/s", seen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
+        (["d_stepz=2"], "d_stepz is no key of the configuration; did you mean d_steps?"),
+        (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
+        (["loss=hingee"], "loss=hingee is no option; choose one of began, hinge, lsgan, minimax, "),
+        (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
+        (["loss=began"], "choose discriminator=began"),
+        (["loss=[hinge,wgan]"], "loss mixes several options into one"),
+        (["loss=hinge,wgan"], "add -m to run each of them"),
+        (["generator.width=${nothing}"], "generator.width cannot be resolved"),
+        (["batch_size="], "batch_size should be a valid integer"),
+        (["iterations=2)"], "iterations=2) cannot be read as key=value"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, tmp_path):
+    done = train(*arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    said = done.stderr.strip()
+    assert said.startswith("Error: ")
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_sweep_is_one_wandb_run_per_job_and_a_bad_job_stops_no_other(tmp_path):
+    done = train("-m", "strategy=detach,joint", "loss=hinge,began", *TINY, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "discriminator=began" in done.stderr + done.stdout
+    (sweep,) = tmp_path.glob("outputs/*_multirun")
+    jobs = sorted(path.name for path in sweep.iterdir() if path.is_dir())
+    assert jobs == [
+        "0_digits_hinge_detach_seed0",
+        "1_digits_began_detach_seed0",
+        "2_digits_hinge_joint_seed0",
+        "3_digits_began_joint_seed0",
+    ]
+    assert [json.loads((sweep / job / "summary.json").read_text())["state"] for job in (jobs[0], jobs[2])] == ["finished"] * 2
+    assert "discriminator=began" in (sweep / jobs[1] / "train.log").read_text()
+    logs = sorted(tmp_path.glob("outputs/wandb/offline-run-*/*.wandb"))
+    assert len(logs) == 2
+    for log in logs:
+        command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(log)]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        (run,) = (record["run"] for record in map(json.loads, lines) if record["type"] == "run")
+        assert run["run_group"] == sweep.name
+
+
+def test_a_crash_of_ours_shows_its_traceback_and_keeps_it_in_the_log(tmp_path):
+    (tmp_path / "broken.py").write_text("def broken(gan, reals, *, d_steps, g_steps):\n    raise RuntimeError('as planned')\n")
+    done = train(*TINY, "strategy._target_=broken.broken", "wandb.mode=disabled", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr + done.stdout
+    (log,) = tmp_path.glob("outputs/*/train.log")
+    assert "as planned" in log.read_text()
+    (summary,) = tmp_path.glob("outputs/*/summary.json")
+    assert json.loads(summary.read_text())["state"] == "failed"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job", "--resolve"]])
+def test_help_and_configuration_are_printed_without_training(arguments, tmp_path):
+    done = train(*arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "softmaxgan" in done.stdout if arguments == ["--help"] else "batch_size: 32" in done.stdout

@@ -1,0 +1,80 @@
+"""Tiny GANs in float64, and real batches to feed them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from ganexp import GAN, Prior
+from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, SoftmaxGAN
+from ganexp.networks import MLPDiscriminator, MLPGenerator
+from ganexp.penalties import GradientPenalty, NoPenalty, WeightClipping
+
+BATCH = 6
+LATENT = 3
+
+
+class TinyAutoencoder(nn.Module):
+    """An energy discriminator of points, small enough to be trained thousands of times."""
+
+    output = "energy"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.layers(x)).abs().mean(1)
+
+
+@dataclass
+class Case:
+    """One loss as a user would choose it: with its penalty and the discriminator that it needs."""
+
+    loss: Callable[[], Loss]
+    penalty: Callable[[], NoPenalty] = NoPenalty
+    discriminator: Callable[[], nn.Module] = field(default=lambda: MLPDiscriminator((2,), width=5, depth=2))
+
+
+CASES = {
+    "nonsaturating": Case(NonSaturating),
+    "minimax": Case(Minimax),
+    "lsgan": Case(LSGAN),
+    "hinge": Case(Hinge),
+    "wgan": Case(WGAN, lambda: WeightClipping(bound=0.2)),
+    "wgan_gp": Case(WGAN, GradientPenalty),
+    "softmaxgan": Case(SoftmaxGAN),
+    "began": Case(lambda: BEGAN(lambda_k=0.3, k_0=0.2), discriminator=TinyAutoencoder),
+}
+
+
+def tiny_gan(case: Case, *, gan_class: type[GAN] = GAN, redundant_gradients: bool = False, momentum: float = 0.9) -> GAN:
+    """Return the same float64 GAN at every call."""
+    torch.manual_seed(0)
+    generator = MLPGenerator(LATENT, (2,), width=5, depth=2).double()
+    discriminator = case.discriminator().double()
+    return gan_class(
+        generator,
+        discriminator,
+        case.loss().double(),
+        torch.optim.SGD(generator.parameters(), lr=0.05, momentum=momentum),
+        torch.optim.Adam(discriminator.parameters(), lr=0.02, betas=(0.5, 0.9)),
+        Prior(LATENT, seed=3, dtype=torch.float64),
+        batch_size=BATCH,
+        penalty=case.penalty(),
+        redundant_gradients=redundant_gradients,
+    )
+
+
+def real_batches() -> Iterator[Tensor]:
+    """Yield the same batches of points at every call."""
+    generator = torch.Generator().manual_seed(5)
+    while True:
+        yield torch.randn(BATCH, 2, generator=generator, dtype=torch.float64) * 0.3 + 1
+
+
+def state(gan: GAN) -> list[Tensor]:
+    """Return copies of everything that an iteration moves: parameters of both networks, and the loss's buffers."""
+    tensors = [*gan.generator.parameters(), *gan.discriminator.parameters(), *gan.loss.buffers()]
+    return [tensor.detach().clone() for tensor in tensors]

@@ -1,0 +1,235 @@
+"""The loop: what it counts, writes and leaves, and that watching does not steer."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ganexp import Trainer, build, strategies
+from ganexp.logbook import Book
+from ganexp.training.timer import HostTimer
+from tests.composing import composed
+from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
+
+SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
+ALWAYS = {
+    "loss/d", "loss/g", "score/real", "score/fake", "time/iteration_ms", "time/data_ms", "time/d_ms", "time/g_ms",
+    "speed/images_per_s", "memory/peak_mib", "grad_norm/d", "grad_norm/g",
+    "progress/iteration", "progress/real_images", "progress/d_updates", "progress/g_updates",
+}  # fmt: skip
+
+
+class Rows(Book):
+    def __init__(self):
+        self.rows, self.ticks, self.closed = [], 0, []
+
+    def tick(self):
+        self.ticks += 1
+
+    def write(self, row):
+        self.rows.append(row)
+
+    def close(self, *, failed):
+        self.closed.append(failed)
+
+
+def trainer(loss="nonsaturating", strategy=strategies.detach, **kwargs):
+    return Trainer(tiny_gan(CASES[loss]), real_batches(), strategy, **{"iterations": 10, "sample_every": 0, **kwargs})
+
+
+@pytest.mark.parametrize("loss", CASES)
+def test_rows_have_the_keys_that_dashboards_rely_on(loss):
+    book = Rows()
+    trainer(loss, log_every=4, books=[book]).fit()
+    further = {
+        "began": {"began/k_t", "began/convergence"},
+        "wgan_gp": {"loss/penalty"},
+        "softmaxgan": {"softmaxgan/d_excess", "softmaxgan/g_excess"},
+    }
+    assert [row["progress/iteration"] for row in book.rows] == [4, 8, 10]
+    assert all(set(row) == ALWAYS | further.get(loss, set()) for row in book.rows)
+    assert all(type(value) in (int, float) for row in book.rows for value in row.values())
+    assert book.ticks == 10
+    assert book.closed == [False]
+
+
+def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
+    book, by_hand = Rows(), tiny_gan(CASES["nonsaturating"])
+    trainer(log_every=3, iterations=6, books=[book]).fit()
+    reals, losses, real_scores, norms = real_batches(), [], [], []
+    G, D, bce = by_hand.generator, by_hand.discriminator, torch.nn.functional.softplus
+    for _ in range(6):
+        x, fake = next(reals), G(by_hand.sample())
+        r, f = D(x), D(fake.detach())
+        by_hand.optimizer_d.zero_grad()
+        (bce(-r).mean() + bce(f).mean()).backward()
+        losses.append((bce(-r).mean() + bce(f).mean()).item())
+        real_scores.append(r.mean().item())
+        norms.append(math.sqrt(sum(p.grad.square().sum().item() for p in D.parameters())))
+        by_hand.optimizer_d.step()
+        by_hand.optimizer_g.zero_grad()
+        bce(-D(fake)).mean().backward()
+        by_hand.optimizer_g.step()
+    for row, part in zip(book.rows, (slice(0, 3), slice(3, 6)), strict=True):
+        assert row["loss/d"] == pytest.approx(np.mean(losses[part]), rel=1e-9)
+        assert row["score/real"] == pytest.approx(np.mean(real_scores[part]), rel=1e-9)
+        assert row["grad_norm/d"] == pytest.approx(norms[part][-1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (3, 1), (1, 2)])
+def test_progress_counts_what_was_done(d_steps, g_steps):
+    book = Rows()
+    trainer("softmaxgan", log_every=5, books=[book], d_steps=d_steps, g_steps=g_steps).fit()
+    last = book.rows[-1]
+    assert last["progress/d_updates"] == 10 * d_steps
+    assert last["progress/g_updates"] == 10 * g_steps
+    assert last["progress/real_images"] == 10 * BATCH * (d_steps + g_steps - 1)
+
+
+@pytest.mark.parametrize("loss", ["began", "wgan_gp"])
+def test_watching_does_not_steer(loss, tmp_path):
+    quiet = trainer(loss, log_every=1000, checkpoint_every=1000)
+    watched = trainer(loss, log_every=1, sample_every=1, checkpoint_every=1, books=[Rows()], folder=tmp_path)
+    quiet.fit()
+    watched.fit()
+    assert all(torch.equal(a, b) for a, b in zip(state(quiet.gan), state(watched.gan), strict=True))
+
+
+def test_watching_does_not_steer_batch_norm_or_spectral_norm(tmp_path):
+    def networks(*overrides, folder=None):
+        cfg = composed(*SMALL, "iterations=4", "discriminator.batch_norm=true", "discriminator.spectral_norm=true", *overrides)
+        made = build(cfg, folder)
+        made.fit()
+        return made.gan.generator.state_dict() | {f"d.{k}": v for k, v in made.gan.discriminator.state_dict().items()}
+
+    quiet = networks("log_every=1000", "sample_every=1000")
+    watched = networks("log_every=1", "sample_every=1", "checkpoint_every=1", "ema=0.9", folder=tmp_path)
+    assert all(torch.equal(quiet[key], watched[key]) for key in quiet)
+
+
+@pytest.mark.parametrize("wrong", [{"d_steps": 0}, {"g_steps": 1.5}, {"iterations": 0}, {"d_steps": True}])
+def test_counts_that_are_none_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be an integer of at least 1"):
+        trainer(**wrong)
+
+
+def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
+    def broken(gan, reals, **steps):
+        strategies.detach(gan, reals, **steps)
+        if gan.d_updates == 3:
+            raise RuntimeError("as planned")
+
+    book = Rows()
+    with pytest.raises(RuntimeError, match="as planned"):
+        trainer(strategy=broken, log_every=1, books=[book], folder=tmp_path).fit()
+    assert book.closed == [True]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["state"], summary["iteration"]) == ("failed", 2)
+
+
+@pytest.fixture(scope="module")
+def began_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    cfg = composed(*SMALL, "loss=began", "generator=began", "discriminator=began", "iterations=7", "log_every=2")
+    cfg.sample_every, cfg.ema = 3, 0.99
+    made = build(cfg, folder)
+    return made, made.fit(), folder
+
+
+def test_a_run_leaves_rows_pictures_checkpoint_and_summary(began_run):
+    _, summary, folder = began_run
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["progress/iteration"] for row in rows] == [2, 3, 4, 6, 7]
+    assert [row["progress/iteration"] for row in rows if "samples" in row] == [3, 6, 7]
+    for row in rows:
+        for key in ("samples", "reconstructions"):
+            if key in row:
+                with Image.open(folder / row[key]) as picture:
+                    assert picture.mode == "RGB"
+    assert json.loads((folder / "summary.json").read_text()) == json.loads(json.dumps(summary))
+    assert summary["state"] == "finished"
+    assert summary["last"]["began/k_t"] == rows[-1]["began/k_t"]
+    assert all((folder / path).exists() for path in (summary["paths"]["samples"], summary["paths"]["checkpoint"]))
+
+
+def test_the_checkpoint_is_tensors_and_plain_values(began_run):
+    made, _, folder = began_run
+    loaded = torch.load(folder / "checkpoints" / "last.pt", weights_only=True)
+    expected = {"generator", "discriminator", "loss", "ema", "optimizer_g", "optimizer_d", "iteration", "config"}
+    assert expected <= set(loaded)
+    assert loaded["iteration"] == 7
+    assert loaded["config"]["loss"]["name"] == "began"
+    assert torch.equal(loaded["loss"]["k_t"], made.gan.loss.k_t)
+    again = build(loaded["config"])
+    again.gan.generator.load_state_dict(loaded["ema"])
+    for a, b in zip(again.gan.generator.parameters(), made.ema.average.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert not list(folder.glob("checkpoints/*.unfinished"))
+
+
+def test_samples_come_from_the_average_and_the_fixed_latents(began_run):
+    made, summary, folder = began_run
+    with torch.no_grad():
+        images = made.ema.average(made.gan.prior.fixed(64))
+    with Image.open(folder / summary["last"]["samples"]) as picture:
+        png = np.asarray(picture).astype(int)
+    first = png[2:34, 2:34, 0]
+    expected = np.clip(np.round((images[0, 0].numpy() + 1) * 127.5), 0, 255)
+    assert np.abs(first - expected).max() <= 1
+
+
+def test_ema_follows_its_recurrence():
+    from ganexp.networks import MLPGenerator
+    from ganexp.training import EMA
+
+    generator = MLPGenerator(3, (2,), width=4).double()
+    ema, by_hand = EMA(generator, 0.6), [p.detach().numpy().copy() for p in generator.parameters()]
+    for t in range(1, 30):
+        for p in generator.parameters():
+            p.data.add_(torch.randn_like(p))
+        ema.update()
+        d = min(0.6, (1 + t) / (10 + t))
+        by_hand = [d * slow + (1 - d) * p.detach().numpy() for slow, p in zip(by_hand, generator.parameters(), strict=True)]
+    for slow, expected in zip(ema.average.parameters(), by_hand, strict=True):
+        np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_phases_add_up_to_what_they_contain(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock) * 0.001)
+    timer = HostTimer()
+    with timer.phase("iteration"):
+        for _ in range(3):
+            with timer.phase("d"):
+                pass
+    assert timer.read_ms() == pytest.approx({"d": 3.0, "iteration": 7.0})
+    assert timer.read_ms() == {}
+
+
+def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
+    made = build(composed(*SMALL, "iterations=10", "log_every=10", "generator.width=16", "batch_size=16"))
+    last = made.fit()["last"]
+    parts = last["time/data_ms"] + last["time/d_ms"] + last["time/g_ms"]
+    assert 0.5 * last["time/iteration_ms"] < parts <= last["time/iteration_ms"]
+    assert last["speed/images_per_s"] == pytest.approx(1000 * 16 / last["time/iteration_ms"])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("strategy", strategies.__all__)
+def test_the_loop_never_waits_for_the_host(strategy):
+    cfg = composed(
+        *SMALL, "device=cuda", f"strategy={strategy}", "loss=began", "discriminator=began", "iterations=20", "ema=0.9"
+    )
+    made = build(cfg)
+    for _ in range(5):
+        made._iterate()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(5):
+            made._iterate()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

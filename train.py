@@ -1,0 +1,27 @@
+"""Compose a configuration, build a run from it, and train: `python train.py --help` lists the choices."""
+
+import os
+import sys
+
+import hydra
+from omegaconf import DictConfig
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def train(cfg: DictConfig) -> None:
+    from ganexp.command_line import run  # imports torch, which --help and --cfg do not need
+
+    run(cfg)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # let errors come here, where they become sentences
+    try:
+        train()
+    except KeyboardInterrupt:
+        print("Interrupted; what was written is kept.", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        from ganexp.command_line import report
+
+        sys.exit(report(error))
