@@ -31,7 +31,6 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
 
     Raises:
         ConfigError: The configuration has a mistake, or two choices do not fit.
-
     """
     values = plain(cfg)
     config = check(values)
@@ -81,7 +80,6 @@ def check(cfg: Any) -> Config:
 
     Raises:
         ConfigError: The configuration has a mistake, or two choices do not fit.
-
     """
     config = parse(plain(cfg))
     _device(config.device)

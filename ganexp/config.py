@@ -17,6 +17,9 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 Node = dict[str, Any]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
+FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "strategy": 2}
+"""How many leading arguments of a target are not configured but given by the run, by group."""
+
 Interval = Annotated[int, Field(ge=1, le=10**12)]
 
 
@@ -74,14 +77,13 @@ def parse(values: dict[str, Any]) -> Config:
 
     Raises:
         ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
-
     """
     try:
         config = Config.model_validate_json(json.dumps(values))
     except ValidationError as error:
         raise ConfigError(_sentence(error, values)) from None
-    for group in ("dataset", "generator", "discriminator", "loss", "penalty", "strategy"):
-        _check_node(group, getattr(config, group), also=("name",))
+    for group, leading in FROM_THE_RUN.items():
+        _check_node(group, getattr(config, group), leading, steps=group == "strategy")
     _check_optimizer(config.optimizer)
     return config
 
@@ -118,7 +120,6 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
 
     Raises:
         ConfigError: The constructor refuses an argument with a ValueError.
-
     """
     try:
         return target(node, key)(*positional, **arguments(node), **runtime)
@@ -134,27 +135,26 @@ def _check_optimizer(node: Node) -> None:
     for side in ("g", "d"):
         if not isinstance(node.get(side), dict):
             raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
-        _check_node(f"optimizer.{side}", node[side])
+        _check_node(f"optimizer.{side}", node[side], leading=1)
     shared = {"name", "g", "d"} | set(arguments(node["g"])) | set(arguments(node["d"]))
     for name in node:
         if name not in shared:
             raise ConfigError(unknown_key(f"optimizer.{name}", shared))
 
 
-def _check_node(key: str, node: Node, also: Iterable[str] = ()) -> None:
+def _check_node(key: str, node: Node, leading: int, steps: bool = False) -> None:
     function = target(node, key)
-    parameters = inspect.signature(function).parameters
     hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
-    known = {name for name, p in parameters.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
-    for name, value in node.items():
-        if name == "_target_" or name in also:
-            continue
+    named = [p for p in inspect.signature(function).parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    known = {p.name: p.default for p in named[leading:] if not (steps and p.name in ("d_steps", "g_steps"))}
+    for name, value in arguments(node).items():
         if name not in known:
             raise ConfigError(unknown_key(f"{key}.{name}", known))
-        if value == "???":
-            raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
-        if name in hints:
+        if name in hints and value != "???":
             _check_type(f"{key}.{name}", value, hints[name])
+    for name, default in known.items():
+        if node.get(name, default) in ("???", inspect.Parameter.empty):
+            raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
 
 
 def _check_type(key: str, value: Any, hint: Any) -> None:

@@ -29,7 +29,6 @@ class GAN:
         penalty: A further term of D's loss, or a constraint on its weights.
         redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
-
     """
 
     def __init__(

@@ -19,7 +19,6 @@ class Prior:
 
     Raises:
         ValueError: `latent_dim` is not positive, or the distribution is not one of the two.
-
     """
 
     def __init__(

@@ -170,6 +170,7 @@ REFUSED = [
     (["optimizer.betas=[0.5,1.0]"], "betas must lie in [0, 1), not [0.5, 1.0]"),
     (["+optimizer.lrr=1"], "optimizer.lrr is no key of the configuration; did you mean lr?"),
     (["dataset=image_folder"], "dataset.path must be given"),
+    (["+generator.shape=[3]"], "generator.shape is no key of the configuration"),
     (["dataset=image_folder", "dataset.path=/nowhere"], "dataset.path must be a folder of images"),
     (["dataset.image_size=28"], "generator: shape must be one of 16×16, 32×32, 64×64, …, not 28×28; set dataset.image_size"),
     (["dataset=ring"], "take the mlp networks"),

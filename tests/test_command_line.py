@@ -21,7 +21,7 @@ TINY = ["generator.width=4", "discriminator.width=4", "iterations=4", "log_every
 
 def train(*arguments, cwd, **environment):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
-    clean |= {"NETRC": str(cwd / "no-netrc"), "OMP_NUM_THREADS": "2"} | environment
+    clean |= {"NETRC": str(cwd / "no-netrc"), "OMP_NUM_THREADS": "1"} | environment
     command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
     return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 

@@ -30,7 +30,6 @@ class Resident:
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
         batch_size: Samples per batch.
-
     """
 
     def __init__(
@@ -84,7 +83,9 @@ def index_batches(n: int, batch_size: int, seed: int, device: torch.device | str
     while True:
         while len(rest) < batch_size:
             permutation = torch.randperm(n, generator=stream(seed, "data order", index=epoch))
-            rest, epoch = torch.cat([rest, permutation.to(device)]), epoch + 1
+            if rest.is_cuda:
+                permutation = permutation.pin_memory()  # so that the copy does not make the host wait
+            rest, epoch = torch.cat([rest, permutation.to(device, non_blocking=True)]), epoch + 1
         batch, rest = rest[:batch_size], rest[batch_size:]
         yield batch
 

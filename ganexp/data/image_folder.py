@@ -21,7 +21,6 @@ class ImageFolder:
 
     Raises:
         ValueError: The path is not a folder, or has no image with an extension that torchvision knows.
-
     """
 
     def __init__(self, path: str, *, image_size: int = 64, channels: int = 3) -> None:

@@ -17,7 +17,6 @@ class _Vision:
     Args:
         root: Where torchvision keeps its sets. A set that is there already is used without touching the network.
         image_size: Side of the square images.
-
     """
 
     source: ClassVar[type[Any]]
@@ -32,7 +31,6 @@ class _Vision:
 
         Raises:
             OSError: The set is neither in `root` nor to be had from the network.
-
         """
         name = self.source.__name__
         try:

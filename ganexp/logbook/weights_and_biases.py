@@ -24,7 +24,6 @@ class WandbBook(Book):
         config: The whole resolved configuration, as plain values.
         project, group, tags, name: As in `wandb.init`.
         timeout_s: Patience at the start, and again at the end.
-
     """
 
     def __init__(

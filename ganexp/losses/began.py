@@ -18,7 +18,6 @@ class BEGAN(Loss):
         gamma: Diversity ratio E[L(G(z))] / E[L(x)] at equilibrium, in (0, 1].
         lambda_k: Gain of the proportional control.
         k_0: Where k_t begins.
-
     """
 
     accepts = frozenset({"energy"})

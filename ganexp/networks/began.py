@@ -18,7 +18,6 @@ class BEGANGenerator(nn.Module):
         latent_dim: Length of a latent vector.
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of every convolution.
-
     """
 
     def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 64) -> None:
@@ -46,7 +45,6 @@ class BEGANDiscriminator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the first convolution.
         code_dim: Length of the code between encoder and decoder.
-
     """
 
     output = "energy"

@@ -18,7 +18,6 @@ class DCGANGenerator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the layer before the image; each earlier layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the last.
-
     """
 
     def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 64, batch_norm: bool = True) -> None:
@@ -48,7 +47,6 @@ class DCGANDiscriminator(nn.Module):
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
             it lets images of one batch see each other, which penalties and one-pass strategies cannot have.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
-
     """
 
     output = "logit"

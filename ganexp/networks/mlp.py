@@ -15,7 +15,6 @@ class MLPGenerator(nn.Module):
         latent_dim: Length of a latent vector.
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
-
     """
 
     def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 256, depth: int = 3) -> None:

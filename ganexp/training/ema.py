@@ -28,7 +28,6 @@ class EMA(NoEMA):
 
     Raises:
         ValueError: The decay does not lie in (0, 1).
-
     """
 
     def __init__(self, generator: nn.Module, decay: float) -> None:

@@ -42,7 +42,6 @@ class Trainer:
         books: Where rows go.
         folder: Where `checkpoints/` and `summary.json` go; without one, nothing is saved.
         config: The configuration as plain values, kept in the checkpoint.
-
     """
 
     def __init__(
