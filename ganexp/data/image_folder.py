@@ -1,5 +1,6 @@
 """Any folder of images."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from torch import Tensor
@@ -30,13 +31,16 @@ class ImageFolder:
         folder = Path(path).expanduser()
         if not folder.is_dir():
             raise ValueError(f"path must be a folder of images, and {path} is none")
-        self.files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMG_EXTENSIONS)
-        if not self.files:
+        self.folder = folder
+        if not any(self._files()):
             raise ValueError(f"path must be a folder of images, and {path} holds none of {', '.join(IMG_EXTENSIONS)}")
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
-        return _Images(self.files, self.shape)
+        return _Images(sorted(self._files()), self.shape)
+
+    def _files(self) -> Iterator[Path]:
+        return (file for file in self.folder.rglob("*") if file.suffix.lower() in IMG_EXTENSIONS)
 
 
 class _Images(MapStyle[Tensor]):
