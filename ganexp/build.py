@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from ganexp.config import Config, ConfigError, arguments, make, parse, target
 from ganexp.data import feed
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook
+from ganexp.one_pass import refuse_interacting_images
 from ganexp.prior import Prior
+from ganexp.strategies import Lookahead, one_stage
 from ganexp.training import EMA, NoEMA, Trainer
+from ganexp.training.trainer import Strategy
 
 log = logging.getLogger(__name__)
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
@@ -59,7 +63,7 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
     return Trainer(
         gan,
         reals,
-        functools.partial(target(config.strategy, "strategy"), **arguments(config.strategy)),
+        _strategy(config),
         iterations=config.iterations,
         d_steps=config.d_steps,
         g_steps=config.g_steps,
@@ -85,6 +89,7 @@ def check(cfg: Any) -> Config:
     _device(config.device)
     shape = tuple(make(config.dataset, "dataset").shape)
     loss, penalty = make(config.loss, "loss"), make(config.penalty, "penalty")
+    _strategy(config)
     for side in ("g", "d"):
         make(config.optimizer[side], f"optimizer.{side}", [nn.Parameter(torch.zeros(1))])
     with torch.device("meta"), torch.no_grad():
@@ -108,6 +113,11 @@ def check(cfg: Any) -> Config:
             f"penalty={_name(config.penalty)} needs a discriminator that returns logit scores, and "
             f"discriminator={_name(config.discriminator)} returns {output} scores: choose penalty=none."
         )
+    if target(config.strategy, "strategy") is one_stage:
+        try:
+            refuse_interacting_images(discriminator, loss)
+        except ValueError as error:
+            raise ConfigError(f"strategy: {error}.") from None
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in discriminator.modules()):
         log.warning("penalty=%s is meant for a discriminator without batch norm.", _name(config.penalty))
     return config
@@ -148,6 +158,18 @@ def _books(config: Config, values: dict[str, Any], folder: Path | None) -> list[
             )
         )
     return books
+
+
+def _strategy(config: Config) -> Strategy:
+    function = target(config.strategy, "strategy")
+    strategy: Strategy = (
+        make(config.strategy, "strategy")
+        if inspect.isclass(function)
+        else functools.partial(function, **arguments(config.strategy))
+    )
+    if config.lookahead.every:
+        return Lookahead(strategy, every=config.lookahead.every, alpha=config.lookahead.alpha)
+    return strategy
 
 
 def _device(name: str) -> torch.device:

@@ -40,6 +40,15 @@ class WandbConfig(BaseModel):
     directory: str = "outputs"
 
 
+class LookaheadConfig(BaseModel):
+    """The keys below `lookahead`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    every: Annotated[int, Field(ge=0, le=10**12)] = 0
+    alpha: Annotated[float, Field(gt=0, le=1)] = 0.5
+
+
 class Config(BaseModel):
     """The top-level keys, with the groups as plain dictionaries."""
 
@@ -64,6 +73,7 @@ class Config(BaseModel):
     g_steps: Steps = 1
     redundant_gradients: bool = False
     ema: Literal["off"] | Annotated[float, Field(gt=0, lt=1)] = "off"
+    lookahead: LookaheadConfig = LookaheadConfig()
     log_every: Interval = 50
     sample_every: Interval = 500
     checkpoint_every: Interval = 1000
@@ -145,6 +155,8 @@ def _check_optimizer(node: Node) -> None:
 def _check_node(key: str, node: Node, leading: int, steps: bool = False) -> None:
     function = target(node, key)
     hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    if steps and inspect.isclass(function):
+        leading = 0  # a strategy with settings is an object, which is given the GAN when it is called
     named = [p for p in inspect.signature(function).parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     known = {p.name: p.default for p in named[leading:] if not (steps and p.name in ("d_steps", "g_steps"))}
     for name, value in arguments(node).items():
@@ -171,7 +183,8 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     path = [str(part) for part in first["loc"] if part not in ("float", "literal['off']", "constrained-float")]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
-        known = WandbConfig.model_fields if len(path) > 1 else Config.model_fields
+        below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig}
+        known = below[path[0]].model_fields if len(path) > 1 else Config.model_fields
         return unknown_key(key, known)
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."

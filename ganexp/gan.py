@@ -1,7 +1,7 @@
 """The GAN, and the verbs that update strategies are written in."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +9,13 @@ from torch.optim import Optimizer
 
 from ganexp.losses import Loss
 from ganexp.meter import Meter
+from ganexp.one_pass import by_scores
 from ganexp.penalties import NoPenalty
 from ganexp.prior import Prior
+from ganexp.unroll import unroll
+
+Gradients = tuple[Tensor | None, ...]
+"""One gradient per parameter of a network, None where the loss does not reach it."""
 
 
 class GAN:
@@ -98,6 +103,13 @@ class GAN:
         with self.phase("g"):
             return d_loss, self._g_objective(real.detach(), scores)
 
+    def unrolled_g_loss(self, x: Tensor, fake: Tensor, *, k: int, rate: float) -> Tensor:
+        """Form G's loss against the discriminator that `k` gradient steps of size `rate` on this batch would make of D."""
+        with self.phase("g"):
+            ahead = unroll(self.discriminator, self.loss, self.penalty, x, fake, k=k, rate=rate)
+            real = ahead(x) if self.loss.g_needs_real else None
+            return self._g_objective(real, ahead(fake))
+
     def reals_for_g(self, reals: Iterator[Tensor]) -> Tensor | None:
         """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
         return next(reals) if self.loss.g_needs_real else None
@@ -116,14 +128,57 @@ class GAN:
 
     def update_both(self, d_loss: Tensor, g_loss: Tensor) -> None:
         """Take both gradients at the same point, then move both networks."""
+        self.move_both(*self.gradients(d_loss, g_loss))
+
+    def gradients(self, d_loss: Tensor, g_loss: Tensor) -> tuple[Gradients, Gradients]:
+        """Take the gradient of D's loss for D and of G's loss for G."""
         with self.phase("d"):
             d_gradients = self._gradients(d_loss, self._d_parameters, self._g_parameters, retain_graph=True)
         with self.phase("g"):
             g_gradients = self._gradients(g_loss, self._g_parameters, self._d_parameters)
+        return d_gradients, g_gradients
+
+    def gradients_in_one_pass(self, x: Tensor, fake: Tensor) -> tuple[Gradients, Gradients]:
+        """Take the gradients of `gradients(*losses(x, fake))` by one backward pass of the fakes through D.
+
+        See `ganexp.one_pass` for why that is exact, and for which discriminators.
+        """
+        images = fake.detach().requires_grad_()
+        with self.phase("d"):
+            real, scores = self.score_real(x), self.score_fake(images)
+            by_score = by_scores(self.loss, real, scores)
+            self._record_d(real, scores, by_score.d_loss)
+            outputs, seeds = (real, scores), (by_score.d_real, by_score.seed)
+            *own, by_image = torch.autograd.grad(outputs, [*self._d_parameters, images], seeds, allow_unused=True)
+            d_gradients: Gradients = tuple(own)
+            penalty = self._penalize(x, images)
+            if penalty is not None:
+                further = torch.autograd.grad(penalty, self._d_parameters, allow_unused=True)
+                d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))
+        with self.phase("g"):
+            self._record_g(scores, by_score.g_loss)
+            scale = by_score.scale.view(-1, *[1] * (fake.dim() - 1))
+            g_gradients = torch.autograd.grad(fake, self._g_parameters, scale * by_image, allow_unused=True)
+        return d_gradients, g_gradients
+
+    def move_both(self, d_gradients: Gradients, g_gradients: Gradients) -> None:
+        """Move both networks by gradients that were taken before."""
         with self.phase("d"):
             self._step_d(d_gradients)
         with self.phase("g"):
             self._step_g(g_gradients)
+
+    @contextmanager
+    def looking_ahead(self) -> Iterator[None]:
+        """Let both networks move inside, and put their parameters back at the end; optimisers keep what they saw."""
+        here: list[Tensor] = [*self._g_parameters, *self._d_parameters]
+        kept, updates = [p.detach().clone() for p in here], (self.g_updates, self.d_updates)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(here, kept)
+            self.g_updates, self.d_updates = updates
 
     def finish_iteration(self) -> None:
         """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
@@ -133,21 +188,30 @@ class GAN:
 
     def _d_objective(self, x: Tensor, fake: Tensor, real: Tensor, scores: Tensor) -> Tensor:
         loss = self.loss.d_loss(real, scores)
+        self._record_d(real, scores, loss)
+        penalty = self._penalize(x, fake)
+        return loss if penalty is None else loss + penalty
+
+    def _penalize(self, x: Tensor, fake: Tensor) -> Tensor | None:
+        penalty = self.penalty(self.discriminator, x, fake.detach())
+        if penalty is not None:
+            self.meter.add("loss/penalty", penalty)
+        return penalty
+
+    def _g_objective(self, real: Tensor | None, scores: Tensor) -> Tensor:
+        loss = self.loss.g_loss(real, scores)
+        self._record_g(scores, loss)
+        return loss
+
+    def _record_d(self, real: Tensor, scores: Tensor, loss: Tensor) -> None:
         self.last_real = real.detach()
         self.meter.add("loss/d", loss)
         self.meter.add("score/real", real.detach().mean())
         self.meter.add("score/fake", scores.detach().mean())
-        penalty = self.penalty(self.discriminator, x, fake.detach())
-        if penalty is None:
-            return loss
-        self.meter.add("loss/penalty", penalty)
-        return loss + penalty
 
-    def _g_objective(self, real: Tensor | None, scores: Tensor) -> Tensor:
-        loss = self.loss.g_loss(real, scores)
+    def _record_g(self, scores: Tensor, loss: Tensor) -> None:
         self.last_fake = scores.detach()
         self.meter.add("loss/g", loss)
-        return loss
 
     def _real_scores_for_g(self, x: Tensor | None) -> Tensor:
         if x is None:
@@ -157,25 +221,29 @@ class GAN:
 
     def _gradients(
         self, loss: Tensor, own: list[nn.Parameter], other: list[nn.Parameter], retain_graph: bool = False
-    ) -> tuple[Tensor | None, ...]:
+    ) -> Gradients:
         wanted = own + other if self.redundant_gradients else own
         return torch.autograd.grad(loss, wanted, retain_graph=retain_graph, allow_unused=True)[: len(own)]
 
-    def _step_d(self, gradients: tuple[Tensor | None, ...]) -> None:
+    def _step_d(self, gradients: Gradients) -> None:
         self.meter.norm("grad_norm/d", gradients)
         _apply(self.optimizer_d, self._d_parameters, gradients)
         self.penalty.constrain(self.discriminator)
         self.d_updates += 1
 
-    def _step_g(self, gradients: tuple[Tensor | None, ...]) -> None:
+    def _step_g(self, gradients: Gradients) -> None:
         self.meter.norm("grad_norm/g", gradients)
         _apply(self.optimizer_g, self._g_parameters, gradients)
         self.g_updates += 1
 
 
-def _apply(optimizer: Optimizer, parameters: list[nn.Parameter], gradients: tuple[Tensor | None, ...]) -> None:
+def _apply(optimizer: Optimizer, parameters: list[nn.Parameter], gradients: Gradients) -> None:
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()
     for parameter in parameters:
         parameter.grad = None
+
+
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return second if first is None else first if second is None else first + second

@@ -5,10 +5,15 @@ weights after each of its steps. Both share one contract with do-nothing default
 combined with any loss on logits.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from ganexp.streams import stream
+
+Discriminator = Callable[[Tensor], Tensor]
+"""A module, or any function from images to scores, such as a module with other weights."""
 
 
 class NoPenalty:
@@ -17,7 +22,7 @@ class NoPenalty:
     needs_logits = False
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
 
-    def __call__(self, discriminator: nn.Module, x: Tensor, fake: Tensor) -> Tensor | None:
+    def __call__(self, discriminator: Discriminator, x: Tensor, fake: Tensor) -> Tensor | None:
         """Return the scalar to add to D's loss, or None for nothing; `fake` carries no graph."""
         return None
 
@@ -55,7 +60,7 @@ class GradientPenalty(NoPenalty):
         self.seed = seed
         self.generator: torch.Generator | None = None
 
-    def __call__(self, discriminator: nn.Module, x: Tensor, fake: Tensor) -> Tensor:
+    def __call__(self, discriminator: Discriminator, x: Tensor, fake: Tensor) -> Tensor:
         if x.shape != fake.shape:
             raise ValueError(f"the gradient penalty pairs real with fake, but their shapes are {x.shape} and {fake.shape}")
         if self.generator is None or self.generator.device != x.device:

@@ -9,12 +9,13 @@ import torch
 from PIL import Image
 from torch import nn
 
-from ganexp import build, strategies
+from ganexp import build
 from ganexp.build import check
 from ganexp.config import ConfigError
 from ganexp.data import Digits
 from tests.composing import CONF, composed, options
 from tests.data.test_data import write_idx
+from tests.tiny import STRATEGIES
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
 GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer"]
@@ -129,6 +130,22 @@ def test_an_experiment_can_be_overridden_from_the_command_line():
     assert (cfg.optimizer.g.lr, cfg.optimizer.d.lr) == (1e-4, 4e-4)
 
 
+def test_lookahead_goes_around_any_strategy():
+    trainer = build(composed(*SMALL, "strategy=g_first", "lookahead.every=2", "lookahead.alpha=0.25", "iterations=4"))
+    trainer.fit()
+    assert (trainer.strategy.every, trainer.strategy.alpha, trainer.strategy.iterations) == (2, 0.25, 4)
+    for p, slow in zip(trainer.gan.generator.parameters(), trainer.strategy.slow, strict=False):
+        assert torch.equal(p, slow)
+
+
+@pytest.mark.parametrize("optimizer", options("optimizer"))
+def test_each_optimizer_trains(optimizer):
+    trainer = build(composed(*SMALL, f"optimizer={optimizer}", "iterations=3"))
+    before = [p.detach().clone() for p in trainer.gan.discriminator.parameters()]
+    trainer.fit()
+    assert any(not torch.equal(a, b) for a, b in zip(before, trainer.gan.discriminator.parameters(), strict=True))
+
+
 def test_two_learning_rates_are_one_override():
     gan = build(composed(*SMALL, "optimizer.d.lr=4e-4", "optimizer.lr=1e-4")).gan
     assert gan.optimizer_g.param_groups[0]["lr"] == 1e-4
@@ -179,6 +196,12 @@ REFUSED = [
     (["discriminator=began"], "choose discriminator=dcgan or discriminator=mlp, or loss=began"),
     (["discriminator=began", "loss=softmaxgan", "penalty=gradient_penalty"], "choose penalty=none"),
     (["loss._target_=ganexp.losses.Nothing"], "loss._target_=ganexp.losses.Nothing cannot be imported"),
+    (["lookahead.alpha=2"], "lookahead.alpha should be less than or equal to 1, not 2"),
+    (["+lookahead.evry=2"], "lookahead.evry is no key of the configuration; did you mean every?"),
+    (["strategy=one_stage", "discriminator.batch_norm=true"], "take strategy=joint, or a discriminator without it"),
+    (["strategy=unrolled", "strategy.k=-1"], "strategy.k must be at least 0, not -1"),
+    (["strategy=unrolled", "strategy.rate=0"], "strategy.rate must be positive and finite, not 0"),
+    (["optimizer=sgd", "optimizer.momentum=-0.5"], "optimizer=negative_momentum takes it below 0"),
     (["strategy._target_=math.pi"], "strategy._target_=math.pi must name a class or a function"),
 ]
 
@@ -278,4 +301,4 @@ def test_plain_dictionaries_do_as_well_as_hydras():
 
 
 def test_strategies_under_conf_are_those_of_the_package():
-    assert set(options("strategy")) == set(strategies.__all__)
+    assert set(options("strategy")) == set(STRATEGIES)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from ganexp import GAN, Prior
+from ganexp import GAN, Prior, strategies
 from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, WeightClipping
 
+STRATEGIES = {name: getattr(strategies, name) for name in strategies.__all__ if name.islower()}
+STRATEGIES["unrolled"] = strategies.Unrolled(k=2, rate=0.05)
 BATCH = 6
 LATENT = 3
 

@@ -18,6 +18,9 @@ class Loss(nn.Module):
     g_needs_real = False
     """Whether `g_loss` compares with the real scores; they are given without a graph, since G cannot change them."""
 
+    uniform_ratio = False
+    """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
+
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return D's objective, a scalar."""
         raise NotImplementedError

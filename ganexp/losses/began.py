@@ -21,6 +21,7 @@ class BEGAN(Loss):
     """
 
     accepts = frozenset({"energy"})
+    uniform_ratio = True
     k_t: Tensor
 
     def __init__(self, *, gamma: float = 0.5, lambda_k: float = 1e-3, k_0: float = 0.0) -> None:

@@ -13,6 +13,8 @@ from ganexp.losses.base import Loss
 class Minimax(Loss):
     """The zero-sum game (Goodfellow et al. 2014, equation 1): L_G is minus the part of L_D that G can change."""
 
+    uniform_ratio = True
+
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return -logsigmoid(real).mean() - logsigmoid(-fake).mean()
 

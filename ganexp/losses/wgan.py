@@ -11,6 +11,8 @@ class WGAN(Loss):
     D must be kept Lipschitz by something else: `WeightClipping` in that paper, `GradientPenalty` in WGAN-GP.
     """
 
+    uniform_ratio = True
+
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return fake.mean() - real.mean()
 

@@ -45,7 +45,7 @@ class DCGANDiscriminator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
-            it lets images of one batch see each other, which penalties and one-pass strategies cannot have.
+            it lets images of one batch see each other, which penalties and `one_stage` cannot have.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
     """
 

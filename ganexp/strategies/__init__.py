@@ -1,16 +1,33 @@
 """Update strategies: one training iteration each, as a function of the GAN and an endless iterator of real batches.
 
-The contract is one signature, `strategy(gan, reals, *, d_steps, g_steps)`. A strategy is written in the verbs of
+The contract is one signature, `strategy(gan, reals, *, d_steps, g_steps)`; one with settings or state is an object that
+is called so. A strategy is written in the verbs of
 `ganexp.gan.GAN` and touches nothing else. Lines that two strategies share are repeated on purpose: what differs
 between two algorithms can be read as a diff.
 """
 
 from ganexp.strategies.detach import detach
+from ganexp.strategies.extragradient import extragradient
 from ganexp.strategies.g_first import g_first
 from ganexp.strategies.g_first_resample import g_first_resample
 from ganexp.strategies.joint import joint
+from ganexp.strategies.lookahead import Lookahead
+from ganexp.strategies.one_stage import one_stage
 from ganexp.strategies.resample import resample
 from ganexp.strategies.retain_graph import retain_graph
 from ganexp.strategies.reuse_z import reuse_z
+from ganexp.strategies.unrolled import Unrolled
 
-__all__ = ["detach", "g_first", "g_first_resample", "joint", "resample", "retain_graph", "reuse_z"]
+__all__ = [
+    "Lookahead",
+    "Unrolled",
+    "detach",
+    "extragradient",
+    "g_first",
+    "g_first_resample",
+    "joint",
+    "one_stage",
+    "resample",
+    "retain_graph",
+    "reuse_z",
+]

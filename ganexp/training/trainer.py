@@ -117,7 +117,7 @@ class Trainer:
             for book in self.books:
                 book.write(self._progress() | row)
         if self.folder and self._due(self.checkpoint_every, self.iteration):
-            state = checkpoint(self.gan, self.ema, self.iteration, self.config)
+            state = checkpoint(self.gan, self.ema, self.strategy, self.iteration, self.config)
             save(state, self.folder / "checkpoints" / "last.pt")
 
     def _due(self, every: int, iteration: int) -> bool:

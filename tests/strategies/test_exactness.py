@@ -7,7 +7,7 @@ import torch
 
 from ganexp import GAN, strategies
 from ganexp.strategies.steps import g_step
-from tests.tiny import CASES, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
 
 ITERATIONS = 4
 STEPS = list(itertools.product([1, 2, 3], repeat=2))
@@ -62,9 +62,9 @@ def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_ste
 
 @every_loss
 @every_count
-@pytest.mark.parametrize("strategy", strategies.__all__)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_redundant_gradients_change_nothing(strategy, loss, d_steps, g_steps):
-    function = getattr(strategies, strategy)
+    function = STRATEGIES[strategy]
     lean = train(function, loss, d_steps, g_steps)
     assert_close(lean, train(function, loss, d_steps, g_steps, redundant_gradients=True))
 
@@ -91,7 +91,7 @@ def test_detaching_leaves_the_discriminators_gradient_untouched(loss):
 
 @every_loss
 @pytest.mark.parametrize("redundant_gradients", [False, True])
-@pytest.mark.parametrize("strategy", strategies.__all__)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss, redundant_gradients):
     gan, reals = tiny_gan(CASES[loss], redundant_gradients=redundant_gradients), real_batches()
     moved = []
@@ -106,8 +106,8 @@ def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss
             assert all(p.grad is None for p in other.parameters())
 
         optimizer.register_step_pre_hook(watch)
-    getattr(strategies, strategy)(gan, reals, d_steps=2, g_steps=2)
-    assert len(moved) == 4
+    STRATEGIES[strategy](gan, reals, d_steps=2, g_steps=2)
+    assert len(moved) == (8 if strategy == "extragradient" else 4)
     assert gan.d_updates == gan.g_updates == 2
     assert all(p.grad is None for net in (gan.generator, gan.discriminator) for p in net.parameters())
 
@@ -143,8 +143,8 @@ class TracingGAN(GAN):
         super().update_g(loss)
         self.trace.append("G+")
 
-    def update_both(self, d_loss, g_loss):
-        super().update_both(d_loss, g_loss)
+    def move_both(self, d_gradients, g_gradients):
+        super().move_both(d_gradients, g_gradients)
         self.trace.append("DG+")
 
 
@@ -185,6 +185,23 @@ TRACES = {
         "z G r f DG+ z G r f D+",
         "z G r f DG+ z G [r] f G+",
     ),
+    "one_stage": (
+        "z G r f DG+",
+        "z G r f DG+ z G r f D+",
+        "z G r f DG+ z G [r] f G+",
+    ),
+    # the first DG+ is the look ahead, which is undone
+    "extragradient": (
+        "z G r f DG+ z G r f DG+",
+        "z G r f DG+ z G r f DG+ z G r f D+",
+        "z G r f DG+ z G r f DG+ z G [r] f G+",
+    ),
+    # D's unrolled steps score with other weights, not with D itself
+    "unrolled": (
+        "z G r f DG+",
+        "z G r f DG+ z G r f D+",
+        "z G r f DG+ z G G+",
+    ),
 }
 
 
@@ -193,24 +210,27 @@ TRACES = {
 def test_traces(strategy, loss):
     for (d_steps, g_steps), expected in zip([(1, 1), (2, 1), (1, 2)], TRACES[strategy], strict=True):
         gan = tiny_gan(CASES[loss], gan_class=TracingGAN)
-        getattr(strategies, strategy)(gan, real_batches(), d_steps=d_steps, g_steps=g_steps)
+        STRATEGIES[strategy](gan, real_batches(), d_steps=d_steps, g_steps=g_steps)
         wanted = expected.replace("[r]", "r") if loss == "softmaxgan" else expected.replace("[r] ", "")
         assert " ".join(gan.trace) == wanted
 
 
 def test_every_strategy_has_a_golden_trace():
-    assert set(TRACES) == set(strategies.__all__)
+    assert set(TRACES) == set(STRATEGIES)
 
 
-@pytest.mark.parametrize("strategy", strategies.__all__)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_real_batches_are_drawn_only_for_updates_that_look_at_them(strategy):
     def drawn(loss, d_steps, g_steps):
         count, reals = itertools.count(), real_batches()
         counted = (batch for batch in reals if next(count) >= 0)
-        getattr(strategies, strategy)(tiny_gan(CASES[loss]), counted, d_steps=d_steps, g_steps=g_steps)
+        STRATEGIES[strategy](tiny_gan(CASES[loss]), counted, d_steps=d_steps, g_steps=g_steps)
         return next(count)
 
     for d_steps, g_steps in STEPS:
-        assert drawn("nonsaturating", d_steps, g_steps) == d_steps
-        shared = min(d_steps, g_steps) if strategy == "joint" else 1
-        assert drawn("softmaxgan", d_steps, g_steps) == d_steps + g_steps - shared
+        both = min(d_steps, g_steps)
+        further = {"extragradient": both, "unrolled": g_steps - both}.get(strategy, 0)
+        assert drawn("nonsaturating", d_steps, g_steps) == d_steps + further
+        shared = both if strategy in ("joint", "one_stage", "extragradient", "unrolled") else 1
+        further = both if strategy == "extragradient" else 0
+        assert drawn("softmaxgan", d_steps, g_steps) == d_steps + g_steps - shared + further

@@ -5,7 +5,7 @@ import torch
 
 from ganexp import strategies
 from ganexp.streams import stream
-from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, real_batches, state, tiny_gan
 
 
 class PlainLoop:
@@ -151,19 +151,91 @@ def plain_joint(loop, d_steps, g_steps):
             loop.g_on_new_fakes(loop.x_for_g())
 
 
+def plain_extragradient(loop, d_steps, g_steps):
+    parameters = [*loop.G.parameters(), *loop.D.parameters()]
+    for _ in range(min(d_steps, g_steps)):
+        here = [p.data.clone() for p in parameters]
+        plain_joint(loop, 1, 1)
+        x, fake = loop.x(), loop.G(loop.z())
+        real_scores, fake_scores = loop.D(x), loop.D(fake)
+        loss_d, loss_g = loop.loss_d(real_scores, fake_scores, x, fake), loop.loss_g(real_scores, fake_scores)
+        there_d = torch.autograd.grad(loss_d, list(loop.D.parameters()), retain_graph=True)
+        there_g = torch.autograd.grad(loss_g, list(loop.G.parameters()))
+        for p, old, gradient in zip(parameters, here, [*there_g, *there_d], strict=True):
+            p.data.copy_(old)
+            p.grad = gradient
+        loop.step_d()
+        loop.opt_g.step()
+    for _ in range(d_steps - g_steps):
+        loop.d_on_new_fakes()
+    for _ in range(g_steps - d_steps):
+        loop.g_on_new_fakes(loop.x_for_g())
+
+
 PLAIN = {name.removeprefix("plain_"): f for name, f in list(globals().items()) if name.startswith("plain_")}
+PLAIN["one_stage"] = plain_joint
 
 
 @pytest.mark.parametrize("steps", [(1, 1), (2, 1), (1, 2), (3, 2)])
 @pytest.mark.parametrize("loss", CASES)
-@pytest.mark.parametrize("strategy", strategies.__all__)
+@pytest.mark.parametrize("strategy", sorted(PLAIN))
 def test_strategy_equals_plain_loop(strategy, loss, steps):
     d_steps, g_steps = steps
     gan, reals = tiny_gan(CASES[loss]), real_batches()
     loop = PlainLoop(loss)
     for _ in range(5):
-        getattr(strategies, strategy)(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        STRATEGIES[strategy](gan, reals, d_steps=d_steps, g_steps=g_steps)
         gan.finish_iteration()
         PLAIN[strategy](loop, d_steps, g_steps)
         loop.end_iteration()
     torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-12)
+
+
+def test_every_strategy_has_a_plain_loop_or_a_test_of_its_own():
+    assert set(PLAIN) | {"unrolled"} == set(STRATEGIES)
+
+
+@pytest.mark.parametrize("loss", ["nonsaturating", "lsgan", "softmaxgan", "began"])
+def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
+    """Differentiate numerically through k plain steps of D, which know nothing of functional calls."""
+    gan, k, rate = tiny_gan(CASES[loss]), 3, 0.05
+    x, z = next(real_batches()), gan.sample()
+
+    def g_loss_after_plain_steps():
+        before = [p.data.clone() for p in gan.discriminator.parameters()]
+        fake = gan.generator(z).detach()
+        for _ in range(k):
+            objective = gan.loss.d_loss(gan.discriminator(x), gan.discriminator(fake))
+            gradients = torch.autograd.grad(objective, list(gan.discriminator.parameters()))
+            for p, gradient in zip(gan.discriminator.parameters(), gradients, strict=True):
+                p.data.sub_(rate * gradient)
+        value = gan.loss.g_loss(gan.discriminator(x), gan.discriminator(fake)).item()
+        for p, old in zip(gan.discriminator.parameters(), before, strict=True):
+            p.data.copy_(old)
+        return value
+
+    value = gan.unrolled_g_loss(x, gan.generate(z), k=k, rate=rate)
+    assert value.item() == pytest.approx(g_loss_after_plain_steps(), rel=1e-12)
+    weights = list(gan.generator.parameters())
+    directions = [torch.randn_like(p) for p in weights]
+    slope = sum((g * d).sum() for g, d in zip(torch.autograd.grad(value, weights), directions, strict=True)).item()
+    step, values = 1e-6, []
+    for sign in (1, -1):
+        for p, direction in zip(weights, directions, strict=True):
+            p.data.add_(sign * step * direction)
+        values.append(g_loss_after_plain_steps())
+        for p, direction in zip(weights, directions, strict=True):
+            p.data.sub_(sign * step * direction)
+    assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", CASES)
+def test_unrolled_by_no_step_is_joint(loss):
+    ends = []
+    for strategy in (strategies.joint, strategies.Unrolled(k=0)):
+        gan, reals = tiny_gan(CASES[loss]), real_batches()
+        for _ in range(5):
+            strategy(gan, reals, d_steps=1, g_steps=1)
+            gan.finish_iteration()
+        ends.append(state(gan))
+    torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-13)

@@ -12,7 +12,7 @@ from PIL import Image
 from ganexp import Trainer, build, strategies
 from ganexp.logbook import Book
 from ganexp.training.timer import HostTimer
-from tests.composing import composed
+from tests.composing import composed, options
 from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
@@ -219,7 +219,7 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("strategy", strategies.__all__)
+@pytest.mark.parametrize("strategy", options("strategy"))
 def test_the_loop_never_waits_for_the_host(strategy):
     cfg = composed(
         *SMALL, "device=cuda", f"strategy={strategy}", "loss=began", "discriminator=began", "iterations=20", "ema=0.9"

@@ -1,9 +1,11 @@
-"""Optimisers that the configuration can name, each a checked constructor of one of torch's own."""
+"""Torch's own optimisers, each behind a constructor that checks its settings."""
 
 from collections.abc import Iterable
 
 from torch import nn
-from torch.optim import Adam, RMSprop
+from torch.optim import SGD, Adam, RMSprop
+
+from ganexp.optimizers.bounds import check_betas, check_eps, check_lr
 
 
 def adam(
@@ -15,11 +17,9 @@ def adam(
     fused: bool = True,
 ) -> Adam:
     """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off."""
-    _check_lr(lr)
-    if not all(0 <= beta < 1 for beta in betas):
-        raise ValueError(f"betas must lie in [0, 1), not {list(betas)}")
-    if not 0 < eps < float("inf"):
-        raise ValueError(f"eps must be positive and finite, not {eps}")
+    check_lr(lr)
+    check_betas(betas)
+    check_eps(eps)
     return Adam(parameters, lr=lr, betas=betas, eps=eps, fused=fused)
 
 
@@ -31,14 +31,16 @@ def rmsprop(
     eps: float = 1e-8,
 ) -> RMSprop:
     """RMSprop (Hinton 2012), in its multi-tensor form."""
-    _check_lr(lr)
+    check_lr(lr)
     if not 0 <= alpha < 1:
         raise ValueError(f"alpha must lie in [0, 1), not {alpha}")
-    if not 0 < eps < float("inf"):
-        raise ValueError(f"eps must be positive and finite, not {eps}")
+    check_eps(eps)
     return RMSprop(parameters, lr=lr, alpha=alpha, eps=eps, foreach=True)
 
 
-def _check_lr(lr: float) -> None:
-    if not 0 < lr < float("inf"):
-        raise ValueError(f"lr must be positive and finite, not {lr}")
+def sgd(parameters: Iterable[nn.Parameter], *, lr: float = 1e-2, momentum: float = 0.0) -> SGD:
+    """Stochastic gradient descent, with momentum in [0, 1) if asked; for momentum below 0 see `NegativeMomentum`."""
+    check_lr(lr)
+    if not 0 <= momentum < 1:
+        raise ValueError(f"momentum must lie in [0, 1), not {momentum}; optimizer=negative_momentum takes it below 0")
+    return SGD(parameters, lr=lr, momentum=momentum, foreach=True)

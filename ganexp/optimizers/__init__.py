@@ -1,0 +1,7 @@
+"""Optimisers that the configuration can name: functions or classes of parameters and checked settings."""
+
+from ganexp.optimizers.negative_momentum import NegativeMomentum
+from ganexp.optimizers.of_torch import adam, rmsprop, sgd
+from ganexp.optimizers.optimistic_adam import OptimisticAdam
+
+__all__ = ["NegativeMomentum", "OptimisticAdam", "adam", "rmsprop", "sgd"]

@@ -1,0 +1,58 @@
+"""Adam with a look at where the last step went."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from ganexp.optimizers.bounds import check_betas, check_eps, check_lr
+
+
+class OptimisticAdam(Optimizer):
+    """θ ← θ − 2η uₜ + η uₜ₋₁, with u = m̂ / (√v̂ + ε) Adam's direction and u₀ = 0 (Daskalakis et al. 2018, algorithm 1).
+
+    Args:
+        parameters: What is optimised.
+        lr: η.
+        betas: Decay rates of the averages m and v.
+        eps: ε.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: float = 2e-4,
+        betas: tuple[float, float] = (0.5, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        check_lr(lr)
+        check_betas(betas)
+        check_eps(eps)
+        super().__init__(parameters, {"lr": lr, "betas": tuple(betas), "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            lr, (beta_1, beta_2) = group["lr"], group["betas"]
+            moving = [p for p in group["params"] if p.grad is not None]
+            gradients = [p.grad for p in moving]
+            for p in moving:
+                if not self.state[p]:
+                    zeros = {name: torch.zeros_like(p) for name in ("mean", "square", "direction")}
+                    self.state[p].update(zeros, step=torch.zeros((), dtype=torch.float64, device=p.device))
+            means, squares, directions, steps = (
+                [self.state[p][name] for p in moving] for name in ("mean", "square", "direction", "step")
+            )
+            torch._foreach_add_(steps, 1)
+            torch._foreach_lerp_(means, gradients, 1 - beta_1)
+            torch._foreach_mul_(squares, beta_2)
+            torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta_2)
+            torch._foreach_add_(moving, directions, alpha=lr)
+            for mean, square, direction, step in zip(means, squares, directions, steps, strict=True):
+                root = (square / (1 - beta_2**step)).sqrt_().add_(group["eps"])
+                torch.div(mean / (1 - beta_1**step), root, out=direction)
+            torch._foreach_add_(moving, directions, alpha=-2 * lr)

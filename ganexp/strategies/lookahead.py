@@ -1,0 +1,52 @@
+"""A wrapper that pulls both networks back towards where they were, around any strategy."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ganexp.gan import GAN
+
+
+class Lookahead:
+    """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
+
+    Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
+    The optimisers' states are left alone.
+
+    Args:
+        strategy: What runs in between.
+        every: Iterations between two pulls.
+        alpha: How much of the way is kept, in (0, 1].
+    """
+
+    def __init__(self, strategy: Callable[..., None], *, every: int = 5, alpha: float = 0.5) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1, not {every}")
+        if not 0 < alpha <= 1:
+            raise ValueError(f"alpha must lie in (0, 1], not {alpha}")
+        self.strategy = strategy
+        self.every = every
+        self.alpha = alpha
+        self.iterations = 0
+        self.slow: list[Tensor] = []
+
+    @torch.no_grad()
+    def _pull(self, fast: list[Tensor]) -> None:
+        torch._foreach_lerp_(self.slow, fast, self.alpha)
+        torch._foreach_copy_(fast, self.slow)
+
+    def __call__(self, gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside, and pull back when it is time."""
+        fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
+        if not self.slow:
+            self.slow = [p.detach().clone() for p in fast]
+        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        self.iterations += 1
+        if self.iterations % self.every == 0:
+            self._pull(fast)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold."""
+        return {"iterations": self.iterations, "slow": self.slow}

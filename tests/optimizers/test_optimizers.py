@@ -1,0 +1,97 @@
+"""Optimisers against their recurrences in NumPy, and against torch's own where they coincide."""
+
+import numpy as np
+import pytest
+import torch
+
+from ganexp.optimizers import NegativeMomentum, OptimisticAdam, adam, rmsprop, sgd
+
+
+def gradients(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(3, 2)) for _ in range(n)]
+
+
+def run(optimizer, parameter, steps):
+    for gradient in steps:
+        parameter.grad = torch.from_numpy(gradient)
+        optimizer.step()
+    return parameter.detach().numpy()
+
+
+def parameter():
+    return torch.nn.Parameter(torch.ones(3, 2, dtype=torch.float64))
+
+
+def test_optimistic_adam_follows_its_algorithm():
+    p = parameter()
+    found = run(OptimisticAdam([p], lr=0.1, betas=(0.5, 0.9), eps=1e-6), p, gradients(20))
+    theta, m, v, u = np.ones((3, 2)), 0.0, 0.0, 0.0
+    for t, g in enumerate(gradients(20), 1):
+        m, v = 0.5 * m + 0.5 * g, 0.9 * v + 0.1 * g**2
+        new = (m / (1 - 0.5**t)) / (np.sqrt(v / (1 - 0.9**t)) + 1e-6)
+        theta, u = theta - 2 * 0.1 * new + 0.1 * u, new
+    np.testing.assert_allclose(found, theta, rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [-0.5, 0.0, 0.9])
+def test_negative_momentum_follows_the_heavy_ball(beta):
+    p = parameter()
+    found = run(NegativeMomentum([p], lr=0.1, momentum=beta), p, gradients(20))
+    theta, velocity = np.ones((3, 2)), 0.0
+    for g in gradients(20):
+        velocity = beta * velocity - 0.1 * g
+        theta = theta + velocity
+    np.testing.assert_allclose(found, theta, rtol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_positive_momentum_is_torchs_sgd(momentum):
+    ours, theirs = parameter(), parameter()
+    found = run(NegativeMomentum([ours], lr=0.1, momentum=momentum), ours, gradients(10))
+    expected = run(sgd([theirs], lr=0.1, momentum=momentum), theirs, gradients(10))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_parameters_without_a_gradient_stay():
+    for make in (OptimisticAdam, NegativeMomentum):
+        moving, still = parameter(), parameter()
+        run(make([moving, still], lr=0.1), moving, gradients(3))
+        assert torch.equal(still, parameter())
+
+
+@pytest.mark.parametrize("make", [adam, rmsprop, sgd, OptimisticAdam, NegativeMomentum])
+@pytest.mark.parametrize("lr", [0, -1.0, float("nan"), float("inf")])
+def test_learning_rates_that_are_none_are_refused(make, lr):
+    with pytest.raises(ValueError, match=r"^lr must be positive and finite"):
+        make([parameter()], lr=lr)
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (adam, {"betas": (0.5, 1.0)}),
+        (adam, {"eps": 0}),
+        (rmsprop, {"alpha": 1.0}),
+        (sgd, {"momentum": -0.5}),
+        (OptimisticAdam, {"betas": (-0.1, 0.9)}),
+        (OptimisticAdam, {"eps": -1}),
+        (NegativeMomentum, {"momentum": -1.0}),
+    ],
+)
+def test_settings_out_of_range_are_refused(make, wrong):
+    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} must"):
+        make([parameter()], **wrong)
+
+
+def test_state_can_be_saved_and_loaded():
+    for make in (OptimisticAdam, NegativeMomentum):
+        whole, first, second = parameter(), parameter(), parameter()
+        run(make([whole], lr=0.1), whole, gradients(10))
+        before = make([first], lr=0.1)
+        run(before, first, gradients(10)[:5])
+        second.data.copy_(first.data)
+        after = make([second], lr=0.1)
+        after.load_state_dict(before.state_dict())
+        run(after, second, gradients(10)[5:])
+        np.testing.assert_allclose(second.detach().numpy(), whole.detach().numpy(), rtol=1e-12)
