@@ -143,15 +143,14 @@ class GAN:
 
         See `ganexp.one_pass` for why that is exact, and for which discriminators.
         """
-        images = fake.detach().requires_grad_()
         with self.phase("d"):
-            real, scores = self.score_real(x), self.score_fake(images)
+            real, scores = self.score_real(x), self.score_fake(fake)
             by_score = by_scores(self.loss, real, scores)
             self._record_d(real, scores, by_score.d_loss)
             outputs, seeds = (real, scores), (by_score.d_real, by_score.seed)
-            *own, by_image = torch.autograd.grad(outputs, [*self._d_parameters, images], seeds, allow_unused=True)
+            *own, by_image = torch.autograd.grad(outputs, [*self._d_parameters, fake], seeds, allow_unused=True)
             d_gradients: Gradients = tuple(own)
-            penalty = self._penalize(x, images)
+            penalty = self._penalize(x, fake)
             if penalty is not None:
                 further = torch.autograd.grad(penalty, self._d_parameters, allow_unused=True)
                 d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))

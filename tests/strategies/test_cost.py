@@ -1,0 +1,198 @@
+"""What an iteration costs: passes and floating-point operations, counted, against the table of docs/strategies.md.
+
+Unit d or g: one forward pass of a batch through D or G. A backward pass with gradients of all parameters costs 2, one
+for inputs only costs 1. To be exact to the last operation, the first layer is told apart: it needs no gradient of its
+input where that is data, which saves d1 or g1, the cost of the first layer's forward pass.
+"""
+
+import itertools
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ganexp import GAN, Prior
+from ganexp.losses import NonSaturating, SoftmaxGAN
+from ganexp.networks import DCGANDiscriminator, DCGANGenerator
+from ganexp.strategies import Unrolled
+from tests.tiny import STRATEGIES
+
+SHAPE, BATCH, LATENT = (3, 16, 16), 4, 6
+
+# strategy: cost with redundant gradients on, and off, as (d, g, d1, g1); and what a loss that needs real scores adds
+COST = {
+    "resample": ((9, 4, -2, -1), (8, 4, -2, -1), 1),
+    "reuse_z": ((9, 4, -2, -1), (8, 4, -2, -1), 1),
+    "detach": ((9, 3, -2, -1), (8, 3, -2, -1), 1),
+    "retain_graph": ((9, 5, -1, -2), (8, 3, -2, -1), 1),
+    "g_first": ((9, 3, -2, -1), (8, 3, -2, -1), 1),
+    "g_first_resample": ((9, 4, -2, -1), (8, 4, -2, -1), 1),
+    "joint": ((8, 5, -1, -2), (7, 3, -2, -1), 0),
+    "one_stage": ((6, 3, -1, -1), (6, 3, -1, -1), 0),
+    "extragradient": ((16, 10, -2, -4), (14, 6, -4, -2), 0),
+}
+
+
+def made(loss, redundant_gradients):
+    generator = DCGANGenerator(LATENT, SHAPE, width=4, batch_norm=False)
+    discriminator = DCGANDiscriminator(SHAPE, width=4)
+    return GAN(
+        generator,
+        discriminator,
+        loss,
+        torch.optim.SGD(generator.parameters(), lr=1e-3),
+        torch.optim.SGD(discriminator.parameters(), lr=1e-3),
+        Prior(LATENT),
+        batch_size=BATCH,
+        redundant_gradients=redundant_gradients,
+    )
+
+
+def operations(function):
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return counter.get_total_flops()
+
+
+def units(gan):
+    """Return d, g, d1, g1 in floating-point operations, from forward passes alone."""
+    x, z = torch.randn(BATCH, *SHAPE), torch.randn(BATCH, LATENT)
+    with torch.no_grad():
+        first_d, first_g = gan.discriminator.layers[:1], gan.generator.layers[:2]
+        return [
+            operations(f)
+            for f in (lambda: gan.discriminator(x), lambda: gan.generator(z), lambda: first_d(x), lambda: first_g(z))
+        ]
+
+
+@pytest.mark.parametrize("loss", [NonSaturating, SoftmaxGAN])
+@pytest.mark.parametrize("redundant_gradients", [True, False])
+@pytest.mark.parametrize("strategy", COST)
+def test_operations(strategy, redundant_gradients, loss):
+    gan = made(loss(), redundant_gradients)
+    on, off, real = COST[strategy]
+    d, g, d1, g1 = on if redundant_gradients else off
+    d += real if loss is SoftmaxGAN else 0
+    reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
+    counted = operations(lambda: STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1))
+    assert counted == sum(n * unit for n, unit in zip((d, g, d1, g1), units(gan), strict=True))
+
+
+PASSES = {
+    # strategy: forward passes through D and G in one iteration of a loss without real scores in G's step
+    "resample": (3, 2),
+    "reuse_z": (3, 2),
+    "detach": (3, 1),
+    "retain_graph": (3, 1),
+    "g_first": (3, 1),
+    "g_first_resample": (3, 2),
+    "joint": (2, 1),
+    "one_stage": (2, 1),
+    "extragradient": (4, 2),
+    "unrolled": (2 + 2 * 2 + 1, 1),  # two for D's own loss, two for each of k = 2 inner steps, one for G's
+}
+
+
+@pytest.mark.parametrize("strategy", PASSES)
+def test_forward_passes(strategy):
+    gan, counts = made(NonSaturating(), False), {"d": 0, "g": 0}
+    gan.discriminator.register_forward_hook(lambda *_: counts.update(d=counts["d"] + 1))
+    gan.generator.register_forward_hook(lambda *_: counts.update(g=counts["g"] + 1))
+    STRATEGIES[strategy](gan, itertools.repeat(torch.randn(BATCH, *SHAPE)), d_steps=1, g_steps=1)
+    assert (counts["d"], counts["g"]) == PASSES[strategy]
+
+
+def test_each_inner_step_of_unrolled_costs_the_same():
+    """Two forward passes, their backward passes, and the backward pass through both."""
+
+    def counted(k):
+        gan = made(NonSaturating(), False)
+        reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
+        return operations(lambda: Unrolled(k=k)(gan, reals, d_steps=1, g_steps=1))
+
+    first, second, third = counted(1), counted(2), counted(3)
+    assert third - second == second - first > 0
+
+
+class LiveActivations:
+    """The number of bytes that autograd keeps for backward passes, now and at the peak; parameters do not count."""
+
+    def __init__(self, gan):
+        self.own = {p.untyped_storage().data_ptr() for net in (gan.generator, gan.discriminator) for p in net.parameters()}
+        self.alive, self.now, self.peak = {}, 0, 0
+
+    def pack(self, tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() in self.own:
+            return tensor
+        token = _Token(self, storage.data_ptr(), storage.nbytes())
+        token.tensor = tensor
+        return token
+
+    @staticmethod
+    def unpack(packed):
+        return packed.tensor if isinstance(packed, _Token) else packed
+
+
+class _Token:
+    """Keeps its storage on the books for as long as autograd keeps the token."""
+
+    def __init__(self, books, key, size):
+        self.books, self.key, self.size = books, key, size
+        count = books.alive.get(key, 0)
+        books.alive[key] = count + 1
+        if count == 0:
+            books.now += size
+            books.peak = max(books.peak, books.now)
+
+    def __del__(self):
+        self.books.alive[self.key] -= 1
+        if self.books.alive[self.key] == 0:
+            del self.books.alive[self.key]
+            self.books.now -= self.size
+
+
+def peak_bytes(strategy, redundant_gradients=False):
+    torch.manual_seed(0)
+    gan = made(NonSaturating(), redundant_gradients)
+    reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
+    books = LiveActivations(gan)
+    with torch.autograd.graph.saved_tensors_hooks(books.pack, books.unpack):
+        STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)
+    assert books.now == 0, "activations outlive the iteration"
+    return books.peak
+
+
+def activations(of):
+    """Return the bytes that one forward pass of a batch keeps."""
+    torch.manual_seed(0)
+    gan = made(NonSaturating(), False)
+    books = LiveActivations(gan)
+    with torch.autograd.graph.saved_tensors_hooks(books.pack, books.unpack):
+        if of == "d":
+            kept = gan.discriminator(torch.randn(BATCH, *SHAPE))
+        else:
+            kept = gan.generator(torch.randn(BATCH, LATENT))
+        del kept
+    return books.peak
+
+
+IMAGES = BATCH * 3 * 16 * 16 * 4  # bytes of one batch, which G's last layer and D's first one share
+
+PEAK = {
+    # strategy: activations at the peak, in those of one batch in G and in D, and batches of images kept for them
+    "resample": lambda a_g, a_d: max(2 * a_d + 2 * IMAGES, a_g + a_d + IMAGES),
+    "reuse_z": lambda a_g, a_d: max(2 * a_d + 2 * IMAGES, a_g + a_d + IMAGES),
+    "detach": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
+    "retain_graph": lambda a_g, a_d: a_g + 3 * a_d + 2 * IMAGES,
+    "g_first": lambda a_g, a_d: max(a_g + a_d + IMAGES, 2 * a_d + 2 * IMAGES),
+    "g_first_resample": lambda a_g, a_d: max(a_g + a_d + IMAGES, 2 * a_d + 2 * IMAGES),
+    "joint": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
+    "one_stage": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
+}
+
+
+@pytest.mark.parametrize("strategy", PEAK)
+def test_activations_at_the_peak(strategy):
+    a_g, a_d = activations("g") - IMAGES, activations("d") - IMAGES
+    assert peak_bytes(strategy) == pytest.approx(PEAK[strategy](a_g, a_d), rel=0.01)  # a percent for scores and means
