@@ -80,25 +80,26 @@ class Trainer:
         self.iteration = 0
         self.last_row: Row = {}
         self.device = gan.prior.device
-        self._timer = timer_for(self.device)
+        self.timer = timer_for(self.device)
         self._logged_iteration, self._logged_images = 0, 0
-        gan.phase = self._timer.phase
+        gan.phase = self.timer.phase
 
     def fit(self) -> Summary:
         """Train to the last iteration, and return the summary."""
         start = time.perf_counter()
         try:
             while self.iteration < self.iterations:
-                self._iterate()
+                self.iterate()
                 self._watch()
         except BaseException:
             self._finish("failed", start)
             raise
         return self._finish("finished", start)
 
-    def _iterate(self) -> None:
+    def iterate(self) -> None:
+        """Run one iteration, and nothing that writes or waits."""
         self.gan.meter.norms_wanted = self._due(self.log_every, self.iteration + 1)
-        with self._timer.phase("iteration"):
+        with self.timer.phase("iteration"):
             self.strategy(self.gan, self.reals, d_steps=self.d_steps, g_steps=self.g_steps)
             self.gan.finish_iteration()
             self.ema.update()
@@ -134,7 +135,7 @@ class Trainer:
     def _measure(self) -> Row:
         gan = self.gan
         values: Row = {**gan.meter.means(gan.loss.measurements(gan.last_real, gan.last_fake))}
-        total_ms = self._timer.read_ms()
+        total_ms = self.timer.read_ms()
         iterations = self.iteration - self._logged_iteration
         images = self.reals.images - self._logged_images
         self._logged_iteration, self._logged_images = self.iteration, self.reals.images

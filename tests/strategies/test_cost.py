@@ -9,12 +9,12 @@ import itertools
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from ganexp import GAN, Prior
 from ganexp.losses import NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Unrolled
+from measuring import LiveActivations, operations
 from tests.tiny import STRATEGIES
 
 SHAPE, BATCH, LATENT = (3, 16, 16), 4, 6
@@ -46,12 +46,6 @@ def made(loss, redundant_gradients):
         batch_size=BATCH,
         redundant_gradients=redundant_gradients,
     )
-
-
-def operations(function):
-    with FlopCounterMode(display=False) as counter:
-        function()
-    return counter.get_total_flops()
 
 
 def units(gan):
@@ -114,50 +108,11 @@ def test_each_inner_step_of_unrolled_costs_the_same():
     assert third - second == second - first > 0
 
 
-class LiveActivations:
-    """The number of bytes that autograd keeps for backward passes, now and at the peak; parameters do not count."""
-
-    def __init__(self, gan):
-        self.own = {p.untyped_storage().data_ptr() for net in (gan.generator, gan.discriminator) for p in net.parameters()}
-        self.alive, self.now, self.peak = {}, 0, 0
-
-    def pack(self, tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() in self.own:
-            return tensor
-        token = _Token(self, storage.data_ptr(), storage.nbytes())
-        token.tensor = tensor
-        return token
-
-    @staticmethod
-    def unpack(packed):
-        return packed.tensor if isinstance(packed, _Token) else packed
-
-
-class _Token:
-    """Keeps its storage on the books for as long as autograd keeps the token."""
-
-    def __init__(self, books, key, size):
-        self.books, self.key, self.size = books, key, size
-        count = books.alive.get(key, 0)
-        books.alive[key] = count + 1
-        if count == 0:
-            books.now += size
-            books.peak = max(books.peak, books.now)
-
-    def __del__(self):
-        self.books.alive[self.key] -= 1
-        if self.books.alive[self.key] == 0:
-            del self.books.alive[self.key]
-            self.books.now -= self.size
-
-
 def peak_bytes(strategy, redundant_gradients=False):
     torch.manual_seed(0)
     gan = made(NonSaturating(), redundant_gradients)
     reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
-    books = LiveActivations(gan)
-    with torch.autograd.graph.saved_tensors_hooks(books.pack, books.unpack):
+    with LiveActivations(gan) as books:
         STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)
     assert books.now == 0, "activations outlive the iteration"
     return books.peak
@@ -167,13 +122,12 @@ def activations(of):
     """Return the bytes that one forward pass of a batch keeps."""
     torch.manual_seed(0)
     gan = made(NonSaturating(), False)
-    books = LiveActivations(gan)
-    with torch.autograd.graph.saved_tensors_hooks(books.pack, books.unpack):
-        if of == "d":
-            kept = gan.discriminator(torch.randn(BATCH, *SHAPE))
-        else:
-            kept = gan.generator(torch.randn(BATCH, LATENT))
-        del kept
+    network, batch = {
+        "d": (gan.discriminator, torch.randn(BATCH, *SHAPE)),
+        "g": (gan.generator, torch.randn(BATCH, LATENT)),
+    }[of]
+    with LiveActivations(gan) as books:
+        network(batch)
     return books.peak
 
 

@@ -226,10 +226,10 @@ def test_the_loop_never_waits_for_the_host(strategy):
     )
     made = build(cfg)
     for _ in range(5):
-        made._iterate()
+        made.iterate()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(5):
-            made._iterate()
+            made.iterate()
     finally:
         torch.cuda.set_sync_debug_mode("default")
