@@ -97,7 +97,8 @@ class _Kept:
 
     def __init__(self, books: LiveActivations, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
-        self.books, self.tensor, self.key, self.size = books, tensor, storage.data_ptr(), storage.nbytes()
+        self.books, self.key, self.size = books, storage.data_ptr(), storage.nbytes()
+        self.tensor = tensor.detach()  # attached, it would keep its own graph alive
         holders = books.holders.get(self.key, 0)
         books.holders[self.key] = holders + 1
         if holders == 0:
