@@ -92,15 +92,7 @@ def check(cfg: Any) -> Config:
     _strategy(config)
     for side in ("g", "d"):
         make(config.optimizer[side], f"optimizer.{side}", [nn.Parameter(torch.zeros(1))])
-    with torch.device("meta"), torch.no_grad():
-        generator = make(config.generator, "generator", config.latent_dim, shape)
-        discriminator = make(config.discriminator, "discriminator", shape)
-        fake = generator(torch.zeros(2, config.latent_dim))
-        if fake.shape[1:] != shape:
-            raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
-        scores = discriminator(fake)
-        if scores.shape != (2,):
-            raise ConfigError(f"discriminator must return one score per sample, (2,) for two, not {tuple(scores.shape)}.")
+    discriminator = _check_networks(config, shape)
     output = getattr(discriminator, "output", "logit")
     if output not in loss.accepts:
         kinds = " or ".join(sorted(loss.accepts))
@@ -123,6 +115,23 @@ def check(cfg: Any) -> Config:
     return config
 
 
+def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
+    try:
+        with torch.device("meta"), torch.no_grad():
+            generator = make(config.generator, "generator", config.latent_dim, shape)
+            discriminator: nn.Module = make(config.discriminator, "discriminator", shape)
+            fake = generator(torch.zeros(2, config.latent_dim))
+            if fake.shape[1:] != shape:
+                raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
+            scores = discriminator(fake)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
+    if scores.shape != (2,):
+        raise ConfigError(f"discriminator must return one score per sample, (2,) for two, not {tuple(scores.shape)}.")
+    return discriminator
+
+
 def plain(cfg: Any) -> dict[str, Any]:
     """Return a configuration as plain, resolved dictionaries of its own."""
     if isinstance(cfg, dict):
@@ -140,24 +149,27 @@ def plain(cfg: Any) -> dict[str, Any]:
 
 
 def _books(config: Config, values: dict[str, Any], folder: Path | None) -> list[Book]:
-    progress = ProgressBook(config.iterations)
     if folder is None:
-        return [progress]
-    books: list[Book] = [FolderBook(folder), progress]
-    if config.wandb.mode != "disabled":
-        name = f"{_name(config.dataset)}-{_name(config.loss)}-{_name(config.strategy)}-seed{config.seed}"
-        books.append(
-            WandbBook(
-                mode=config.wandb.mode,
-                directory=config.wandb.directory,
-                config=values,
-                project=config.wandb.project,
-                group=config.wandb.group,
-                tags=config.wandb.tags,
-                name=config.wandb.name or name,
-            )
+        return [ProgressBook(config.iterations)]
+    to_wandb = [] if config.wandb.mode == "disabled" else [_wandb_book(config, values)]
+    return [FolderBook(folder), ProgressBook(config.iterations), *to_wandb]
+
+
+def _wandb_book(config: Config, values: dict[str, Any]) -> WandbBook:
+    assert config.wandb.mode != "disabled"
+    name = f"{_name(config.dataset)}-{_name(config.loss)}-{_name(config.strategy)}-seed{config.seed}"
+    try:
+        return WandbBook(
+            mode=config.wandb.mode,
+            directory=config.wandb.directory,
+            config=values,
+            project=config.wandb.project,
+            group=config.wandb.group,
+            tags=config.wandb.tags,
+            name=config.wandb.name or name,
         )
-    return books
+    except OSError as error:
+        raise ConfigError(f"wandb.directory={config.wandb.directory} cannot be written: {error}.") from error
 
 
 def _strategy(config: Config) -> Strategy:

@@ -78,6 +78,10 @@ def report(error: Exception) -> str | int:
         return f"Error: {error}"
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {sentence(error)}"
+    if isinstance(error, OSError):
+        return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
+    if str(error).startswith("Config group override must be"):
+        return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
     traceback.print_exception(error, file=sys.stderr)
     return 1
 

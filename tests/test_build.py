@@ -274,6 +274,13 @@ def test_a_missing_download_is_one_sentence(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_wandb_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    cfg = composed(*SMALL, "wandb.mode=offline", f"wandb.directory={tmp_path}/file/x")
+    with pytest.raises(ConfigError, match=r"^wandb\.directory=.*cannot be written"):
+        build(cfg, tmp_path / "run")
+
+
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     def weights(seed):
         trainer = build(composed(*SMALL, "iterations=3", f"seed={seed}"))

@@ -72,6 +72,9 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["loss=hinge,wgan"], "add -m to run each of them"),
         (["generator.width=${nothing}"], "generator.width cannot be resolved"),
         (["batch_size="], "batch_size should be a valid integer"),
+        (["loss=null"], "a group cannot be null; give it one of its options"),
+        (["hydra.run.dir=/proc/run"], "choose another hydra.run.dir"),
+        (["generator.width=1000000000000"], "generator or discriminator cannot run on samples of shape (1, 32, 32)"),
         (["iterations=2)"], "iterations=2) cannot be read as key=value"),
     ],
 )
