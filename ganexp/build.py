@@ -4,6 +4,7 @@ import copy
 import functools
 import inspect
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ganexp.config import Config, ConfigError, arguments, make, parse, target
 from ganexp.data import feed
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook
+from ganexp.losses import Loss
 from ganexp.one_pass import refuse_interacting_images
 from ganexp.prior import Prior
 from ganexp.strategies import Lookahead, one_stage
@@ -39,11 +41,15 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
     values = plain(cfg)
     config = check(values)
     device, dtype = _device(config.device), DTYPES[config.precision]
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # for events, pinned memory and everything else that asks for the current one
     torch.manual_seed(config.seed)
     dataset = make(config.dataset, "dataset")
     generator = make(config.generator, "generator", config.latent_dim, dataset.shape).to(device, dtype)
     discriminator = make(config.discriminator, "discriminator", dataset.shape).to(device, dtype)
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype)
+    penalty = make(config.penalty, "penalty")
+    penalty.seed = config.seed
     gan = GAN(
         generator,
         discriminator,
@@ -52,13 +58,13 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
         make(config.optimizer["d"], "optimizer.d", discriminator.parameters()),
         prior,
         batch_size=config.batch_size,
-        penalty=make(config.penalty, "penalty"),
+        penalty=penalty,
         redundant_gradients=config.redundant_gradients,
     )
     try:
         data = dataset.load()
     except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
+        raise ConfigError(f"dataset: {str(error).splitlines()[0]}.") from error
     reals = feed(data, config.batch_size, seed=config.seed, device=device, dtype=dtype, workers=config.workers)
     return Trainer(
         gan,
@@ -70,7 +76,7 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
         log_every=config.log_every,
         sample_every=config.sample_every,
         checkpoint_every=config.checkpoint_every,
-        ema=NoEMA(generator) if config.ema == "off" else EMA(generator, float(config.ema)),
+        ema=EMA(generator, config.ema) if isinstance(config.ema, float) else NoEMA(generator),
         books=_books(config, values, Path(folder) if folder else None),
         folder=Path(folder) if folder else None,
         config=values,
@@ -89,6 +95,8 @@ def check(cfg: Any) -> Config:
     _device(config.device)
     shape = tuple(make(config.dataset, "dataset").shape)
     loss, penalty = make(config.loss, "loss"), make(config.penalty, "penalty")
+    if not isinstance(loss, Loss):
+        raise ConfigError(f"loss._target_={config.loss['_target_']} must be a ganexp.losses.Loss.")
     _strategy(config)
     for side in ("g", "d"):
         make(config.optimizer[side], f"optimizer.{side}", [nn.Parameter(torch.zeros(1))])
@@ -116,16 +124,20 @@ def check(cfg: Any) -> Config:
 
 
 def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
+    discriminator = nn.Module()
     try:
         with torch.device("meta"), torch.no_grad():
             generator = make(config.generator, "generator", config.latent_dim, shape)
-            discriminator: nn.Module = make(config.discriminator, "discriminator", shape)
+            discriminator = make(config.discriminator, "discriminator", shape)
             fake = generator(torch.zeros(2, config.latent_dim))
             if fake.shape[1:] != shape:
                 raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
             scores = discriminator(fake)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
+        if "meta tensor" in reason:  # a network that looks at values cannot be tried without them
+            log.warning("The networks' shapes are not checked beforehand: %s", reason)
+            return discriminator
         raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
     if scores.shape != (2,):
         raise ConfigError(f"discriminator must return one score per sample, (2,) for two, not {tuple(scores.shape)}.")
@@ -151,7 +163,10 @@ def plain(cfg: Any) -> dict[str, Any]:
 def _books(config: Config, values: dict[str, Any], folder: Path | None) -> list[Book]:
     if folder is None:
         return [ProgressBook(config.iterations)]
-    to_wandb = [] if config.wandb.mode == "disabled" else [_wandb_book(config, values)]
+    if (folder / "metrics.jsonl").exists():
+        raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
+    disabled = config.wandb.mode == "disabled" or (config.wandb.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
+    to_wandb = [] if disabled else [_wandb_book(config, values)]
     return [FolderBook(folder), ProgressBook(config.iterations), *to_wandb]
 
 

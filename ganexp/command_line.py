@@ -20,6 +20,7 @@ from ganexp.sentences import sentence
 from ganexp.training import Summary
 
 log = logging.getLogger(__name__)
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
 
 
 class RefuseBadConfig(Callback):
@@ -78,7 +79,7 @@ def report(error: Exception) -> str | int:
         return f"Error: {error}"
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {sentence(error)}"
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and _raised_by_mkdir(error):
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
         return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
@@ -86,10 +87,14 @@ def report(error: Exception) -> str | int:
     return 1
 
 
+def _raised_by_mkdir(error: OSError) -> bool:
+    return traceback.extract_tb(error.__traceback__)[-1].name == "mkdir"
+
+
 def _one_option_per_group(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
     """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group."""
     for group, node in cfg.items():
-        if OmegaConf.is_dict(node) and "name" in node and "_target_" in node and group not in choices:
+        if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in choices:
             raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")
 
 

@@ -9,6 +9,7 @@ import difflib
 import inspect
 import json
 import pkgutil
+import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -33,10 +34,10 @@ class WandbConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     mode: Literal["auto", "online", "offline", "disabled"] = "auto"
-    project: str = "ganexp"
+    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] = "ganexp"
     group: str | None = None
     name: str | None = None
-    tags: list[str] = []
+    tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = []
     directory: str = "outputs"
 
 
@@ -63,7 +64,7 @@ class Config(BaseModel):
     optimizer: Node
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = "auto"
     precision: Literal["fp32", "fp64"] = "fp32"
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = 64
     iterations: Interval = 2000
@@ -72,12 +73,12 @@ class Config(BaseModel):
     d_steps: Steps = 1
     g_steps: Steps = 1
     redundant_gradients: bool = False
-    ema: Literal["off"] | Annotated[float, Field(gt=0, lt=1)] = "off"
+    ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = "off"
     lookahead: LookaheadConfig = LookaheadConfig()
     log_every: Interval = 50
     sample_every: Interval = 500
     checkpoint_every: Interval = 1000
-    data_root: str = "~/.cache/ganexp"
+    data_root: Annotated[str, Field(min_length=1)] = "~/.cache/ganexp"
     workers: Annotated[int, Field(ge=0, le=256)] = 0
     wandb: WandbConfig = WandbConfig()
 
@@ -98,12 +99,13 @@ def parse(values: dict[str, Any]) -> Config:
     return config
 
 
-def unknown_key(key: str, known: Iterable[str]) -> str:
-    """Say that a key is unknown, and which one may have been meant."""
-    known = sorted(known)
+def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
+    """Say that a key is unknown, which one may have been meant, and how to be rid of one that a preset has set."""
+    known = sorted(set(known) - {"name", "_target_"})
     close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else "there are no keys here."
-    return f"{key} is no key of the configuration; {hint}"
+    remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
+    return f"{key} is no key of the configuration; {hint}{remedy}"
 
 
 def target(node: Node, key: str) -> Callable[..., Any]:
@@ -154,14 +156,20 @@ def _check_optimizer(node: Node) -> None:
 
 def _check_node(key: str, node: Node, leading: int, steps: bool = False) -> None:
     function = target(node, key)
-    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    try:
+        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError, NameError) as error:
+        raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
     if steps and inspect.isclass(function):
         leading = 0  # a strategy with settings is an object, which is given the GAN when it is called
-    named = [p for p in inspect.signature(function).parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     known = {p.name: p.default for p in named[leading:] if not (steps and p.name in ("d_steps", "g_steps"))}
+    if not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
+        raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
     for name, value in arguments(node).items():
         if name not in known:
-            raise ConfigError(unknown_key(f"{key}.{name}", known))
+            raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
         if name in hints and value != "???":
             _check_type(f"{key}.{name}", value, hints[name])
     for name, default in known.items():
@@ -180,7 +188,7 @@ def _check_type(key: str, value: Any, hint: Any) -> None:
 
 def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     first = error.errors()[0]
-    path = [str(part) for part in first["loc"] if part not in ("float", "literal['off']", "constrained-float")]
+    path = [str(part) for part in first["loc"] if not str(part).startswith(("float", "literal", "constrained"))]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
         below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig}
@@ -193,6 +201,8 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
         value = value[part] if isinstance(value, dict) else value[int(part)]
     if key == "ema":
         return f"ema should be off or a decay between 0 and 1, such as 0.999, not {value}."
+    if key == "wandb.project":
+        return f"wandb.project should be 1 to 128 characters without / \\ # ? % and :, not {value}."
     if key == "device":
         return f"device should be auto, cpu, cuda or cuda:N, not {value}."
     return _told(key, first["msg"], value)
@@ -200,4 +210,6 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
 
 def _told(key: str, message: str, value: Any) -> str:
     shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
-    return f"{key} {message[0].lower()}{message[1:]}, not {shown}.".replace(f"{key} input should", f"{key} should")
+    return f"{key} {message[0].lower()}{message[1:]}, not {shown}.".replace(f"{key} input should", f"{key} should").replace(
+        f"{key} string should", f"{key} should"
+    )

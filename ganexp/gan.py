@@ -60,6 +60,8 @@ class GAN:
         self.redundant_gradients = redundant_gradients
         self.g_updates = 0
         self.d_updates = 0
+        self.last_real: Tensor | None = None
+        self.last_fake: Tensor | None = None
         self.meter = Meter()
         self.phase: Callable[[str], AbstractContextManager[object]] = lambda name: nullcontext()
         self._g_parameters = [p for p in generator.parameters() if p.requires_grad]
@@ -181,7 +183,14 @@ class GAN:
 
     def finish_iteration(self) -> None:
         """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
-        self.loss.observe(self.last_real, self.last_fake)
+        if self.last_real is not None and self.last_fake is not None:
+            self.loss.observe(self.last_real, self.last_fake)
+
+    def measurements(self) -> dict[str, Tensor]:
+        """Return what the loss has to log beside its values, by the scores of the same two updates."""
+        if self.last_real is None or self.last_fake is None:
+            return {}
+        return self.loss.measurements(self.last_real, self.last_fake)
 
     # How.
 

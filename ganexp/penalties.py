@@ -22,6 +22,9 @@ class NoPenalty:
     needs_logits = False
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
 
+    seed = 0
+    """Seed of the random stream that a penalty may draw from; set before the first call."""
+
     def __call__(self, discriminator: Discriminator, x: Tensor, fake: Tensor) -> Tensor | None:
         """Return the scalar to add to D's loss, or None for nothing; `fake` carries no graph."""
         return None
@@ -53,11 +56,10 @@ class GradientPenalty(NoPenalty):
 
     needs_logits = True
 
-    def __init__(self, *, weight: float = 10.0, seed: int = 0) -> None:
+    def __init__(self, *, weight: float = 10.0) -> None:
         if not 0 <= weight < float("inf"):
             raise ValueError(f"weight must be finite and not negative, not {weight}")
         self.weight = weight
-        self.seed = seed
         self.generator: torch.Generator | None = None
 
     def __call__(self, discriminator: Discriminator, x: Tensor, fake: Tensor) -> Tensor:

@@ -128,6 +128,62 @@ def test_an_experiment_can_be_overridden_from_the_command_line():
     cfg = composed("experiment=wgan_gp", "strategy=joint", "loss=hinge", "penalty=none", "d_steps=2", "optimizer.d.lr=4e-4")
     assert (cfg.strategy.name, cfg.loss.name, cfg.penalty.name, cfg.d_steps) == ("joint", "hinge", "none", 2)
     assert (cfg.optimizer.g.lr, cfg.optimizer.d.lr) == (1e-4, 4e-4)
+    check(cfg)
+
+
+@pytest.mark.parametrize("experiment", options("experiment"))
+def test_every_experiment_takes_every_strategy_and_every_loss_of_its_kind(experiment):
+    for strategy in options("strategy"):
+        if strategy == "one_stage" and experiment in ("dcgan", "lsgan"):
+            continue  # batch norm in D, and a ratio that is not uniform
+        check(composed(f"experiment={experiment}", f"strategy={strategy}"))
+    for loss in options("loss"):
+        if fits(loss, "began" if experiment == "began" else "dcgan") and not (experiment == "began" and loss != "began"):
+            check(composed(f"experiment={experiment}", f"loss={loss}"))
+
+
+def test_a_key_of_a_preset_that_another_option_does_not_have_is_refused_with_the_way_out():
+    with pytest.raises(ConfigError, match=r"add ~discriminator\.batch_norm\.$"):
+        check(composed("experiment=dcgan", "discriminator=mlp"))
+    check(composed("experiment=dcgan", "discriminator=mlp", "~discriminator.batch_norm"))
+
+
+def test_choices_arrive_in_the_objects():
+    trainer = build(composed(*SMALL, "loss=wgan_gp", "seed=7", "prior=uniform", "redundant_gradients=true", "optimizer=adam"))
+    gan = trainer.gan
+    assert type(gan.penalty).__name__ == "GradientPenalty"
+    assert (gan.penalty.seed, gan.prior.seed, gan.redundant_gradients, gan.prior.distribution) == (7, 7, True, "uniform")
+    assert gan.optimizer_g.defaults["fused"] is True
+    z = gan.prior.sample(4000)
+    assert (z.min().item(), z.max().item()) == pytest.approx((-1, 1), abs=0.01)
+    other = build(composed(*SMALL, "seed=8"))
+    assert not torch.equal(next(trainer.reals), next(other.reals))
+
+
+def test_wgan_keeps_its_weights_clipped_in_a_run():
+    trainer = build(composed(*SMALL, "loss=wgan", "iterations=3", "optimizer.lr=0.1"))
+    trainer.fit()
+    largest = max(p.abs().max().item() for p in trainer.gan.discriminator.parameters())
+    assert largest == pytest.approx(0.01, rel=1e-6)
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path):
+    build(composed(*SMALL, "iterations=1"), tmp_path).fit()
+    with pytest.raises(ConfigError, match="holds a run already"):
+        build(composed(*SMALL, "iterations=1"), tmp_path)
+
+
+def test_wandb_can_be_disabled_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    trainer = build(composed(*SMALL, "wandb.mode=auto", f"wandb.directory={tmp_path}", "iterations=1"), tmp_path / "run")
+    assert [type(book).__name__ for book in trainer.books] == ["FolderBook", "ProgressBook"]
+    trainer.fit()
+
+
+def test_ema_can_be_off_in_yaml_which_calls_it_false():
+    cfg = composed(*SMALL, "iterations=1")
+    cfg.ema = False
+    assert build(cfg).ema.average is not None
 
 
 def test_lookahead_goes_around_any_strategy():
@@ -202,6 +258,16 @@ REFUSED = [
     (["strategy=unrolled", "strategy.k=-1"], "strategy.k must be at least 0, not -1"),
     (["strategy=unrolled", "strategy.rate=0"], "strategy.rate must be positive and finite, not 0"),
     (["optimizer=sgd", "optimizer.momentum=-0.5"], "optimizer=negative_momentum takes it below 0"),
+    (["device=cuda:01"], "device should be auto, cpu, cuda or cuda:N"),
+    (["wandb.project=a/b"], "wandb.project should be 1 to 128 characters without"),
+    (["wandb.tags=['']"], "wandb.tags"),
+    (["data_root="], "data_root should have at least 1 character"),
+    (["generator=mlp", "generator.depth=1000000000"], "generator.depth must be at most 1000"),
+    (["dataset=ring", "dataset.modes=1000000000000"], "dataset.modes must lie in [1, 10000]"),
+    (["dataset=grid", "dataset.side=1000000"], "dataset.side must lie in [1, 100]"),
+    (["loss._target_=torch.nn.ReLU"], "must be a ganexp.losses.Loss"),
+    (["loss._target_=builtins.int"], "loss._target_=builtins.int"),
+    (["loss.name=../../evil"], "loss.name should be letters"),
     (["strategy._target_=math.pi"], "strategy._target_=math.pi must name a class or a function"),
 ]
 

@@ -41,7 +41,7 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / places["rows"]).read_text().splitlines()]
     assert rows[-1]["progress/g_updates"] == 8
     (run,) = (path for path in (tmp_path / "outputs").iterdir() if path.name != "wandb")
-    assert run.name.endswith("_digits_softmaxgan_joint")
+    assert run.name.endswith("_digits_softmaxgan_joint_seed0")
     assert {"metrics.jsonl", "samples", "checkpoints", "summary.json", ".hydra"} <= {path.name for path in run.iterdir()}
 
 
@@ -69,6 +69,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
         (["loss=began"], "choose discriminator=began"),
         (["loss=[hinge,wgan]"], "loss mixes several options into one"),
+        (["optimizer=[adam,rmsprop]"], "optimizer mixes several options into one"),
         (["loss=hinge,wgan"], "add -m to run each of them"),
         (["generator.width=${nothing}"], "generator.width cannot be resolved"),
         (["batch_size="], "batch_size should be a valid integer"),

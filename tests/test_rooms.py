@@ -25,7 +25,7 @@ ALLOWED = {
     "training": ({"gan", "logbook"}, FRAMEWORK),
     "config": (set(), {"pydantic"}),
     "build": (
-        {"config", "data", "gan", "logbook", "one_pass", "prior", "strategies", "training"},
+        {"config", "data", "gan", "logbook", "losses", "one_pass", "prior", "strategies", "training"},
         FRAMEWORK | {"omegaconf"},
     ),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),

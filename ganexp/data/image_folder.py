@@ -40,7 +40,7 @@ class ImageFolder:
         return _Images(sorted(self._files()), self.shape)
 
     def _files(self) -> Iterator[Path]:
-        return (file for file in self.folder.rglob("*") if file.suffix.lower() in IMG_EXTENSIONS)
+        return (file for file in self.folder.rglob("*") if file.suffix.lower() in IMG_EXTENSIONS and file.is_file())
 
 
 class _Images(MapStyle[Tensor]):

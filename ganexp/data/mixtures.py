@@ -12,8 +12,8 @@ class Ring:
     shape = (2,)
 
     def __init__(self, *, modes: int = 8, radius: float = 1.0, std: float = 0.01, n: int = 100_000) -> None:
-        if modes < 1:
-            raise ValueError(f"modes must be at least 1, not {modes}")
+        if not 1 <= modes <= 10_000:
+            raise ValueError(f"modes must lie in [1, 10000], not {modes}")
         _check_scale(radius=radius, std=std)
         _check_count(n)
         angles = torch.arange(modes) * (2 * math.pi / modes)
@@ -32,8 +32,8 @@ class Grid:
     shape = (2,)
 
     def __init__(self, *, side: int = 5, spacing: float = 2.0, std: float = 0.05, n: int = 100_000) -> None:
-        if side < 1:
-            raise ValueError(f"side must be at least 1, not {side}")
+        if not 1 <= side <= 100:
+            raise ValueError(f"side must lie in [1, 100], not {side}")
         _check_scale(spacing=spacing, std=std)
         _check_count(n)
         ticks = spacing * (torch.arange(side) - (side - 1) / 2)

@@ -23,7 +23,7 @@ class WandbBook(Book):
         directory: Where the folder `wandb` lies.
         config: The whole resolved configuration, as plain values.
         project, group, tags, name: As in `wandb.init`.
-        timeout_s: Patience at the start, and again at the end.
+        timeout_s: Patience at the start; at the end, for the last rows, four times as much.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class WandbBook(Book):
         self._image = wandb.Image
         self.directory = directory
         os.makedirs(directory, exist_ok=True)
-        settings = wandb.Settings(init_timeout=timeout_s, finish_timeout=timeout_s, silent=True, console="off")
+        settings = wandb.Settings(init_timeout=timeout_s, finish_timeout=4 * timeout_s, silent=True, console="off")
         arguments: dict[str, Any] = {
             "dir": directory,
             "config": config,
@@ -58,7 +58,7 @@ class WandbBook(Book):
         try:
             self.run = wandb.init(mode=mode, **arguments)
         except wandb.errors.Error as error:
-            if mode == "offline":
+            if mode == "offline" or isinstance(error, wandb.errors.UsageError):
                 raise
             log.warning("W&B cannot be reached (%s); this run is recorded offline.", str(error).splitlines()[0])
             wandb.teardown()

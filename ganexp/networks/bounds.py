@@ -2,7 +2,9 @@
 
 
 def at_least_one(**values: int) -> None:
-    """Refuse widths, depths and the like below 1."""
+    """Refuse widths, depths and the like below 1, and depths that would take for ever to build."""
+    if values.get("depth", 1) > 1000:
+        raise ValueError(f"depth must be at most 1000, not {values['depth']}")
     for name, value in values.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}")

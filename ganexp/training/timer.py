@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,7 +35,8 @@ class CudaTimer:
     """Records a pair of CUDA events per phase, and reads them when asked, so that nothing waits in between."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+        self._events: deque[tuple[str, torch.cuda.Event, torch.cuda.Event]] = deque()
+        self._total_ms: dict[str, float] = defaultdict(float)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -47,15 +48,21 @@ class CudaTimer:
         finally:
             end.record()
             self._events.append((name, start, end))
+            if len(self._events) > 1000:  # fold what the device has passed, so that rare rows cost no memory
+                self._fold()
 
     def read_ms(self) -> dict[str, float]:
         """Return the milliseconds per phase since the last call, and start again; waits for the device."""
         torch.cuda.synchronize()
-        total: dict[str, float] = defaultdict(float)
-        for name, start, end in self._events:
-            total[name] += start.elapsed_time(end)
-        self._events.clear()
-        return dict(total)
+        self._fold()
+        total = dict(self._total_ms)
+        self._total_ms.clear()
+        return total
+
+    def _fold(self) -> None:
+        while self._events and self._events[0][2].query():
+            name, start, end = self._events.popleft()
+            self._total_ms[name] += start.elapsed_time(end)
 
 
 def timer_for(device: torch.device) -> HostTimer | CudaTimer:

@@ -86,6 +86,10 @@ class Trainer:
 
     def fit(self) -> Summary:
         """Train to the last iteration, and return the summary."""
+        if self.iteration:
+            raise RuntimeError("A trainer fits once, since its books are closed at the end; build another one.")
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
         start = time.perf_counter()
         try:
             while self.iteration < self.iterations:
@@ -134,7 +138,7 @@ class Trainer:
 
     def _measure(self) -> Row:
         gan = self.gan
-        values: Row = {**gan.meter.means(gan.loss.measurements(gan.last_real, gan.last_fake))}
+        values: Row = {**gan.meter.means(gan.measurements())}
         total_ms = self.timer.read_ms()
         iterations = self.iteration - self._logged_iteration
         images = self.reals.images - self._logged_images

@@ -60,24 +60,113 @@ def test_rows_have_the_keys_that_dashboards_rely_on(loss):
 def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
     book, by_hand = Rows(), tiny_gan(CASES["nonsaturating"])
     trainer(log_every=3, iterations=6, books=[book]).fit()
-    reals, losses, real_scores, norms = real_batches(), [], [], []
+    reals, hand = real_batches(), []
     G, D, bce = by_hand.generator, by_hand.discriminator, torch.nn.functional.softplus
     for _ in range(6):
         x, fake = next(reals), G(by_hand.sample())
         r, f = D(x), D(fake.detach())
         by_hand.optimizer_d.zero_grad()
         (bce(-r).mean() + bce(f).mean()).backward()
-        losses.append((bce(-r).mean() + bce(f).mean()).item())
-        real_scores.append(r.mean().item())
-        norms.append(math.sqrt(sum(p.grad.square().sum().item() for p in D.parameters())))
+        row = {"loss/d": (bce(-r).mean() + bce(f).mean()).item(), "score/real": r.mean().item(), "score/fake": f.mean().item()}
+        row["grad_norm/d"] = math.sqrt(sum(p.grad.square().sum().item() for p in D.parameters()))
         by_hand.optimizer_d.step()
         by_hand.optimizer_g.zero_grad()
-        bce(-D(fake)).mean().backward()
+        loss = bce(-D(fake)).mean()
+        loss.backward()
+        row |= {"loss/g": loss.item()}
+        row["grad_norm/g"] = math.sqrt(sum(p.grad.square().sum().item() for p in G.parameters()))
         by_hand.optimizer_g.step()
+        hand.append(row)
     for row, part in zip(book.rows, (slice(0, 3), slice(3, 6)), strict=True):
-        assert row["loss/d"] == pytest.approx(np.mean(losses[part]), rel=1e-9)
-        assert row["score/real"] == pytest.approx(np.mean(real_scores[part]), rel=1e-9)
-        assert row["grad_norm/d"] == pytest.approx(norms[part][-1], rel=1e-9)
+        for key in ("loss/d", "loss/g", "score/real", "score/fake"):
+            assert row[key] == pytest.approx(np.mean([at[key] for at in hand[part]]), rel=1e-8)
+        for key in ("grad_norm/d", "grad_norm/g"):
+            assert row[key] == pytest.approx(hand[part][-1][key], rel=1e-8)
+        assert row["memory/peak_mib"] > 1
+
+
+def test_the_penalty_is_logged_apart_from_the_loss():
+    seen, book = [], Rows()
+    made = trainer("wgan_gp", log_every=4, iterations=4, books=[book])
+    real_penalty = made.gan.penalty
+
+    class Spy(type(real_penalty)):
+        def __call__(self, *arguments):
+            seen.append(super().__call__(*arguments))
+            return seen[-1]
+
+    made.gan.penalty = Spy()
+    made.fit()
+    assert len(seen) == 4
+    assert book.rows[-1]["loss/penalty"] == pytest.approx(np.mean([s.item() for s in seen]), rel=1e-9)
+
+
+def test_k_t_moves_once_per_iteration_by_its_recurrence():
+    book = Rows()
+    trainer("began", log_every=1, books=[book]).fit()
+    k = float(np.float32(0.2))
+    for row in book.rows:
+        # means over one iteration: r of the D update, and L_G, which is the mean energy of the fakes in the G update
+        k = min(max(k + 0.3 * (0.5 * row["score/real"] - row["loss/g"]), 0), 1)
+        assert row["began/k_t"] == pytest.approx(k, abs=1e-9)
+        assert row["began/convergence"] == pytest.approx(row["score/real"] + abs(0.5 * row["score/real"] - row["loss/g"]))
+
+
+def test_the_average_follows_the_generator_through_training():
+    made = build(composed(*SMALL, "iterations=5", "ema=0.6"))
+    by_hand = [p.detach().numpy().copy() for p in made.gan.generator.parameters()]
+    original = made.strategy
+
+    def strategy(gan, reals, **steps):
+        nonlocal by_hand
+        original(gan, reals, **steps)
+        t = made.iteration + 1
+        d = min(0.6, (1 + t) / (10 + t))
+        by_hand = [d * slow + (1 - d) * p.detach().numpy() for slow, p in zip(by_hand, gan.generator.parameters(), strict=True)]
+
+    made.strategy = strategy
+    made.fit()
+    for slow, expected in zip(made.ema.average.parameters(), by_hand, strict=True):
+        np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_checkpoints_are_written_on_the_way(tmp_path):
+    def broken(gan, reals, **steps):
+        strategies.detach(gan, reals, **steps)
+        if gan.d_updates == 4:
+            raise RuntimeError("as planned")
+
+    with pytest.raises(RuntimeError, match="as planned"):
+        trainer(strategy=broken, checkpoint_every=2, folder=tmp_path).fit()
+    assert torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)["iteration"] == 2
+
+
+def test_reconstructions_stand_beside_what_was_reconstructed(began_run):
+    made, summary, folder = began_run
+    with Image.open(folder / summary["last"]["reconstructions"]) as picture:
+        png = np.asarray(picture).astype(float)[..., 0]
+    tiles = png[2:, 2:].reshape(-1, 34, 8, 34)[:, :32, :, :32].transpose(0, 2, 1, 3).reshape(-1, 32, 32)
+    real = made.reals.last[:4]  # the batch is of four
+    shown = made.gan.discriminator.reconstruct(real).detach()
+    for i in range(len(real)):
+        for tile, image in ((tiles[2 * i], real[i, 0]), (tiles[2 * i + 1], shown[i, 0])):
+            assert np.abs(tile - np.clip(np.round((image.numpy() + 1) * 127.5), 0, 255)).max() <= 1
+
+
+def test_a_strategy_that_moves_one_network_only_can_be_watched():
+    from ganexp.strategies.steps import d_step
+
+    book = Rows()
+    trainer(strategy=lambda gan, reals, d_steps, g_steps: d_step(gan, reals), log_every=5, books=[book]).fit()
+    assert book.rows[-1]["progress/d_updates"] == 10
+    assert "loss/g" not in book.rows[-1]
+
+
+def test_a_trainer_fits_once():
+    made = trainer()
+    made.fit()
+    with pytest.raises(RuntimeError, match="fits once"):
+        made.fit()
 
 
 @pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (3, 1), (1, 2)])
@@ -219,11 +308,13 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("loss", options("loss"))
 @pytest.mark.parametrize("strategy", options("strategy"))
-def test_the_loop_never_waits_for_the_host(strategy):
-    cfg = composed(
-        *SMALL, "device=cuda", f"strategy={strategy}", "loss=began", "discriminator=began", "iterations=20", "ema=0.9"
-    )
+def test_the_loop_never_waits_for_the_host(strategy, loss):
+    cfg = composed(*SMALL, "device=cuda", f"strategy={strategy}", f"loss={loss}", "iterations=20", "ema=0.9", "log_every=1")
+    cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations
+    if loss == "began":
+        cfg.discriminator = composed("discriminator=began", "discriminator.width=4").discriminator
     made = build(cfg)
     for _ in range(5):
         made.iterate()
