@@ -101,7 +101,7 @@ def check(cfg: Any) -> Config:
     for side in ("g", "d"):
         make(config.optimizer[side], f"optimizer.{side}", [nn.Parameter(torch.zeros(1))])
     discriminator = _check_networks(config, shape)
-    output = getattr(discriminator, "output", "logit")
+    output = getattr(discriminator, "output", getattr(target(config.discriminator, "discriminator"), "output", "logit"))
     if output not in loss.accepts:
         kinds = " or ".join(sorted(loss.accepts))
         raise ConfigError(
@@ -144,6 +144,16 @@ def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
     return discriminator
 
 
+def refuse_used_folder(folder: Path) -> None:
+    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten.
+
+    Raises:
+        ConfigError: There are rows in the folder.
+    """
+    if (folder / "metrics.jsonl").exists():
+        raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
+
+
 def plain(cfg: Any) -> dict[str, Any]:
     """Return a configuration as plain, resolved dictionaries of its own."""
     if isinstance(cfg, dict):
@@ -163,8 +173,7 @@ def plain(cfg: Any) -> dict[str, Any]:
 def _books(config: Config, values: dict[str, Any], folder: Path | None) -> list[Book]:
     if folder is None:
         return [ProgressBook(config.iterations)]
-    if (folder / "metrics.jsonl").exists():
-        raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
+    refuse_used_folder(folder)
     disabled = config.wandb.mode == "disabled" or (config.wandb.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
     to_wandb = [] if disabled else [_wandb_book(config, values)]
     return [FolderBook(folder), ProgressBook(config.iterations), *to_wandb]

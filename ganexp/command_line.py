@@ -14,7 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ganexp.build import build, check
+from ganexp.build import build, check, refuse_used_folder
 from ganexp.config import ConfigError
 from ganexp.sentences import sentence
 from ganexp.training import Summary
@@ -30,6 +30,7 @@ class RefuseBadConfig(Callback):
         """Check the composed configuration; Hydra calls this before anything else."""
         try:
             _one_option_per_group(config, config.hydra.runtime.choices)
+            refuse_used_folder(Path(config.hydra.run.dir))  # before Hydra overwrites what it keeps there
             check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
         except ConfigError as error:
             raise SystemExit(f"Error: {error}") from None

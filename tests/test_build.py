@@ -324,6 +324,25 @@ def test_networks_of_ones_own_are_checked_too():
         check(cfg)
 
 
+class LooksAtValues(nn.Module):
+    output = "energy"
+
+    def __init__(self, shape):
+        super().__init__()
+        self.rates = [rate.item() for rate in torch.linspace(0, 0.1, 3)]
+
+    def forward(self, x):
+        return x.abs().flatten(1).mean(1)
+
+
+def test_a_network_that_cannot_be_tried_without_values_is_let_through(caplog):
+    cfg = composed("loss=began")
+    cfg.discriminator = {"_target_": f"{__name__}.LooksAtValues"}
+    with caplog.at_level(logging.WARNING):
+        check(cfg)
+    assert "not checked beforehand" in caplog.text
+
+
 def test_gradient_penalty_warns_about_batch_norm(caplog):
     with caplog.at_level(logging.WARNING):
         check(composed("loss=wgan_gp", "discriminator.batch_norm=true"))

@@ -90,6 +90,16 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, t
     assert not (tmp_path / "outputs").exists()
 
 
+def test_a_folder_that_holds_a_run_is_left_as_it_is(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_text("{}\n")
+    done = train(*TINY, f"hydra.run.dir={folder}", "wandb.mode=disabled", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "holds a run already: choose another hydra.run.dir." in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["metrics.jsonl"]
+
+
 def test_a_sweep_is_one_wandb_run_per_job_and_a_bad_job_stops_no_other(tmp_path):
     done = train("-m", "strategy=detach,joint", "loss=hinge,began", *TINY, cwd=tmp_path)
     assert done.returncode != 0
