@@ -1,0 +1,1 @@
+"""The claims about update strategies, each as an experiment that returns a `Finding`."""

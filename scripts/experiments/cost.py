@@ -1,0 +1,138 @@
+"""Claims 5, 6 and 12: what strategies cost on one DCGAN, all of them in one race."""
+
+import functools
+
+import torch
+from matplotlib.figure import Figure
+
+from compare_strategies import compose
+from experiments.finding import NOTICEABLE, Finding, Interval, about, at_least, table, together
+from experiments.racing import DCGAN_64, QUIET, Entry, raced
+
+SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")
+RACE = (*(f"{name}, redundant" for name in SHARED), *SHARED, "one_stage")
+Race = dict[str, Entry]
+
+
+def two_generator_passes(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, iterations: int = 3) -> Finding:
+    """Claim 5: the fake batch made twice, from the same latents or from fresh ones."""
+    entries = raced(RACE, overrides, repeats, iterations)
+    ratios = {
+        f"{name}{how}": entries[f"{name}{how}"].over(entries[f"detach{how}"])
+        for how in (", redundant", "")
+        for name in ("reuse_z", "resample")
+    }
+    verdict, reason = together({_case(name): at_least(NOTICEABLE, ratio) for name, ratio in ratios.items()})
+    rows = [
+        {
+            "strategy": name,
+            "time over `detach`": ratio,
+            "operations over `detach`": entries[name].gflop / entries[_twin("detach", name)].gflop,
+            "activations over `detach`": entries[name].peak_mib / entries[_twin("detach", name)].peak_mib,
+        }
+        for name, ratio in ratios.items()
+    ]
+    return Finding(
+        5,
+        "Two generator passes per iteration waste time, with fresh or with repeated latents.",
+        verdict,
+        f"{reason}. (A ratio of times counts from {NOTICEABLE}.)",
+        f"{table(rows)}\n"
+        "`reuse_z` gets nothing for its second pass: its updates are those of `detach`. `resample` gets independent fakes "
+        "for G's step, and keeps no graph of the first batch, which is why its activations peak lower.",
+        {"Time per iteration of every strategy": _bars(entries)},
+    )
+
+
+def order_of_speed(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, iterations: int = 3) -> Finding:
+    """Claim 6: retain, detach, G first."""
+    entries = raced(RACE, overrides, repeats, iterations)
+    verdicts, rows = {}, []
+    for how, said in {", redundant": "redundant gradients", "": "own gradients only"}.items():
+        retain, detach, g_first = (entries[f"{name}{how}"] for name in ("retain_graph", "detach", "g_first"))
+        worst, best = retain.over(detach), detach.over(g_first)
+        verdicts["retain slowest", said] = at_least(NOTICEABLE, worst)
+        verdicts["G first fastest", said] = at_least(NOTICEABLE, best)
+        for name in ("retain_graph", "detach", "g_first"):
+            entry = entries[f"{name}{how}"]
+            rows.append(
+                {
+                    "strategy": f"{name}{how}",
+                    "time over `detach`": entry.over(detach),
+                    "operations over `detach`": entry.gflop / detach.gflop,
+                    "activations, MiB": entry.peak_mib,
+                }
+            )
+    verdict, reason = together(verdicts)
+    apart = _apart("detach", "g_first"), _apart("detach", "retain_graph")
+    return Finding(
+        6,
+        "Of retain, detach and G first, G first is best and retain is worst.",
+        verdict,
+        f"{reason}. (A ratio of times counts from {NOTICEABLE}.)",
+        f"{table(rows)}\n"
+        "They are not one algorithm: after 5 iterations of a small GAN in float64, G's weights under `g_first` lie "
+        f"{apart[0]:.2g} (relative) from those under `detach`; those under `retain_graph` lie {apart[1]:g} from them.",
+    )
+
+
+def one_backward_pass(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, iterations: int = 3) -> Finding:
+    """Claim 12: one stage instead of two."""
+    entries = raced(RACE, overrides, repeats, iterations)
+    rivals = ("resample, redundant", "detach, redundant", "joint, redundant", "resample", "detach", "joint")
+    ratios: dict[str, Interval] = {name: entries[name].over(entries["one_stage"]) for name in rivals}
+    verdict, reason = together({_case(f"against {name}"): about(1.5, ratio) for name, ratio in ratios.items()})
+    rows = [
+        {
+            "`one_stage` against": name,
+            "speed-up": ratio,
+            "by operations": entries[name].gflop / entries["one_stage"].gflop,
+        }
+        for name, ratio in ratios.items()
+    ]
+    return Finding(
+        12,
+        "One backward pass (one-stage training) trains the same GAN 1.5 times as fast.",
+        verdict,
+        f"{reason}. (A speed-up counts as about 1.5 from √1.5 = {1.5**0.5:.2f}.)",
+        f"{table(rows)}\n"
+        "Its updates are those of `joint` (to rounding, held by the tests), not those of `detach` or `resample`.",
+    )
+
+
+@functools.cache
+def _apart(first: str, second: str) -> float:
+    """Return how far two strategies drive G apart in 5 iterations from the same start, relative to its weights."""
+    weights = []
+    for strategy in (first, second):
+        trainer = compose(*QUIET, "generator=mlp", "discriminator=mlp", "precision=fp64", "device=cpu", f"strategy={strategy}")
+        for _ in range(5):
+            trainer.iterate()
+        weights.append(torch.cat([p.detach().flatten() for p in trainer.gan.generator.parameters()]))
+    return float((weights[0] - weights[1]).norm() / weights[0].norm())
+
+
+def _case(name: str) -> tuple[str, str]:
+    strategy, _, redundant = name.partition(", ")
+    return strategy, f"{redundant or 'own'} gradients"
+
+
+def _twin(strategy: str, of: str) -> str:
+    return f"{strategy}, redundant" if of.endswith(", redundant") else strategy
+
+
+def _bars(entries: Race) -> Figure:
+    baseline = entries["detach, redundant"]
+    ratios = {name: entry.over(baseline) for name, entry in entries.items()}
+    names = sorted(ratios, key=lambda name: ratios[name].middle, reverse=True)
+    figure = Figure(figsize=(8, 1 + 0.3 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    middles = [ratios[name].middle for name in names]
+    errors = [[ratios[n].middle - ratios[n].low for n in names], [ratios[n].high - ratios[n].middle for n in names]]
+    colors = ["tab:orange" if "redundant" in name else "tab:blue" for name in names]
+    axes.barh(names, middles, xerr=errors, color=colors, ecolor="0.25", capsize=2)
+    axes.plot([entries[n].gflop / baseline.gflop for n in names], names, "k|", markersize=12, label="by operations")
+    axes.axvline(1, color="0.25", linewidth=0.8, linestyle=":")
+    axes.set(xlabel="time per iteration, relative to detach with redundant gradients")
+    axes.legend(loc="lower right")
+    return figure

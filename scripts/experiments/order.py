@@ -1,0 +1,218 @@
+"""Claim 11: is a G that learns from a D one step behind a worse G?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from compare_strategies import compose
+from experiments import dirac
+from experiments.finding import CONFIDENCE, Finding, Interval, Verdict, at_least, of_mean, table, together
+from experiments.quality import FrechetDistance, Mixture, Quality, labelled_digits, labelled_mnist
+from experiments.racing import QUIET, raced
+from experiments.training import Course, Job, train_all
+from ganexp.data import Ring
+from ganexp.logbook.pictures import image_grid
+
+CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
+TIMED = (*CLASSES, "one_stage")
+COLORS = dict(zip(TIMED, ("tab:orange", "tab:blue", "tab:green", "tab:red"), strict=True))
+WIDTH = ("generator.width=128", "discriminator.width=128")
+MLP = ("generator=mlp", "discriminator=mlp", "generator.depth=2", "discriminator.depth=2")
+RING = ("dataset=ring", *MLP, *WIDTH, "batch_size=128", "latent_dim=2", "optimizer.lr=1e-3")
+
+
+@dataclass
+class Study:
+    """One data set: how it is trained, judged, for how long and how often, and what came of it."""
+
+    name: str
+    overrides: tuple[str, ...]
+    quality: Callable[[], Quality]
+    iterations: int
+    seeds: Sequence[int]
+
+
+@dataclass
+class Outcome:
+    """The courses of a study by strategy and seed, its milliseconds per iteration, and by which figure it was judged."""
+
+    courses: dict[str, list[Course]]
+    iteration_ms: dict[str, float]
+    figure: str
+
+
+def g_first_is_a_step_behind(
+    *,
+    ring: tuple[int, int] = (12_000, 10),
+    digits: tuple[int, int] = (2500, 10),
+    mnist: tuple[int, int] = (3000, 5),
+    width: int = 32,
+    data_root: str = "~/.cache/ganexp",
+    times: int = 12,
+    repeats: int = 9,
+) -> Finding:
+    """Train three classes of strategies on three data sets, each for (iterations, seeds), and follow them on a fourth."""
+    small = (f"generator.width={width}", f"discriminator.width={width}", "dataset.image_size=16")
+    studies = [
+        Study("ring", RING, lambda: Mixture(Ring()), ring[0], range(ring[1])),
+        Study("digits", small, lambda: FrechetDistance(labelled_digits(16)), digits[0], range(digits[1])),
+        Study(
+            "MNIST",
+            (*small, "dataset=mnist", f"data_root={data_root}"),
+            lambda: FrechetDistance(labelled_mnist(data_root, 16)),
+            mnist[0],
+            range(mnist[1]),
+        ),
+    ]
+    spirals, pictures = dirac.spirals()
+    tables, missing, figures = [], [], {"Dirac-GAN, plain gradient descent": pictures}
+    verdicts = {("Dirac-GAN", loss): _on_dirac(by) for loss, by in spirals.items()}
+    for study in studies:
+        try:
+            outcome = conducted(study, times, repeats)
+        except OSError as error:
+            missing.append(f"{study.name} was not run: {error}.")
+            continue
+        verdicts |= {(study.name, how): at_least(0, difference) for how, difference in behind(outcome).items()}
+        differences = [{"`g_first` less `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
+        tables += [table(summary(study, outcome)), table(differences)]
+        figures[f"{study.name}: means over {len(study.seeds)} seeds, with {CONFIDENCE:.0%} confidence bands"] = curves(outcome)
+        figures[f"{study.name}: last samples, seed 0"] = samples(outcome)
+    verdict, reason = together(verdicts)
+    evidence = (
+        f"After five iterations of a small GAN in float64, G's weights under `g_first` and `joint` differ by {_apart():.1g}. "
+        "It is `one_stage` that makes the same updates in the least time.\n\n"
+        "Each figure is the last one of a run; differences are `g_first` less `detach`, seed by seed, so a positive one means "
+        "that `g_first` is worse. For equal time, the runs are compared at the time when the fastest ends, with the "
+        "milliseconds per iteration of a race of all four.\n\n"
+    )
+    return Finding(
+        11,
+        "G first means that G learns from a D that is a step behind, so it should be worse.",
+        verdict,
+        f"{reason}.",
+        evidence + "\n".join([*tables, *missing]),
+        figures,
+    )
+
+
+def conducted(study: Study, times: int, repeats: int) -> Outcome:
+    """Time the strategies of a study side by side, then train them.
+
+    Raises:
+        OSError: The data are not there.
+    """
+    quality = study.quality()
+    race = raced(TIMED, study.overrides, repeats, 10)
+    jobs = {
+        (strategy, seed): Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, quality)
+        for seed in study.seeds
+        for strategy in CLASSES
+    }
+    courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
+    by_strategy = {strategy: [courses[strategy, seed] for seed in study.seeds] for strategy in CLASSES}
+    return Outcome(by_strategy, {name: float(np.median(entry.times_ms)) for name, entry in race.items()}, quality.name)
+
+
+def behind(outcome: Outcome) -> dict[str, Interval]:
+    """Return by how much `g_first` ends worse than `detach`, seed by seed: at equal updates, and at equal time."""
+    mine, theirs = outcome.courses["g_first"], outcome.courses["detach"]
+    last = [run.iterations[-1] for run in (mine[0], theirs[0])]
+    differences = {"at equal updates": _difference(outcome, *last)}
+    for form in ("g_first", "one_stage"):
+        mine_ms, theirs_ms = outcome.iteration_ms[form], outcome.iteration_ms["detach"]
+        end_ms = min(mine_ms * last[0], theirs_ms * last[1])
+        how = "at equal time" + (", run as `one_stage`" if form == "one_stage" else "")
+        differences[how] = _difference(outcome, end_ms / mine_ms, end_ms / theirs_ms)
+    return differences
+
+
+def summary(study: Study, outcome: Outcome) -> list[dict[str, object]]:
+    """Return the table's rows for one study."""
+    rows: list[dict[str, object]] = []
+    for strategy, kind in CLASSES.items():
+        runs = outcome.courses[strategy]
+        further = [key for key in runs[0].figures[-1] if key != outcome.figure]
+        rows.append(
+            {
+                "data": study.name,
+                "strategy": f"`{strategy}`: {kind}",
+                "ms per iteration": outcome.iteration_ms[strategy],
+                outcome.figure: of_mean([run.curve(outcome.figure)[-1] for run in runs]),
+                "beside it": ", ".join(f"{key} {np.mean([run.curve(key)[-1] for run in runs]):.3g}" for key in further),
+            }
+        )
+    one_stage = {"strategy": "`one_stage`: the updates of `g_first`", "ms per iteration": outcome.iteration_ms["one_stage"]}
+    return [*rows, dict.fromkeys(rows[0], "") | {"data": study.name} | one_stage]
+
+
+def curves(outcome: Outcome) -> Figure:
+    """Draw quality over updates and over time."""
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    scale = "linear" if outcome.figure == Mixture.name else "log"
+    for strategy in TIMED:
+        runs = outcome.courses["g_first" if strategy == "one_stage" else strategy]
+        seconds = outcome.iteration_ms[strategy] / 1000
+        if strategy != "one_stage":
+            _band(left, runs, outcome.figure, 1.0, strategy)
+        _band(right, runs, outcome.figure, seconds, strategy)
+    left.set(xlabel="updates of each network", ylabel=outcome.figure, yscale=scale)
+    right.set(xlabel="seconds, by the milliseconds per iteration of the race")
+    right.legend()
+    return figure
+
+
+def samples(outcome: Outcome) -> Figure:
+    """Draw the last samples of the first seed."""
+    figure = Figure(figsize=(9, 3.3), layout="constrained")
+    for axes, (strategy, runs) in zip(figure.subplots(1, len(CLASSES)), outcome.courses.items(), strict=True):
+        last = runs[0].samples
+        if last.dim() == 4:
+            axes.imshow(image_grid(last))
+        else:
+            axes.scatter(*last.T, s=2, alpha=0.5)
+            axes.scatter(*Ring().centers.T, s=60, facecolors="none", edgecolors="0.6")
+            axes.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
+        axes.set_title(CLASSES[strategy])
+        axes.set(xticks=[], yticks=[])
+    return figure
+
+
+def _difference(outcome: Outcome, mine: float, theirs: float) -> Interval:
+    """Return G first's figure at one iteration less that of `detach` at another, paired by seed."""
+    pairs = zip(outcome.courses["g_first"], outcome.courses["detach"], strict=True)
+    return of_mean([_at(a, outcome.figure, mine) - _at(b, outcome.figure, theirs) for a, b in pairs])
+
+
+def _at(course: Course, name: str, iteration: float) -> float:
+    return float(np.interp(iteration, course.iterations, course.curve(name)))
+
+
+def _band(axes: Axes, runs: Sequence[Course], name: str, scale: float, strategy: str) -> None:
+    intervals = [of_mean(values) for values in zip(*(run.curve(name) for run in runs), strict=True)]
+    at = np.array(runs[0].iterations) * scale
+    axes.plot(at, [interval.middle for interval in intervals], color=COLORS[strategy], label=strategy)
+    low, high = ([getattr(interval, side) for interval in intervals] for side in ("low", "high"))
+    floor = 0.5 * min(interval.middle for interval in intervals)  # a band below zero has no place on a logarithmic axis
+    axes.fill_between(at, np.maximum(low, floor), high, color=COLORS[strategy], alpha=0.15, linewidth=0)
+
+
+def _on_dirac(by_strategy: Mapping[str, Sequence[float]]) -> Verdict:
+    """Compare the farthest that the last tenth of the way goes: it has no noise."""
+    last = {strategy: max(way[-len(way) // 10 :]) for strategy, way in by_strategy.items()}
+    return Verdict.CONFIRMED if last["g_first"] > last["detach"] else Verdict.REFUTED
+
+
+def _apart() -> float:
+    weights = []
+    for strategy in ("g_first", "joint"):
+        trainer = compose(*QUIET, "generator=mlp", "discriminator=mlp", "precision=fp64", "device=cpu", f"strategy={strategy}")
+        for _ in range(5):
+            trainer.iterate()
+        weights.append(torch.cat([p.detach().flatten() for p in trainer.gan.generator.parameters()]))
+    return float((weights[0] - weights[1]).abs().max())

@@ -1,0 +1,151 @@
+"""Claim 10: is it SoftmaxGAN that needs two G steps, or the way its gradients were added up?"""
+
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from experiments.finding import Finding, Verdict, of_mean, table
+from experiments.quality import FrechetDistance, labelled_digits
+from experiments.training import Course, Job, train_all
+from ganexp import GAN, Prior
+from ganexp.logbook.pictures import image_grid
+
+ARMS = {
+    "accumulated 1:1": (True, 1),
+    "accumulated 1:2": (True, 2),
+    "clean 1:1": (False, 1),
+    "clean 1:2": (False, 2),
+}
+
+
+def accumulated(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    """SoftmaxGAN as first written: both backward passes fill the gradients of *both* networks, and then both step.
+
+    Each network so descends L_D + L_G in the rounds that move both. By a single score that sum's derivative is
+    3/(2B) − 2p for real images and 1/(2B) − 2p for generated ones, p being their parts of the softmax: G's gradient
+    is gone where each generated image has 1/(4B) and each real one 3/(4B). Rounds of G alone have L_G alone.
+    """
+    for i in range(max(d_steps, g_steps)):
+        x, fake = next(reals), gan.generate(gan.sample())
+        if i < d_steps:
+            real, scores = gan.score_real(x), gan.score_fake(fake)
+            total = gan.loss.d_loss(real, scores) + gan.loss.g_loss(real, scores)
+            gan.update_both(total, total) if i < g_steps else gan.update_d(total)
+        else:
+            gan.update_g(gan.g_loss(fake, x))
+
+
+def black_at_one_to_one(
+    *, image_size: int = 32, width: int = 32, iterations: int = 2500, seeds: Sequence[int] = (0, 1, 2), times: int = 10
+) -> Finding:
+    """Train four arms, and look at their samples."""
+    data = labelled_digits(image_size)
+    quality = FrechetDistance(data)
+    black = quality(torch.full_like(data.images[: quality.n], -1.0))[quality.name]
+    batch = 32
+    probe = functools.partial(mass_on_reals, x=data.images[:batch])
+    size = (f"dataset.image_size={image_size}", f"generator.width={width}", f"discriminator.width={width}")
+    common = (*size, "loss=softmaxgan", "strategy=joint", f"batch_size={batch}")
+    jobs = {
+        (arm, seed): Job(
+            (*common, f"g_steps={g_steps}", f"seed={seed}"), iterations, times, quality, accumulated if adds_up else None, probe
+        )
+        for seed in seeds
+        for arm, (adds_up, g_steps) in ARMS.items()
+    }
+    courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
+    by_arm = {arm: [courses[arm, seed] for seed in seeds] for arm in ARMS}
+    last = {arm: of_mean([course.curve(quality.name)[-1] for course in runs]) for arm, runs in by_arm.items()}
+    rows = [
+        {
+            "arm": arm,
+            "Fréchet distance": last[arm],
+            "brightness": of_mean([_brightness(course.samples) for course in runs]),
+            "mass on the real half": of_mean([course.curve("mass")[-1] for course in runs]),
+        }
+        for arm, runs in by_arm.items()
+    ]
+    rows.append({"arm": "all-black images", "Fréchet distance": black, "brightness": 0.0, "mass on the real half": ""})
+    rows.append(
+        {"arm": "real images", "Fréchet distance": 0.0, "brightness": _brightness(data.images), "mass on the real half": ""}
+    )
+    works = {arm: runs_all_work([course.curve(quality.name)[-1] for course in runs], black) for arm, runs in by_arm.items()}
+    verdict, reason = judged(works)
+    return Finding(
+        10,
+        "SoftmaxGAN with one D and one G step gives black images; with 1 : 2 it works.",
+        verdict,
+        f"{reason}. (An arm works if every seed ends nearer to the data than half the way from all-black images.)",
+        f"Means over {len(seeds)} seeds. Brightness is 0 for black, 1 for white; a G without gradient keeps to whatever blank "
+        "image it was at. The mass on the real half is what D's softmax gives to a batch of real images beside as many "
+        "generated ones: 1/2 if it cannot tell them apart, 1 if it can perfectly, 3/4 where accumulated gradients leave G "
+        f"without any.\n\n{table(rows)}",
+        {
+            "Samples of the four arms, seed " + str(seeds[0]): _grids({arm: runs[0] for arm, runs in by_arm.items()}),
+            "Over the updates of D, mean and range over seeds": _curves(by_arm, quality.name, black),
+        },
+    )
+
+
+def judged(works: dict[str, bool]) -> tuple[Verdict, str]:
+    """Say which of the two, gradients or step counts, decides whether the four arms work."""
+    working = ", ".join(arm for arm, fine in works.items() if fine) or "none"
+    failing = ", ".join(arm for arm, fine in works.items() if not fine) or "none"
+    said = f"Works: {working}; fails: {failing}"
+    accumulated_as_claimed = not works["accumulated 1:1"] and works["accumulated 1:2"]
+    clean_as_claimed = not works["clean 1:1"] and works["clean 1:2"]
+    if accumulated_as_claimed and clean_as_claimed:
+        return Verdict.CONFIRMED, said
+    if accumulated_as_claimed or clean_as_claimed:
+        return Verdict.DEPENDS, f"It depends on whether gradients accumulate. {said}"
+    return Verdict.REFUTED, said
+
+
+def runs_all_work(distances: Sequence[float], black: float) -> bool:
+    """Say whether every run ends nearer to the data than half the way from black images; NaN does not."""
+    return all(distance < black / 2 for distance in distances)
+
+
+@torch.no_grad()
+def mass_on_reals(gan: GAN, x: Tensor) -> dict[str, float]:
+    """Return D's softmax mass on a batch of real images, beside as many generated ones."""
+    gan.generator.eval()
+    fixed = Prior(gan.prior.latent_dim, seed=1, device=gan.prior.device).sample(len(x))
+    real, scores = gan.score_real(x.to(fixed)), gan.score_fake(gan.generator(fixed))
+    gan.generator.train()
+    return {"mass": float((-torch.cat([real, scores])).softmax(0)[: len(x)].sum())}
+
+
+def _brightness(images: Tensor) -> float:
+    return float((images.mean() + 1) / 2)
+
+
+def _grids(courses: dict[str, Course]) -> Figure:
+    figure = Figure(figsize=(10, 2.9), layout="constrained")
+    for axes, (arm, course) in zip(figure.subplots(1, len(courses)), courses.items(), strict=True):
+        axes.imshow(image_grid(course.samples))
+        axes.set_title(arm)
+        axes.axis("off")
+    return figure
+
+
+def _curves(by_arm: dict[str, list[Course]], name: str, black: float) -> Figure:
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for i, (arm, runs) in enumerate(by_arm.items()):
+        for axes, key in ((left, name), (right, "mass")):
+            curves = np.array([course.curve(key) for course in runs])
+            style = {"color": f"C{i}", "linestyle": "--" if "accumulated" in arm else "-"}
+            axes.plot(runs[0].iterations, curves.mean(0), label=arm, **style)
+            axes.fill_between(runs[0].iterations, curves.min(0), curves.max(0), color=f"C{i}", alpha=0.15, linewidth=0)
+    left.axhline(black, color="0.25", linestyle=":", label="black images")
+    left.set(yscale="log", xlabel="updates of D", ylabel=name)
+    right.axhline(0.75, color="0.25", linestyle=":", label="3/4: no gradient for accumulated G")
+    right.set(ylim=(0.45, 1.02), xlabel="updates of D", ylabel="softmax mass on the real half")
+    left.legend()
+    right.legend()
+    return figure

@@ -1,0 +1,81 @@
+"""Runs of training, many at once, each judged as it goes."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from compare_strategies import compose
+from experiments.quality import Quality
+from ganexp import GAN, Trainer
+from ganexp.training.trainer import Strategy
+
+Probe = Callable[[GAN], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A configuration to train for `iterations`, judged `times` times, by `quality` and perhaps a further probe."""
+
+    overrides: tuple[str, ...]
+    iterations: int
+    times: int
+    quality: Quality
+    strategy: Strategy | None = None
+    """In place of the configured one, for an experiment with a strategy of its own."""
+    probe: Probe | None = None
+
+
+@dataclass
+class Course:
+    """What became of a job: iterations at which it was judged, figures there, and the last samples."""
+
+    iterations: list[int] = field(default_factory=list)
+    figures: list[dict[str, float]] = field(default_factory=list)
+    samples: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def curve(self, name: str) -> list[float]:
+        """Return one figure over the iterations."""
+        return [figures[name] for figures in self.figures]
+
+
+def train_all(jobs: Sequence[Job]) -> list[Course]:
+    """Run jobs side by side, one thread each; on a GPU one after another."""
+    workers = 1 if torch.cuda.is_available() else min(len(jobs), os.cpu_count() or 1)
+    if workers == 1:
+        return [train(job) for job in tqdm(jobs, disable=None, unit="run")]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        return list(tqdm(pool.map(train, jobs), total=len(jobs), disable=None, unit="run"))
+
+
+def train(job: Job) -> Course:
+    """Run one job."""
+    trainer = compose("wandb.mode=disabled", f"iterations={job.iterations}", *job.overrides)
+    if job.strategy:
+        trainer.strategy = job.strategy
+    course = Course()
+    moments = {round(job.iterations * (i + 1) / job.times) for i in range(job.times)}
+    for iteration in range(1, job.iterations + 1):
+        trainer.iterate()
+        if iteration in moments:
+            samples = drawn(trainer, job.quality.n)
+            course.iterations.append(iteration)
+            course.figures.append(job.quality(samples) | (job.probe(trainer.gan) if job.probe else {}))
+            course.samples = samples[: 64 if samples.dim() == 4 else 1000].cpu()
+    return course
+
+
+@torch.no_grad()
+def drawn(trainer: Trainer, n: int) -> Tensor:
+    """Draw samples from the averaged generator, the same latents every time."""
+    generator = trainer.ema.average
+    training = generator.training
+    generator.eval()
+    samples = torch.cat([generator(z) for z in trainer.gan.prior.fixed(n).split(500)])
+    generator.train(training)
+    return samples
