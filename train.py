@@ -8,15 +8,19 @@ from omegaconf import DictConfig
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
-def train(cfg: DictConfig) -> None:
+def train(cfg: DictConfig) -> float | None:
     from ganexp.command_line import run  # imports torch, which --help and --cfg do not need
 
-    run(cfg)
+    return run(cfg)
 
 
 if __name__ == "__main__":
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # let errors come here, where they become sentences
     try:
+        if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
+            from ganexp.resuming import resumed
+
+            sys.argv[1:] = resumed(sys.argv[1:])
         train()
     except KeyboardInterrupt:
         print("Interrupted; what was written is kept.", file=sys.stderr)

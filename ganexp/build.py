@@ -14,19 +14,24 @@ from torch import nn
 from ganexp.config import Config, ConfigError, arguments, make, parse, target
 from ganexp.data import feed
 from ganexp.gan import GAN
-from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook
+from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
+from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
 from ganexp.one_pass import refuse_interacting_images
 from ganexp.prior import Prior
+from ganexp.provenance import provenance
 from ganexp.strategies import Lookahead, one_stage
-from ganexp.training import EMA, NoEMA, Trainer
+from ganexp.training import EMA, CheckpointError, NoEMA, Stopping, Trainer
+from ganexp.training.checkpoint import State, contradictions, load
 from ganexp.training.trainer import Strategy
 
 log = logging.getLogger(__name__)
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
 
 
-def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
+def build(
+    cfg: Any, folder: str | Path | None = None, *, checkpoint: str | Path | None = None, stopping: Stopping | None = None
+) -> Trainer:
     """Build a trainer from a composed configuration.
 
     Seeds torch's global random stream, which initialises the networks.
@@ -34,12 +39,15 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         folder: The run folder. Without one, nothing is written, neither there nor to W&B.
+        checkpoint: A file to go on from, of a run with the same configuration; its rows are gone on with in `folder`.
+        stopping: What tells that a signal has asked the run to stop.
 
     Raises:
-        ConfigError: The configuration has a mistake, or two choices do not fit.
+        ConfigError: The configuration has a mistake, two choices do not fit, or the checkpoint does not.
     """
     values = plain(cfg)
     config = check(values)
+    state = _loaded(Path(checkpoint), values) if checkpoint else None
     device, dtype = _device(config.device), DTYPES[config.precision]
     if device.type == "cuda":
         torch.cuda.set_device(device)  # for events, pinned memory and everything else that asks for the current one
@@ -66,7 +74,7 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
     except OSError as error:
         raise ConfigError(f"dataset: {str(error).splitlines()[0]}.") from error
     reals = feed(data, config.batch_size, seed=config.seed, device=device, dtype=dtype, workers=config.workers)
-    return Trainer(
+    trainer = Trainer(
         gan,
         reals,
         _strategy(config),
@@ -77,10 +85,24 @@ def build(cfg: Any, folder: str | Path | None = None) -> Trainer:
         sample_every=config.sample_every,
         checkpoint_every=config.checkpoint_every,
         ema=EMA(generator, config.ema) if isinstance(config.ema, float) else NoEMA(generator),
-        books=_books(config, values, Path(folder) if folder else None),
         folder=Path(folder) if folder else None,
         config=values,
+        keep_checkpoints=config.keep_checkpoints,
+        keep_best=config.keep_best,
+        stopping=stopping,
+        on_divergence=config.on_divergence,
     )
+    if state is not None:
+        try:
+            trainer.resume(state)
+        except CheckpointError as error:
+            raise ConfigError(f"resume: {error}.") from error
+    elif folder:
+        refuse_used_folder(Path(folder))
+    trainer.books = _books(config, values, Path(folder) if folder else None, resumed=state is not None)
+    for book in trainer.books:
+        book.rewind(trainer.iteration)
+    return trainer
 
 
 def check(cfg: Any) -> Config:
@@ -93,6 +115,7 @@ def check(cfg: Any) -> Config:
     """
     config = parse(plain(cfg))
     _device(config.device)
+    refuse_unknown_metric("keep_best", config.keep_best)
     shape = tuple(make(config.dataset, "dataset").shape)
     loss, penalty = make(config.loss, "loss"), make(config.penalty, "penalty")
     if not isinstance(loss, Loss):
@@ -139,9 +162,55 @@ def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
             log.warning("The networks' shapes are not checked beforehand: %s", reason)
             return discriminator
         raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
+    _check_memory(config, generator, discriminator)
     if scores.shape != (2,):
         raise ConfigError(f"discriminator must return one score per sample, (2,) for two, not {tuple(scores.shape)}.")
     return discriminator
+
+
+def _check_memory(config: Config, *networks: nn.Module) -> None:
+    """Refuse networks that no memory holds: weights, gradients, two moments and an average, before any is allocated."""
+    device = _device(config.device)
+    count = sum(parameter.numel() for network in networks for parameter in network.parameters())
+    needed = 5 * count * DTYPES[config.precision].itemsize
+    if device.type == "cuda":
+        there = torch.cuda.get_device_properties(device).total_memory
+    else:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise ConfigError(
+            f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
+            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
+        )
+
+
+def _loaded(path: Path, values: dict[str, Any]) -> State:
+    """Read a checkpoint and refuse it if it is of another configuration or has nothing left to train."""
+    try:
+        state = load(path)
+    except CheckpointError as error:
+        raise ConfigError(f"resume: {error}.") from error
+    differing = contradictions(state["config"], values)
+    if differing:
+        keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+        raise ConfigError(
+            f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
+        )
+    if state["iteration"] >= values["iterations"]:
+        raise ConfigError(
+            f"resume: {path} has all of its {state['iteration']} iterations: give it more, as in iterations=10000."
+        )
+    return state
+
+
+def refuse_unknown_metric(key: str, metric: str | None) -> None:
+    """Refuse what no row will ever have.
+
+    Raises:
+        ConfigError: There is no such key of the rows.
+    """
+    if metric is not None and not may_be_logged(metric):
+        raise ConfigError(f"{key}={metric} is not logged; choose one of {', '.join(sorted(KEYS))}.")
 
 
 def refuse_used_folder(folder: Path) -> None:
@@ -170,30 +239,49 @@ def plain(cfg: Any) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def _books(config: Config, values: dict[str, Any], folder: Path | None) -> list[Book]:
+def _books(config: Config, values: dict[str, Any], folder: Path | None, *, resumed: bool) -> list[Book]:
     if folder is None:
         return [ProgressBook(config.iterations)]
-    refuse_used_folder(folder)
     disabled = config.wandb.mode == "disabled" or (config.wandb.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
-    to_wandb = [] if disabled else [_wandb_book(config, values)]
-    return [FolderBook(folder), ProgressBook(config.iterations), *to_wandb]
+    origin = provenance()
+    try:
+        rows = FolderBook(folder, resumed=resumed, config=values, provenance=origin)
+    except FileExistsError as error:
+        raise ConfigError(f"{folder} is taken ({error}): choose another hydra.run.dir, or wait.") from error
+    try:
+        to_wandb = [] if disabled else [_wandb_book(config, values | {"provenance": origin}, folder)]
+    except ConfigError:
+        rows.close("failed")
+        if not resumed:
+            (folder / "metrics.jsonl").unlink()  # so that the folder is free again
+        raise
+    return [rows, ProgressBook(config.iterations), *to_wandb]
 
 
-def _wandb_book(config: Config, values: dict[str, Any]) -> WandbBook:
+def _wandb_book(config: Config, values: dict[str, Any], folder: Path) -> WandbBook:
     assert config.wandb.mode != "disabled"
+    before = runs.read(folder)
+    directory = config.wandb.directory or os.environ.get("WANDB_DIR") or "outputs"
     name = f"{_name(config.dataset)}-{_name(config.loss)}-{_name(config.strategy)}-seed{config.seed}"
     try:
-        return WandbBook(
+        book = WandbBook(
             mode=config.wandb.mode,
-            directory=config.wandb.directory,
+            directory=directory,
             config=values,
-            project=config.wandb.project,
+            entity=config.wandb.entity,
+            project=config.wandb.project or os.environ.get("WANDB_PROJECT") or "ganexp",
             group=config.wandb.group,
             tags=config.wandb.tags,
-            name=config.wandb.name or name,
+            name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
+            notes=config.wandb.notes,
+            run_id=before.wandb_id,
+            written=before.rows[-1]["progress/iteration"] if before.rows else 0,
         )
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "wandb_id").write_text(f"{book.run.id}\n")
+        return book
     except OSError as error:
-        raise ConfigError(f"wandb.directory={config.wandb.directory} cannot be written: {error}.") from error
+        raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error
 
 
 def _strategy(config: Config) -> Strategy:

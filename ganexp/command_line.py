@@ -1,75 +1,181 @@
-"""What stands between Hydra and a run: checks before anything is written, and errors as sentences."""
+"""Between Hydra and a run: checks before anything is written, and where results are at the end."""
 
+import json
 import logging
+import os
+import shutil
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ganexp.build import build, check, refuse_used_folder
+from ganexp.build import build
 from ganexp.config import ConfigError
-from ganexp.sentences import sentence
-from ganexp.training import Summary
+from ganexp.sentences import mishap, sentence
+from ganexp.sweeping import Sweep, gpu_of_the_pool
+from ganexp.training import Diverged, Stopping, Summary
 
 log = logging.getLogger(__name__)
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
 
 
-class RefuseBadConfig(Callback):
-    """Ends a single run with one sentence before its folder is made. The jobs of a sweep are checked one by one."""
+def run(cfg: DictConfig) -> float | None:
+    """Build and train one job, and say where its results are. Errors also go into the job's own log.
 
-    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the composed configuration; Hydra calls this before anything else."""
-        try:
-            _one_option_per_group(config, config.hydra.runtime.choices)
-            refuse_used_folder(Path(config.hydra.run.dir))  # before Hydra overwrites what it keeps there
-            check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
-        except ConfigError as error:
-            raise SystemExit(f"Error: {error}") from None
-        except Exception:
-            traceback.print_exc()  # Hydra would make a warning of it
-            raise SystemExit(1) from None
-
-
-def run(cfg: DictConfig) -> None:
-    """Build and train one job, and say where its results are. Errors also go into the job's own log."""
+    Returns:
+        In a sweep with `sweep.metric`, its last value; None if there is none.
+    """
     hydra = HydraConfig.get()
-    if hydra.mode == RunMode.MULTIRUN and cfg.wandb.group is None:
-        cfg.wandb.group = Path(hydra.sweep.dir).name
+    folder = shown(Path(hydra.runtime.output_dir))
+    if hydra.mode == RunMode.MULTIRUN:
+        return _job(cfg, hydra, folder)
     try:
-        _one_option_per_group(cfg, hydra.runtime.choices)
-        folder = Path(hydra.runtime.output_dir)
-        trainer = build(cfg, _shown(folder))
-        summary = trainer.fit()
-    except ConfigError as error:
-        log.error("%s", error)
-        if hydra.mode == RunMode.MULTIRUN:
-            raise
-        raise SystemExit(1) from None
-    except Exception:
-        log.exception("The run failed.")
-        if hydra.mode == RunMode.MULTIRUN:
-            raise
+        one_option_per_group(cfg, hydra.runtime.choices)
+        point_latest_at(folder)
+        with Stopping() as stopping:
+            summary = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping).fit()
+    except Exception as error:
+        _log(error)
         raise SystemExit(1) from None
     print(epilogue(summary))
+    if stopping.received:
+        print(f"Stopped by {stopping.received.name}; to go on: python {sys.argv[0]} resume={folder}")
+        raise SystemExit(128 + stopping.received)
+    return None
+
+
+def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
+    """Run one job of a sweep; whatever happens to it, the others go on, and its end is kept in its summary.json."""
+    overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith("sweep.resume=")]
+    facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
+    before = _read_summary(folder)
+    if before.get("state") == "finished" and before.get("overrides") == overrides:
+        log.info("Job %d is finished already.", hydra.job.num)
+        return _metric(cfg, before)
+    if not _checkpoint_to_go_on_from(folder):
+        _set_aside(folder)
+    _name(cfg, Sweep.load(Path(hydra.sweep.dir)), overrides, Path(hydra.sweep.dir).name)
+    try:
+        one_option_per_group(cfg, hydra.runtime.choices)
+        with _share_of_the_machine(cfg, hydra.launcher):
+            point_latest_at(folder.parent)
+            summary = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder)).fit()
+        print(epilogue(summary).splitlines()[0])
+    except ConfigError as error:
+        log.warning("Skipped: %s", error)
+        facts |= {"state": "skipped", "error": str(error)}
+    except Exception as error:
+        _log(error)
+        facts |= {"state": "failed", "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+    summary = _read_summary(folder) | facts
+    if summary.get("state") == "finished" and cfg.sweep.metric and cfg.sweep.metric not in summary["last"]:
+        logged = ", ".join(key for key, value in summary["last"].items() if isinstance(value, (int, float)))
+        summary["error"] = f"sweep.metric={cfg.sweep.metric} is not among what it logs: {logged}"
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    return _metric(cfg, summary)
+
+
+def _log(error: Exception) -> None:
+    """Log a sentence for what a person can mend, a traceback for what may be ours."""
+    said = str(error) if isinstance(error, (ConfigError, Diverged)) else mishap(error)
+    if said:
+        log.error("%s", said)
+    else:
+        log.error("The run failed.", exc_info=error)
+
+
+def _checkpoint_to_go_on_from(folder: Path) -> Path | None:
+    """Return the last checkpoint of a job that was killed or interrupted; one that has failed begins anew."""
+    last = folder / "checkpoints" / "last.pt"
+    return last if last.exists() and _read_summary(folder).get("state", "preempted") == "preempted" else None
+
+
+def _metric(cfg: DictConfig, summary: Mapping[str, Any]) -> float | None:
+    value = summary.get("last", {}).get(cfg.sweep.metric) if summary.get("state") == "finished" else None
+    return value if isinstance(value, (int, float)) and value == value else None
+
+
+def _name(cfg: DictConfig, sweep: Sweep, overrides: list[str], group: str) -> None:
+    """Give a job's W&B run a name made of what differs, and the sweep as its group."""
+    label = sweep.label(overrides)
+    with open_dict(cfg):
+        cfg.wandb.group = cfg.wandb.group or os.environ.get("WANDB_RUN_GROUP") or group
+        if label:
+            cfg.wandb.name = f"{cfg.wandb.name} {label}" if cfg.wandb.name else label
+
+
+@contextmanager
+def _share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
+    """Beside other jobs on this machine, take a share of the threads and one GPU of the pool."""
+    workers = launcher.get("n_jobs")
+    if workers is None:
+        yield
+        return
+    cores = os.cpu_count() or 1
+    torch.set_num_threads(max(1, cores // (workers if workers > 0 else cores)))
+    if cfg.device != "auto" or not torch.cuda.is_available():
+        yield
+        return
+    with gpu_of_the_pool(torch.cuda.device_count(), Path.home() / ".cache" / "ganexp" / "gpus") as index:
+        with open_dict(cfg):
+            cfg.device = f"cuda:{index}"
+        yield
+
+
+def _set_aside(folder: Path) -> None:
+    """Move what an earlier attempt at this job has left into a folder of its own: nothing is lost or mixed."""
+    left = [folder / name for name in ("metrics.jsonl", "summary.json", "config.json", "samples", "checkpoints")]
+    left = [path for path in left if path.exists()]
+    if not left:
+        return
+    number = 1
+    while (aside := folder / f"attempt{number}").exists():
+        number += 1
+    aside.mkdir()
+    for path in left:
+        shutil.move(path, aside / path.name)
+
+
+def _read_summary(folder: Path) -> dict[str, Any]:
+    try:
+        summary = json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return summary if isinstance(summary, dict) else {}
+
+
+def point_latest_at(folder: Path) -> None:
+    """Let `outputs/latest` be a link to the newest run or sweep; where links are not possible, do without."""
+    link = folder.parent / "latest"
+    if folder.parent.name != "outputs" or (link.exists() and not link.is_symlink()):
+        return
+    fresh = link.with_name(f".latest-{os.getpid()}")
+    try:
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(folder.name, target_is_directory=True)
+        fresh.replace(link)
+    except OSError as error:
+        log.debug("No link %s: %s", link, error)
 
 
 def epilogue(summary: Summary) -> str:
     """Return the few lines that a run ends with: what was done, and where everything is."""
     last, seconds = summary["last"], summary["wall_s"]
-    lines = [
-        f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s: "
-        f"D {last['loss/d']:.3f}, G {last['loss/g']:.3f}, {last['progress/real_images'] / seconds:,.0f} images/s."
-    ]
-    order = ("samples", "checkpoint", "rows", "W&B")
+    lines = [f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s"]
+    if "loss/d" in last:  # else it was stopped before its first row
+        speed = last["progress/real_images"] / seconds
+        lines[0] += f": D {last['loss/d']:.3f}, G {last['loss/g']:.3f}, {speed:,.0f} images/s"
+    lines[0] += "."
+    order = ("samples", "checkpoint", "rows", "W&B", "upload")
     lines += [f"  {key:<11}{summary['paths'][key]}" for key in order if key in summary["paths"]]
     return "\n".join(lines)
 
@@ -84,6 +190,8 @@ def report(error: Exception) -> str | int:
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
         return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
+    if any(frame.name == "best_trial" for frame in traceback.extract_tb(error.__traceback__)):
+        return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     traceback.print_exception(error, file=sys.stderr)
     return 1
 
@@ -92,13 +200,17 @@ def _raised_by_mkdir(error: OSError) -> bool:
     return traceback.extract_tb(error.__traceback__)[-1].name == "mkdir"
 
 
-def _one_option_per_group(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
-    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group."""
+def one_option_per_group(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
+    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group.
+
+    Raises:
+        ConfigError: A group has several options.
+    """
     for group, node in cfg.items():
         if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in choices:
             raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")
 
 
-def _shown(folder: Path) -> Path:
+def shown(folder: Path) -> Path:
     """Return a folder relative to the working directory, where it lies below it: shorter to read and to copy."""
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

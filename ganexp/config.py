@@ -34,11 +34,22 @@ class WandbConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     mode: Literal["auto", "online", "offline", "disabled"] = "auto"
-    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] = "ganexp"
+    entity: str | None = None
+    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = None
     group: str | None = None
     name: str | None = None
+    notes: str | None = None
     tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = []
-    directory: str = "outputs"
+    directory: str | None = None
+
+
+class SweepConfig(BaseModel):
+    """The keys below `sweep`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    metric: str | None = None
+    resume: str | None = None
 
 
 class LookaheadConfig(BaseModel):
@@ -78,8 +89,13 @@ class Config(BaseModel):
     log_every: Interval = 50
     sample_every: Interval = 500
     checkpoint_every: Interval = 1000
+    keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 2
+    keep_best: str | None = None
+    on_divergence: Literal["stop", "warn", "rollback"] = "stop"
+    resume: str | None = None
     data_root: Annotated[str, Field(min_length=1)] = "~/.cache/ganexp"
     workers: Annotated[int, Field(ge=0, le=256)] = 0
+    sweep: SweepConfig = SweepConfig()
     wandb: WandbConfig = WandbConfig()
 
 
@@ -191,7 +207,7 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     path = [str(part) for part in first["loc"] if not str(part).startswith(("float", "literal", "constrained"))]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
-        below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig}
+        below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig, "sweep": SweepConfig}
         known = below[path[0]].model_fields if len(path) > 1 else Config.model_fields
         return unknown_key(key, known)
     if first["type"] == "missing":

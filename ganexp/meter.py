@@ -1,6 +1,7 @@
 """Measurements that stay on the device until a row is written."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +33,15 @@ class Meter:
         """Add the Euclidean norm of a network's whole gradient, if norms are wanted now."""
         if self.norms_wanted:
             self.add(key, torch.nn.utils.get_total_norm([g for g in gradients if g is not None]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold."""
+        return {"sums": self._sums, "counts": self._counts}
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
+        """Go on from what a checkpoint held."""
+        self._sums = {key: value.to(device) for key, value in state["sums"].items()}
+        self._counts = dict(state["counts"])
 
     def means(self, further: dict[str, Tensor]) -> dict[str, float]:
         """Return the mean of each key since the last call, with `further` scalars, and start again."""

@@ -32,6 +32,13 @@ class NoPenalty:
     def constrain(self, discriminator: nn.Module) -> None:
         """Put D's weights back where they are allowed to be; called after each update of D."""
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what a checkpoint must hold."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Tensor], device: torch.device) -> None:
+        """Go on from what a checkpoint held."""
+
 
 class WeightClipping(NoPenalty):
     """Clip every weight of D to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
@@ -61,6 +68,14 @@ class GradientPenalty(NoPenalty):
             raise ValueError(f"weight must be finite and not negative, not {weight}")
         self.weight = weight
         self.generator: torch.Generator | None = None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"generator": self.generator.get_state()} if self.generator else {}
+
+    def load_state_dict(self, state: dict[str, Tensor], device: torch.device) -> None:
+        if state:
+            self.generator = stream(self.seed, "gradient penalty", device)
+            self.generator.set_state(state["generator"])
 
     def __call__(self, discriminator: Discriminator, x: Tensor, fake: Tensor) -> Tensor:
         if x.shape != fake.shape:

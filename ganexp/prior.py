@@ -41,6 +41,10 @@ class Prior:
         self.dtype = dtype
         self.generator = stream(seed, "latents", device)
 
+    def renew(self, index: int) -> None:
+        """Draw training latents from another stream of the same seed, the `index`-th, from now on."""
+        self.generator = stream(self.seed, "latents", self.device, index)
+
     def sample(self, n: int) -> Tensor:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
         return self._draw(n, self.generator)

@@ -284,8 +284,9 @@ def test_mistakes_are_refused_in_one_sentence_that_names_the_key_and_the_remedy(
 
 def test_checking_takes_no_memory_and_reads_nothing(monkeypatch):
     monkeypatch.setattr(Digits, "load", lambda self: pytest.fail("the data were read"))
-    cfg = composed("generator.width=8192", "discriminator.width=8192", "latent_dim=65536")  # 350 GB of weights
-    check(cfg)
+    cfg = composed("generator.width=32768", "discriminator.width=32768", "latent_dim=65536", "device=cpu")
+    with pytest.raises(ConfigError, match="GiB: lower"):  # 5 TB of weights
+        check(cfg)
 
 
 def test_checking_leaves_the_random_stream_alone():

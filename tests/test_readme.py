@@ -1,9 +1,11 @@
 """What the README says can be typed does what it says."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ganexp.build import check
 from tests.composing import CONF, composed, options
@@ -29,11 +31,24 @@ def test_every_option_is_listed():
             assert f"`{option}`" in README, f"{group}={option}"
 
 
+def first_value(override):
+    """Return an override with the first value of its list, range or interval."""
+    if override.is_interval_sweep():
+        return f"{override.get_key_element()}={override.value().start}"
+    if override.is_sweep_override():
+        return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
+    return override.input_line
+
+
 @pytest.mark.parametrize("line", [line for line in "".join(blocks("bash")).splitlines() if "train.py " in line])
 def test_every_command_composes_and_fits(line, tmp_path):
-    arguments = line.split("  #")[0].split("train.py ")[1].split()
-    first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
-    first = [argument for argument in first if argument != "device=cuda"]
+    arguments = shlex.split(line.split("  #")[0].split("train.py ")[1])
+    arguments = [
+        one
+        for one in arguments
+        if one not in ("-m", "device=cuda") and not one.startswith(("hydra", "sweep.resume=", "resume="))
+    ]
+    first = [first_value(one) for one in OverridesParser.create().parse_overrides(arguments)]
     (tmp_path / "image.png").touch()
     check(composed(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
 

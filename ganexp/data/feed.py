@@ -5,6 +5,8 @@ another, each a function of (seed, epoch), cut into batches without regard to wh
 once per epoch, no batch is short, and any dataset serves any batch size.
 """
 
+import functools
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -43,7 +45,12 @@ class Resident:
     ) -> None:
         self.data = data.to(device)
         self.dtype = dtype
-        self._indices = index_batches(len(data), batch_size, seed, device)
+        self._order = functools.partial(index_batches, len(data), batch_size, seed, device)
+        self._indices = self._order()
+
+    def seek(self, batches: int) -> None:
+        """Go on as if so many batches had been drawn."""
+        self._indices = self._order(batches)
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
@@ -67,8 +74,16 @@ class Streamed:
     ) -> None:
         self.device = torch.device(device)
         self.dtype = dtype
-        order = (batch.tolist() for batch in index_batches(len(data), batch_size, seed, "cpu"))  # type: ignore[arg-type]
-        self._batches = iter(DataLoader(data, batch_sampler=order, num_workers=workers, pin_memory=self.device.type == "cuda"))
+        self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu")  # type: ignore[arg-type]
+        context = "fork" if workers and sys.platform == "linux" else None  # a joblib worker's own cannot start others
+        self._loader = functools.partial(
+            DataLoader, data, num_workers=workers, pin_memory=self.device.type == "cuda", multiprocessing_context=context
+        )
+        self.seek(0)
+
+    def seek(self, batches: int) -> None:
+        """Go on as if so many batches had been drawn."""
+        self._batches = iter(self._loader(batch_sampler=(batch.tolist() for batch in self._order(batches))))
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
@@ -77,15 +92,17 @@ class Streamed:
         return to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
 
 
-def index_batches(n: int, batch_size: int, seed: int, device: torch.device | str) -> Iterator[Tensor]:
-    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …."""
-    epoch, rest = 0, torch.empty(0, dtype=torch.long, device=device)
+def index_batches(n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0) -> Iterator[Tensor]:
+    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after so many `drawn` ones."""
+    epoch, skipped = divmod(drawn * batch_size, n)
+    rest = torch.empty(0, dtype=torch.long, device=device)
     while True:
         while len(rest) < batch_size:
             permutation = torch.randperm(n, generator=stream(seed, "data order", index=epoch))
             if rest.is_cuda:
                 permutation = permutation.pin_memory()  # so that the copy does not make the host wait
-            rest, epoch = torch.cat([rest, permutation.to(device, non_blocking=True)]), epoch + 1
+            rest = torch.cat([rest, permutation.to(device, non_blocking=True)[skipped:]])
+            epoch, skipped = epoch + 1, 0
         batch, rest = rest[:batch_size], rest[batch_size:]
         yield batch
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torchvision.datasets.folder import IMG_EXTENSIONS, pil_loader
@@ -59,6 +60,6 @@ class _Images(MapStyle[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         try:
             image = pil_loader(str(self.files[index]))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"{self.files[index]} cannot be decoded as an image ({error})") from error
         return functional.pil_to_tensor(self.transform(image))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from filelock import FileLock
 from torch import Tensor
 from torchvision import datasets
 from torchvision.transforms.v2 import functional as transforms
@@ -34,13 +35,22 @@ class _Vision:
         """
         name = self.source.__name__
         try:
-            images = torch.as_tensor(self.source(root=self.root, train=True, download=True).data)
-        except (OSError, RuntimeError) as error:
-            raise OSError(f"{name} is not in {self.root} and could not be downloaded ({error})") from error
+            images = torch.as_tensor(self.source(root=self.root, train=True).data)
+        except (OSError, RuntimeError):
+            images = self._downloaded(name)
         images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
         if images.shape[1:] == self.shape:
             return images.contiguous()
         return torch.cat([transforms.resize(part, list(self.shape[1:])) for part in images.split(4096)])
+
+    def _downloaded(self, name: str) -> Tensor:
+        """Download the set, one process at a time: another one then finds it there."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.root / f".{name}.lock"):
+                return torch.as_tensor(self.source(root=self.root, train=True, download=True).data)
+        except (OSError, RuntimeError) as error:
+            raise OSError(f"{name} is not in {self.root} and could not be downloaded ({error})") from error
 
 
 class MNIST(_Vision):

@@ -1,6 +1,7 @@
 """The contract of a logbook."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +13,9 @@ class Picture:
     image: np.ndarray
     path: str
 
+
+State = Literal["finished", "failed", "preempted"]
+"""How a run has ended: by itself, with an error, or because a signal has asked it to."""
 
 Row = dict[str, int | float | Picture]
 """What is known of one iteration. `progress/iteration` is in every row."""
@@ -26,8 +30,11 @@ class Book:
     def write(self, row: Row) -> None:
         """Keep a row."""
 
-    def close(self, *, failed: bool) -> None:
-        """Finish, knowing whether the run ended with an error. Called once."""
+    def rewind(self, iteration: int) -> None:
+        """Go back: rows of later iterations are about to be written once more."""
+
+    def close(self, state: State) -> None:
+        """Finish, knowing how the run has ended. Called once."""
 
     def signposts(self) -> dict[str, str]:
         """Return where a person finds what was written, by name."""

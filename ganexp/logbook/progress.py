@@ -2,7 +2,7 @@
 
 from tqdm import tqdm
 
-from ganexp.logbook.book import Book, Row
+from ganexp.logbook.book import Book, Row, State
 
 
 class ProgressBook(Book):
@@ -22,5 +22,9 @@ class ProgressBook(Book):
             text = "  ".join(f"{key} {value:.3f}" for key, value in shown.items())
             self._bar.set_postfix_str(f"{text}  {row['speed/images_per_s']:,.0f} images/s")
 
-    def close(self, *, failed: bool) -> None:
+    def rewind(self, iteration: int) -> None:
+        self._bar.n = iteration
+        self._bar.refresh()
+
+    def close(self, state: State) -> None:
         self._bar.close()

@@ -2,12 +2,12 @@
 
 
 def at_least_one(**values: int) -> None:
-    """Refuse widths, depths and the like below 1, and depths that would take for ever to build."""
-    if values.get("depth", 1) > 1000:
-        raise ValueError(f"depth must be at most 1000, not {values['depth']}")
+    """Refuse widths, depths and the like below 1, and those that no machine could build."""
     for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
+        most = 1000 if name == "depth" else 65_536
+        if not 1 <= value <= most:
+            bound = f"at least 1, not {value}" if value < 1 else f"at most {most}, not {value}"
+            raise ValueError(f"{name} must be {bound}")
 
 
 def power_of_two_image(shape: tuple[int, ...], smallest: int) -> int:

@@ -50,3 +50,7 @@ class Lookahead:
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint must hold."""
         return {"iterations": self.iterations, "slow": self.slow}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint held."""
+        self.iterations, self.slow = state["iterations"], list(state["slow"])

@@ -1,39 +1,177 @@
-"""What a run leaves to be loaded again."""
+"""Everything with state, gathered, written, read and put back: a run that is resumed is the run that was not interrupted."""
 
 import os
-from collections.abc import Callable
+import shutil
+import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ganexp.gan import GAN
-from ganexp.training.ema import NoEMA
+if TYPE_CHECKING:
+    from ganexp.training.trainer import Trainer
+
+State = dict[str, Any]
+"""Tensors and plain values only, so that reading a file runs no code from it."""
+
+FORMAT = 1
+HARMLESS = ("iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best", "on_divergence")
+HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root")
 
 
-def checkpoint(gan: GAN, ema: NoEMA, strategy: Callable[..., None], iteration: int, config: dict[str, Any]) -> dict[str, Any]:
-    """Gather a run's state as tensors and plain values, which `torch.load(..., weights_only=True)` accepts."""
+class CheckpointError(ValueError):
+    """A checkpoint cannot be read or does not fit, said in one sentence."""
+
+
+def capture(trainer: "Trainer") -> State:
+    """Gather the state of a run between two iterations."""
+    gan = trainer.gan
     return {
+        "format": FORMAT,
+        "torch": str(torch.__version__),
+        "config": trainer.config,
         "generator": gan.generator.state_dict(),
         "discriminator": gan.discriminator.state_dict(),
         "loss": gan.loss.state_dict(),
-        "ema": ema.state_dict(),
-        "strategy": getattr(strategy, "state_dict", dict)(),
+        "penalty": gan.penalty.state_dict(),
+        "ema": trainer.ema.state_dict(),
+        "strategy": getattr(trainer.strategy, "state_dict", dict)(),
         "optimizer_g": gan.optimizer_g.state_dict(),
         "optimizer_d": gan.optimizer_d.state_dict(),
-        "iteration": iteration,
+        "latents": gan.prior.generator.get_state(),
+        "torch_random": torch.get_rng_state(),
+        "cuda_random": torch.cuda.get_rng_state(trainer.device) if trainer.device.type == "cuda" else None,
+        "meter": gan.meter.state_dict(),
+        "last_real": gan.last_real,
+        "last_fake": gan.last_fake,
         "g_updates": gan.g_updates,
         "d_updates": gan.d_updates,
-        "config": config,
+        "iteration": trainer.iteration,
+        "real_batches": trainer.reals.batches,
+        "real_images": trainer.reals.images,
+        "logged_iteration": trainer.logged_iteration,
+        "logged_images": trainer.logged_images,
+        "wall_s": trainer.wall_s(),
+        "best": trainer.best,
     }
 
 
-def save(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint so that `path` always holds a whole one: beside it first, then renamed over it."""
+def restore(trainer: "Trainer", state: State) -> None:
+    """Put a state back into a trainer that was built in the same way.
+
+    Raises:
+        CheckpointError: It does not fit.
+    """
+    gan = trainer.gan
+    try:
+        gan.generator.load_state_dict(state["generator"])
+        gan.discriminator.load_state_dict(state["discriminator"])
+        gan.loss.load_state_dict(state["loss"])
+        gan.penalty.load_state_dict(state["penalty"], trainer.device)
+        trainer.ema.load_state_dict(state["ema"], state["iteration"])
+        if state["strategy"]:
+            getattr(trainer.strategy, "load_state_dict")(_on(trainer.device, state["strategy"]))  # noqa: B009
+        gan.optimizer_g.load_state_dict(state["optimizer_g"])
+        gan.optimizer_d.load_state_dict(state["optimizer_d"])
+        gan.prior.generator.set_state(state["latents"])
+        torch.set_rng_state(state["torch_random"])
+        if state["cuda_random"] is not None:
+            torch.cuda.set_rng_state(state["cuda_random"], trainer.device)
+        gan.meter.load_state_dict(state["meter"], trainer.device)
+        gan.last_real, gan.last_fake = _on(trainer.device, state["last_real"]), _on(trainer.device, state["last_fake"])
+        gan.g_updates, gan.d_updates = int(state["g_updates"]), int(state["d_updates"])
+        trainer.iteration = int(state["iteration"])
+        trainer.reals.seek(int(state["real_batches"]), int(state["real_images"]))
+        trainer.logged_iteration, trainer.logged_images = int(state["logged_iteration"]), int(state["logged_images"])
+        trainer.earlier_s, trainer.best = float(state["wall_s"]), float(state["best"])
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"the checkpoint does not fit this run ({type(error).__name__}: {reason})") from error
+
+
+def save(state: State, folder: Path, *, keep: int) -> None:
+    """Write `iteration_<n>.pt`, point `last.pt` at it and delete all but the newest `keep`; each step is atomic.
+
+    Raises:
+        OSError: It could not be written; what was there is untouched.
+    """
+    path = folder / f"iteration_{state['iteration']:09d}.pt"
+    write(state, path)
+    point(folder / "last.pt", path)
+    for old in sorted(folder.glob("iteration_*.pt"))[:-keep]:
+        old.unlink(missing_ok=True)
+
+
+def write(state: State, path: Path) -> None:
+    """Write a checkpoint so that `path` holds a whole one at every moment: beside it first, then renamed over it.
+
+    Raises:
+        OSError: It could not be written; what was there is untouched.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def point(name: Path, path: Path) -> None:
+    """Let a second name stand for a file, by a link where there are links."""
+    unfinished = name.with_suffix(f".{os.getpid()}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    try:
+        os.link(path, unfinished)
+    except OSError:  # a file system without links
+        shutil.copyfile(path, unfinished)
+    unfinished.replace(name)
+    unfinished.unlink(missing_ok=True)  # renaming a link over a link to the same file does nothing
+
+
+def load(path: Path) -> State:
+    """Read a checkpoint; nothing in the file is executed, and no more memory is taken than the file is large.
+
+    Raises:
+        CheckpointError: There is none, it is broken, or it is not one of ganexp's.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > 2 * path.stat().st_size + 2**20:
+                raise CheckpointError(f"{path} unpacks to far more than its size; it is no checkpoint of ganexp")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except CheckpointError:
+        raise
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is not there; an interrupted run has one from its first checkpoint on") from None
+    except Exception as error:  # what a broken or hostile file makes torch raise has no common type
+        reason = " ".join(str(error).split())[:120]
+        raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None
+    if not isinstance(state, dict) or state.get("format") != FORMAT or not isinstance(state.get("config"), dict):
+        raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")
+    return state
+
+
+def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the keys, dotted, in which two configurations differ and that change what is trained."""
+    old, new = dict(_flat(before)), dict(_flat(now))
+    differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    return [key for key in differing if key not in HARMLESS and key.partition(".")[0] not in HARMLESS_GROUPS]
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+    return pairs
+
+
+def _on(device: torch.device, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _on(device, item) for key, item in value.items()}
+    return [_on(device, item) for item in value] if isinstance(value, list) else value

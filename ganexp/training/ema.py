@@ -16,8 +16,11 @@ class NoEMA:
         """Follow the generator by one iteration."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the averaged generator's state, or nothing where there is none; t is the checkpoint's iteration."""
+        """Return the averaged generator's state, or nothing where there is none."""
         return {}
+
+    def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
+        """Go on from a state after so many updates."""
 
 
 class EMA(NoEMA):
@@ -51,3 +54,7 @@ class EMA(NoEMA):
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.average.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
+        self.average.load_state_dict(state)
+        self._updates.fill_(updates)

@@ -1,22 +1,27 @@
 """The training loop."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ganexp.gan import GAN
-from ganexp.logbook import Book, Picture, Row
+from ganexp.logbook import Book, Picture, Row, State
 from ganexp.logbook.pictures import image_grid, scatter, side_by_side
-from ganexp.training.checkpoint import checkpoint, save
+from ganexp.training import divergence
+from ganexp.training.checkpoint import capture, load, restore, save, write
 from ganexp.training.ema import NoEMA
+from ganexp.training.stopping import Stopping
 from ganexp.training.timer import peak_memory_mib, timer_for
+
+log = logging.getLogger(__name__)
 
 Strategy = Callable[..., None]
 """`strategy(gan, reals, *, d_steps, g_steps)`: see `ganexp.strategies`."""
@@ -42,6 +47,11 @@ class Trainer:
         books: Where rows go.
         folder: Where `checkpoints/` and `summary.json` go; without one, nothing is saved.
         config: The configuration as plain values, kept in the checkpoint.
+        keep_checkpoints: How many of the newest checkpoints stay.
+        keep_best: A key of the rows: `checkpoints/best.pt` is from when it was lowest.
+        stopping: What tells that a signal has asked the run to stop.
+        on_divergence: What to do when a row is no longer finite or sensible: `stop`, `warn`, or `rollback` to the last
+            checkpoint, with new latents from there.
     """
 
     def __init__(
@@ -60,6 +70,10 @@ class Trainer:
         books: Sequence[Book] = (),
         folder: Path | None = None,
         config: dict[str, Any] | None = None,
+        keep_checkpoints: int = 2,
+        keep_best: str | None = None,
+        stopping: Stopping | None = None,
+        on_divergence: Literal["stop", "warn", "rollback"] = "stop",
     ) -> None:
         for name, count in {"d_steps": d_steps, "g_steps": g_steps, "iterations": iterations}.items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -77,28 +91,45 @@ class Trainer:
         self.books = books
         self.folder = folder
         self.config = config or {}
+        self.keep_checkpoints = keep_checkpoints
+        self.keep_best = keep_best
+        self.best = float("inf")
+        self.stopping = stopping or Stopping()
         self.iteration = 0
         self.last_row: Row = {}
         self.device = gan.prior.device
         self.timer = timer_for(self.device)
-        self._logged_iteration, self._logged_images = 0, 0
+        self.logged_iteration, self.logged_images = 0, 0
+        self.earlier_s = 0.0  # trained before it was resumed
+        self._start_s = time.perf_counter()
+        self.on_divergence = on_divergence
+        self.rollbacks = 0
+        self._fitted = False
         gan.phase = self.timer.phase
 
     def fit(self) -> Summary:
-        """Train to the last iteration, and return the summary."""
-        if self.iteration:
+        """Train to the last iteration, or until it is asked to stop, and return the summary."""
+        if self._fitted:
             raise RuntimeError("A trainer fits once, since its books are closed at the end; build another one.")
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        start = time.perf_counter()
+        self._fitted, self._start_s = True, time.perf_counter()
         try:
-            while self.iteration < self.iterations:
+            while self.iteration < self.iterations and not self.stopping.received:
                 self.iterate()
                 self._watch()
-        except BaseException:
-            self._finish("failed", start)
+        except BaseException as error:
+            self._finish("preempted" if isinstance(error, KeyboardInterrupt) else "failed")
             raise
-        return self._finish("finished", start)
+        if self.iteration < self.iterations:
+            self._checkpoint()
+            log.info("Stopped at iteration %d.", self.iteration)
+            return self._finish("preempted")
+        return self._finish("finished")
+
+    def wall_s(self) -> float:
+        """Return the seconds that were trained, those before a resumption included."""
+        return self.earlier_s + time.perf_counter() - self._start_s
 
     def iterate(self) -> None:
         """Run one iteration, and nothing that writes or waits."""
@@ -118,12 +149,64 @@ class Trainer:
         if self.books and self._due(self.sample_every, self.iteration):
             row |= self._draw()
         if row:
-            self.last_row = self.last_row | self._progress() | row
+            row = self._progress() | row
+            self.last_row = self.last_row | row
             for book in self.books:
-                book.write(self._progress() | row)
+                book.write(row)
+            trouble = divergence.trouble(row)
+            if trouble:
+                self._diverged(trouble, row)
+                return
+            self._keep_if_best(row)
         if self.folder and self._due(self.checkpoint_every, self.iteration):
-            state = checkpoint(self.gan, self.ema, self.strategy, self.iteration, self.config)
-            save(state, self.folder / "checkpoints" / "last.pt")
+            self._checkpoint()
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint, rows included.
+
+        Raises:
+            CheckpointError: It does not fit.
+        """
+        restore(self, state)
+        for book in self.books:
+            book.rewind(self.iteration)
+
+    def _diverged(self, trouble: str, row: Row) -> None:
+        """Write down what is known, and do what `on_divergence` says."""
+        said = f"Diverged at iteration {self.iteration}: {trouble}."
+        if self.folder:
+            divergence.write_down(self.folder / "divergence.json", said, row, self.gan, self.reals.last)
+        last = self.folder / "checkpoints" / "last.pt" if self.folder else None
+        if self.on_divergence == "warn":
+            log.warning(said)
+        elif self.on_divergence == "rollback" and last and last.exists() and self.rollbacks < divergence.MOST_ROLLBACKS:
+            self.rollbacks += 1
+            self.resume(load(last))
+            self.gan.prior.renew(self.rollbacks)
+            log.warning("%s Back to iteration %d, with new latents.", said, self.iteration)
+        else:
+            raise divergence.Diverged(f"{said} {divergence.remedy(last)}")
+
+    def _keep_if_best(self, row: Row) -> None:
+        value = row.get(self.keep_best) if self.keep_best else None
+        if isinstance(value, (int, float)) and value < self.best:
+            self.best = value
+            self._checkpoint(best=True)
+
+    def _checkpoint(self, *, best: bool = False) -> None:
+        """Write a checkpoint; if that is not possible, say so, and go on with the last good one intact."""
+        if not self.folder:
+            return
+        if not divergence.finite(self.gan):
+            log.warning("No checkpoint at iteration %d: the networks are not finite. The one before is intact.", self.iteration)
+            return
+        try:
+            if best:
+                write(capture(self), self.folder / "checkpoints" / "best.pt")
+            else:
+                save(capture(self), self.folder / "checkpoints", keep=self.keep_checkpoints)
+        except OSError as error:
+            log.warning("No checkpoint at iteration %d: %s. The one before it is intact.", self.iteration, error)
 
     def _due(self, every: int, iteration: int) -> bool:
         return every > 0 and (iteration % every == 0 or iteration == self.iterations)
@@ -134,15 +217,16 @@ class Trainer:
             "progress/real_images": self.reals.images,
             "progress/d_updates": self.gan.d_updates,
             "progress/g_updates": self.gan.g_updates,
+            "progress/wall_s": self.wall_s(),
         }
 
     def _measure(self) -> Row:
         gan = self.gan
         values: Row = {**gan.meter.means(gan.measurements())}
         total_ms = self.timer.read_ms()
-        iterations = self.iteration - self._logged_iteration
-        images = self.reals.images - self._logged_images
-        self._logged_iteration, self._logged_images = self.iteration, self.reals.images
+        iterations = self.iteration - self.logged_iteration
+        images = self.reals.images - self.logged_images
+        self.logged_iteration, self.logged_images = self.iteration, self.reals.images
         times: Row = {f"time/{name}_ms": total_ms.get(name, 0.0) / iterations for name in ("iteration", "data", "d", "g")}
         speed: Row = {"speed/images_per_s": 1000 * images / total_ms["iteration"]}
         return values | times | speed | {"memory/peak_mib": peak_memory_mib(self.device)}
@@ -163,22 +247,24 @@ class Trainer:
                     pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
         return {key: Picture(image, f"samples/{key}_{self.iteration:07d}.png") for key, image in pictures.items()}
 
-    def _finish(self, state: str, start: float) -> Summary:
+    def _finish(self, state: State) -> Summary:
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
-        paths = {key: place for book in self.books for key, place in book.signposts().items()}
-        if self.folder:
-            paths = {"folder": str(self.folder)} | paths
-            latest = self.folder / "checkpoints" / "last.pt"
-            paths |= {"checkpoint": str(latest)} if latest.exists() else {}
-        wall_s = time.perf_counter() - start
-        summary = {"state": state, "iteration": self.iteration, "wall_s": wall_s, "paths": paths, "last": last}
+        summary: Summary = {"state": state, "iteration": self.iteration, "wall_s": self.wall_s(), "paths": {}, "last": last}
         try:
             for book in self.books:
-                book.close(failed=state == "failed")
+                book.close(state)
         finally:
+            summary["paths"] = self._paths()  # books know only after their end what has become of an upload
             if self.folder:
                 (self.folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         return summary
+
+    def _paths(self) -> dict[str, str]:
+        paths = {key: place for book in self.books for key, place in book.signposts().items()}
+        if not self.folder:
+            return paths
+        latest = self.folder / "checkpoints" / "last.pt"
+        return {"folder": str(self.folder)} | paths | ({"checkpoint": str(latest)} if latest.exists() else {})
 
 
 class _Watched:
@@ -187,8 +273,13 @@ class _Watched:
     def __init__(self, reals: Iterator[Tensor], gan: GAN) -> None:
         self.reals = reals
         self.gan = gan
-        self.images = 0
+        self.batches, self.images = 0, 0
         self.last: Tensor
+
+    def seek(self, batches: int, images: int) -> None:
+        """Go on as if so many batches, with so many images, had been drawn."""
+        getattr(self.reals, "seek")(batches)  # noqa: B009
+        self.batches, self.images = batches, images
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
@@ -196,6 +287,7 @@ class _Watched:
     def __next__(self) -> Tensor:
         with self.gan.phase("data"):
             self.last = next(self.reals)
+        self.batches += 1
         self.images += len(self.last)
         return self.last
 

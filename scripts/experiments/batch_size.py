@@ -32,8 +32,8 @@ def began_eight_times_faster(
     rows = [{"iterations timed": count, "the first over the second": ratio} for count, ratio in cold.items()]
     evidence += (
         "\nOne way to see a factor that is not there: in a fresh process, time one strategy and then the other. The first "
-        f"pays for loading data, starting threads and warming caches (medians over {cold_starts} processes for each order, both "
-        f"orders pooled, so that what is left is due to going first):\n\n{table(rows)}"
+        f"pays for loading data, starting threads and warming caches (medians over {cold_starts} processes for each order, "
+        f"both orders pooled, so that what is left is due to going first):\n\n{table(rows)}"
     )
     return Finding(8, "BEGAN trains about 8 times as fast with G first.", verdict, reason, evidence, figure)
 

@@ -32,6 +32,7 @@ class Study:
     name: str
     overrides: tuple[str, ...]
     quality: Callable[[], Quality]
+    """Raises an OSError where the data are not there."""
     iterations: int
     seeds: Sequence[int]
 
@@ -53,7 +54,7 @@ def g_first_is_a_step_behind(
     width: int = 32,
     data_root: str = "~/.cache/ganexp",
     times: int = 12,
-    repeats: int = 9,
+    repeats: int = 15,
 ) -> Finding:
     """Train three classes of strategies on three data sets, each for (iterations, seeds), and follow them on a fourth."""
     small = (f"generator.width={width}", f"discriminator.width={width}", "dataset.image_size=16")
@@ -71,12 +72,17 @@ def g_first_is_a_step_behind(
     spirals, pictures = dirac.spirals()
     tables, missing, figures = [], [], {"Dirac-GAN, plain gradient descent": pictures}
     verdicts = {("Dirac-GAN", loss): _on_dirac(by) for loss, by in spirals.items()}
+    qualities = {}
     for study in studies:
         try:
-            outcome = conducted(study, times, repeats)
+            qualities[study.name] = study.quality()
         except OSError as error:
-            missing.append(f"{study.name} was not run: {error}.")
-            continue
+            missing.append(f"{study.name} was not run: {str(error).splitlines()[0]}.")
+    studies = [study for study in studies if study.name in qualities]
+    for study in studies:  # all of these first, and undisturbed: training takes every core
+        timed(study, repeats)
+    for study in studies:
+        outcome = conducted(study, qualities[study.name], times, repeats)
         verdicts |= {(study.name, how): at_least(0, difference) for how, difference in behind(outcome).items()}
         differences = [{"`g_first` less `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
         tables += [table(summary(study, outcome)), table(differences)]
@@ -88,7 +94,8 @@ def g_first_is_a_step_behind(
         "It is `one_stage` that makes the same updates in the least time.\n\n"
         "Each figure is the last one of a run; differences are `g_first` less `detach`, seed by seed, so a positive one means "
         "that `g_first` is worse. For equal time, the runs are compared at the time when the fastest ends, with the "
-        "milliseconds per iteration of a race of all four.\n\n"
+        "milliseconds per iteration of a race of all four. (Published for a plain GAN on this ring, with other networks: 6.3 "
+        "modes, 98.2 % of high quality; Lin et al. 2018.)\n\n"
     )
     return Finding(
         11,
@@ -100,14 +107,9 @@ def g_first_is_a_step_behind(
     )
 
 
-def conducted(study: Study, times: int, repeats: int) -> Outcome:
-    """Time the strategies of a study side by side, then train them.
-
-    Raises:
-        OSError: The data are not there.
-    """
-    quality = study.quality()
-    race = raced(TIMED, study.overrides, repeats, 10)
+def conducted(study: Study, quality: Quality, times: int, repeats: int) -> Outcome:
+    """Time the strategies of a study side by side, then train them."""
+    race = timed(study, repeats)
     jobs = {
         (strategy, seed): Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, quality)
         for seed in study.seeds
@@ -115,7 +117,14 @@ def conducted(study: Study, times: int, repeats: int) -> Outcome:
     }
     courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
     by_strategy = {strategy: [courses[strategy, seed] for seed in study.seeds] for strategy in CLASSES}
-    return Outcome(by_strategy, {name: float(np.median(entry.times_ms)) for name, entry in race.items()}, quality.name)
+    return Outcome(by_strategy, race, quality.name)
+
+
+def timed(study: Study, repeats: int) -> dict[str, float]:
+    """Return milliseconds per iteration: the median of `detach`, and of each other one its ratio to it, turn by turn."""
+    race = raced(TIMED, study.overrides, repeats, 10)
+    unit = float(np.median(race["detach"].times_ms))
+    return {name: unit * entry.over(race["detach"]).middle for name, entry in race.items()}
 
 
 def behind(outcome: Outcome) -> dict[str, Interval]:

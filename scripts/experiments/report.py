@@ -72,9 +72,10 @@ def conditions(how: str, minutes: float) -> str:
     return (
         f"`{how}` on {date.today()}, in {minutes:.0f} minutes: {machine}, torch {torch.__version__}, torchvision "
         f"{torchvision.__version__}, Python {platform.python_version()}. Verdicts are computed from the measurements by the "
-        "rules in `scripts/experiments/finding.py`. Times are medians of interleaved repeats, each ratio taken within its turn; "
-        "brackets are 95 % confidence intervals (of medians by order statistics, of means by Student's t). *Redundant* "
-        "gradients are what textbook loops compute for the network that does not move; *own* gradients are what ganexp computes."
+        "rules in `scripts/experiments/finding.py`. Times are medians of interleaved repeats, each ratio taken within its "
+        "turn; brackets are 95 % confidence intervals (of medians by order statistics, of means by Student's t). "
+        "*Redundant* gradients are what textbook loops compute for the network that does not move; *own* gradients are what "
+        "ganexp computes."
     )
 
 

@@ -1,6 +1,7 @@
 """What W&B really recorded, read back from an offline run through W&B's own inspect command."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -26,12 +27,17 @@ def no_account(monkeypatch, tmp_path):
 def records(directory):
     """Return the records of the one run below `directory`, by type."""
     (log,) = directory.glob("wandb/offline-run-*/*.wandb")
+    return inspected(log), log.parent
+
+
+def inspected(log):
+    """Return the records of W&B's own file, by type."""
     command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(log)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     found = {}
     for record in map(json.loads, lines):
         found.setdefault(record["type"], []).append(record[record["type"]])
-    return found, log.parent
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +94,42 @@ def test_config_group_tags_name_and_state(run):
 def test_the_iteration_is_the_axis_of_every_chart(run):
     _, found, _, _ = run
     assert any(metric.get("glob_name") == "*" and metric["step_metric"] == "progress/iteration" for metric in found["metric"])
+    named = {metric["name"]: metric for metric in found["metric"] if "name" in metric}
+    assert all(
+        metric["step_metric"] == "progress/iteration" for metric in named.values() if metric["name"] != "progress/iteration"
+    )
+    wanted = {"began/convergence": {"last", "min"}, "memory/peak_mib": {"max"}, "time/iteration_ms": {"last", "mean"}}
+    for key, kinds in wanted.items():
+        assert {kind for kind, on in named[key]["summary"].items() if on} == kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"), [("WANDB_PROJECT", "project", "mine"), ("WANDB_NAME", "display_name", "mine")]
+)
+def test_wandbs_own_variables_are_respected(monkeypatch, tmp_path, name, field, value):
+    monkeypatch.setenv(name, value)
+    for variable, directory in {
+        "WANDB_DIR": str(tmp_path),
+        "WANDB_TAGS": "x,y",
+        "WANDB_NOTES": "note",
+        "WANDB_RUN_GROUP": "g",
+    }.items():
+        monkeypatch.setenv(variable, directory)
+    wandb.teardown()
+    build(composed(*SMALL, "iterations=1", "wandb.mode=offline"), tmp_path / "run").fit()
+    wandb.teardown()
+    (recorded,) = records(tmp_path)[0]["run"]
+    assert recorded[field] == value
+    assert (recorded["tags"], recorded["notes"], recorded["run_group"]) == (["x", "y"], "note", "g")
+
+
+def test_where_a_run_comes_from_is_recorded(run):
+    _, found, _, folder = run
+    origin = json.loads((folder / "provenance.json").read_text())
+    assert found["run"][0]["config"]["update"]["provenance"] == origin
+    assert re.fullmatch("[0-9a-f]{40}", origin["git"]["commit"])
+    assert origin["versions"]["wandb"] == wandb.__version__
+    assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "began"
 
 
 def test_a_failed_job_is_a_failed_run(tmp_path):
@@ -152,7 +194,7 @@ def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog
     monkeypatch.setattr(wandb, "init", init)
     book = WandbBook(mode="online", directory=str(tmp_path), config={"a": 1})
     book.write({"progress/iteration": 1, "loss/d": 0.5})
-    book.close(failed=False)
+    book.close("finished")
     assert asked == ["online", "offline"]
     assert "recorded offline" in caplog.text
     assert "leet" in book.signposts()["W&B"]

@@ -11,6 +11,7 @@ from PIL import Image
 
 from ganexp import Trainer, build, strategies
 from ganexp.logbook import Book
+from ganexp.logbook.keys import KEYS
 from ganexp.training.timer import HostTimer
 from tests.composing import composed, options
 from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
@@ -20,6 +21,7 @@ ALWAYS = {
     "loss/d", "loss/g", "score/real", "score/fake", "time/iteration_ms", "time/data_ms", "time/d_ms", "time/g_ms",
     "speed/images_per_s", "memory/peak_mib", "grad_norm/d", "grad_norm/g",
     "progress/iteration", "progress/real_images", "progress/d_updates", "progress/g_updates",
+    "progress/wall_s",
 }  # fmt: skip
 
 
@@ -33,8 +35,8 @@ class Rows(Book):
     def write(self, row):
         self.rows.append(row)
 
-    def close(self, *, failed):
-        self.closed.append(failed)
+    def close(self, state):
+        self.closed.append(state)
 
 
 def trainer(loss="nonsaturating", strategy=strategies.detach, **kwargs):
@@ -52,9 +54,10 @@ def test_rows_have_the_keys_that_dashboards_rely_on(loss):
     }
     assert [row["progress/iteration"] for row in book.rows] == [4, 8, 10]
     assert all(set(row) == ALWAYS | further.get(loss, set()) for row in book.rows)
+    assert set(book.rows[0]) <= set(KEYS)
     assert all(type(value) in (int, float) for row in book.rows for value in row.values())
     assert book.ticks == 10
-    assert book.closed == [False]
+    assert book.closed == ["finished"]
 
 
 def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
@@ -215,7 +218,7 @@ def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
     book = Rows()
     with pytest.raises(RuntimeError, match="as planned"):
         trainer(strategy=broken, log_every=1, books=[book], folder=tmp_path).fit()
-    assert book.closed == [True]
+    assert book.closed == ["failed"]
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["state"], summary["iteration"]) == ("failed", 2)
 

@@ -1,0 +1,123 @@
+"""Build the W&B workspace for a project's runs: every measurement against iterations, real images and wall time.
+
+    python scripts/dashboard.py --entity my-team --project ganexp
+    python scripts/dashboard.py --entity my-team --sweeps 2026-11-21_08-00-00_multirun   # fixes its colours
+
+Runs are grouped by sweep, then strategy, then loss. Each strategy has a colour, each loss a shade of it. Run it again to
+get another saved view; nothing that is there is changed. --print shows what would be saved, and needs no account.
+"""
+
+import argparse
+import colorsys
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import wandb_workspaces.expr as expr
+import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+
+from ganexp.logbook.keys import KEYS, STEPS
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+STRATEGIES, LOSSES = ([path.stem for path in sorted((CONF / group).glob("*.yaml"))] for group in ("strategy", "loss"))
+AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
+SECTIONS = {
+    "Losses": ("loss/",),
+    "Scores": ("score/",),
+    "BEGAN": ("began/",),
+    "SoftmaxGAN": ("softmaxgan/",),
+    "Gradients": ("grad_norm/",),
+    "Timings by phase": ("time/",),
+    "Throughput and memory": ("speed/", "memory/"),
+}
+SUMMARY_COLUMNS = ("loss/d", "loss/g", "began/convergence.min", "time/iteration_ms.mean", "memory/peak_mib.max")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Save the workspace, or print it."""
+    options = _parser().parse_args(arguments)
+    made = workspace(options.entity, options.project, options.name, options.sweeps)
+    if options.print:
+        print(json.dumps(spec(made), indent=2))
+        return
+    try:
+        made.save()
+    except Exception as error:
+        sys.exit(f"Error: W&B did not save the workspace ({error}); check --entity, --project and `wandb login`.")
+    print(made.url)
+
+
+def workspace(entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = ()) -> ws.Workspace:
+    """Return the workspace, not yet saved."""
+    samples = [
+        wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)
+        for key in ("samples", "reconstructions")
+    ]
+    sections = [ws.Section(name="Samples", panels=samples, is_open=True, layout_settings=ws.SectionLayoutSettings(columns=2))]
+    for title, prefixes in SECTIONS.items():
+        keys = [key for key in KEYS if key.startswith(prefixes)]
+        sections.append(
+            _section(title, [_against(axis, key, [key]) for key in keys for axis in AXES], title in ("Losses", "BEGAN"))
+        )
+    phases = [key for key in KEYS if key.startswith("time/")]
+    timings = next(section for section in sections if section.name == "Timings by phase")
+    timings.panels = [*(_against(axis, "all phases", phases) for axis in AXES), *timings.panels]
+    evaluation = [
+        wr.LinePlot(title=f"evaluation over {words}", x=axis, metric_regex="^eval/.*", title_x=words)
+        for axis, words in AXES.items()
+    ]
+    sections.insert(1, _section("Evaluation", evaluation, is_open=True))
+    return ws.Workspace(
+        entity=entity,
+        project=project,
+        name=name,
+        sections=sections,
+        settings=ws.WorkspaceSettings(x_axis=STEPS[0], max_runs=50, remove_legends_from_panels=False),
+        runset_settings=ws.RunsetSettings(
+            groupby=[expr.Metric("Group"), expr.Config("strategy.name"), expr.Config("loss.name")],
+            group_colors={
+                ws.GroupPath(sweep, strategy, loss): color(strategy, loss)
+                for sweep in sweeps
+                for strategy in STRATEGIES
+                for loss in LOSSES
+            },
+            pinned_columns=[f"summary:{column}" for column in SUMMARY_COLUMNS],
+        ),
+    )
+
+
+def color(strategy: str, loss: str) -> str:
+    """Return a hue for the strategy in a shade for the loss, as `#rrggbb`."""
+    hue = STRATEGIES.index(strategy) / len(STRATEGIES)
+    lightness = 0.3 + 0.4 * LOSSES.index(loss) / (len(LOSSES) - 1)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, lightness, 0.75))
+
+
+def spec(made: ws.Workspace) -> dict[str, object]:
+    """Return a workspace as W&B keeps it."""
+    return made._to_model().model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def _section(title: str, panels: list[wr.LinePlot], is_open: bool) -> ws.Section:
+    layout = ws.SectionLayoutSettings(columns=len(AXES), rows=2)
+    return ws.Section(name=title, panels=panels, is_open=is_open, layout_settings=layout)
+
+
+def _against(axis: str, title: str, keys: Sequence[str]) -> wr.LinePlot:
+    return wr.LinePlot(title=f"{title} over {AXES[axis]}", x=axis, y=list(keys), title_x=AXES[axis])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entity", required=True, help="the user or team that owns the project")
+    parser.add_argument("--project", default="ganexp")
+    parser.add_argument("--name", default="ganexp", help="of the saved view")
+    parser.add_argument("--sweeps", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss")
+    parser.add_argument("--print", action="store_true", help="print it instead of saving it")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""The claims: that experiments measure what they say, that verdicts follow from measurements, and what is written."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import claims
+from experiments import batch_size, cost, dirac, finding, order, quality, softmaxgan, training, width_ratio
+from experiments.finding import Finding, Interval, Verdict
+from ganexp import GAN, Prior
+from ganexp.data import Grid, Ring
+from ganexp.losses import SoftmaxGAN
+
+C, R, U = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.UNDECIDED
+TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3")
+
+
+def test_intervals():
+    assert finding.of_mean([1.0, 2.0, 3.0]).middle == 2
+    half = 4.302652729911275 / math.sqrt(3)  # Student's t for 2 degrees of freedom, standard deviation 1
+    assert finding.of_mean([1.0, 2.0, 3.0]).high == pytest.approx(2 + half)
+    assert finding.of_mean([5.0]) == Interval(-math.inf, 5.0, math.inf)
+    # With nine values, the second and the eighth enclose the median with probability 1 - 2 (1 + 9) / 2^9 = 0.961.
+    assert finding.of_median([9.0, 1, 8, 2, 7, 3, 6, 4, 5]) == Interval(2, 5, 8)
+    assert finding.of_median([3.0, 1.0, 2.0]) == Interval(1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"), [(Interval(1.1, 2, 3), C), (Interval(0.5, 0.7, 0.9), R), (Interval(0.9, 1.1, 1.2), U)]
+)
+def test_at_least(interval, verdict):
+    assert finding.at_least(1.0, interval) is verdict
+
+
+def test_a_claimed_factor_is_met_nearer_to_it_than_to_none():
+    assert finding.about(8, Interval(3, 4, 5)) is C
+    assert finding.about(8, Interval(1, 1.1, 2.7)) is R
+    assert finding.about(8, Interval(2.5, 3, 3.5)) is U
+
+
+def test_verdicts_are_joined():
+    assert finding.together({("a", "x"): C, ("b", "y"): C}) == (C, "Confirmed in every case")
+    mixed = finding.together({("a", "x"): C, ("a", "y"): C, ("b", "x"): C, ("b", "y"): R})
+    assert mixed == (Verdict.DEPENDS, "Confirmed: a; b (x). Refuted: b (y)")
+
+
+def test_claims_1_to_4_show_what_pytorch_says(tmp_path):
+    folder = claims.main(["--claims", "4", "2", "1", "3", "--output", str(tmp_path)])
+    text = (folder / "claims.md").read_text()
+    assert re.findall(r"^\| (\d) \| .* \| \*\*(\w+)\*\* \|", text, re.M) == [
+        ("1", "confirmed"),
+        ("2", "refuted"),
+        ("3", "refuted"),
+        ("4", "confirmed"),
+    ]
+    for said in ("backward through the graph a second time", "modified by an inplace operation", "[None, None,"):
+        assert said in text
+    off = re.search(r"lies ([\d.]+)% off the one at D's old weights .* ([\d.]+)% off", text)
+    assert min(float(off[1]), float(off[2])) > 1
+
+
+def test_the_html_page_is_whole_by_itself(tmp_path):
+    figure = Figure(figsize=(1, 1))
+    figure.subplots().plot([1, 2])
+    made = Finding(7, "A < B & `c`.", Verdict.DEPENDS, "On <this>.", "| a | b |\n| --- | --- |\n| 1 | 2 |", {"Drawn": figure})
+    claims.report.write([made], tmp_path, how="a command", minutes=3.2)
+    page = (tmp_path / "claims.html").read_text()
+    assert '<img src="data:image/png;base64,' in page
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert '<span class="verdict depends">depends</span>' in page
+    assert "A &lt; B &amp; <code>c</code>" in page
+    assert "<td>2</td>" in page
+    assert (tmp_path / re.search(r"\((claims/.*png)\)", (tmp_path / "claims.md").read_text())[1]).exists()
+
+
+def test_costs_come_from_one_race_and_from_counted_operations():
+    race = {"overrides": TINY, "repeats": 2, "iterations": 1}
+    five, six, twelve = cost.two_generator_passes(**race), cost.order_of_speed(**race), cost.one_backward_pass(**race)
+    assert len(five.figures) == 1
+    assert "g_first, redundant" in six.evidence
+    assert "those under `retain_graph` lie 0 from them" in six.evidence
+    entries = cost.raced(cost.RACE, TINY, 2, 1)
+    assert entries["resample"].gflop > entries["detach"].gflop == entries["g_first"].gflop > entries["one_stage"].gflop
+    by_operations = entries["detach, redundant"].gflop / entries["one_stage"].gflop
+    assert f"{by_operations:.3g}" in twelve.evidence
+    assert entries["joint"].over(entries["joint"]) == Interval(1, 1, 1)
+
+
+def test_the_crossing_is_interpolated_on_a_logarithmic_axis():
+    assert width_ratio.crossings([1.0, 2.0, 4.0], [1.2, 1.1, 0.9]) == pytest.approx(
+        math.exp(np.interp(0, [math.log(0.9), math.log(1.1)], [math.log(4), math.log(2)]))
+    )
+    assert width_ratio.crossings([1.0, 2.0], [1.2, 1.1]) is None
+
+
+def test_a_heavy_discriminator_makes_retaining_cheaper_by_operations():
+    made = width_ratio.retain_for_a_heavy_discriminator(widths=(4, 96), image_size=16, repeats=2, iterations=1)
+    crossing = float(re.search(r"by operations: ([\d.]+)", made.reason)[1])
+    assert 1.5 < crossing < 4  # 2, and more for the first layer, whose input gradient nobody needs
+    own = [float(row.split("|")[5]) for row in made.evidence.splitlines() if re.match(r"\| \d", row)]
+    assert max(own) < 1
+
+
+@pytest.mark.slow
+def test_batch_sizes_and_cold_starts():
+    tiny = ("experiment=began", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
+    made = batch_size.began_eight_times_faster(overrides=tiny, batches=(2, 3), repeats=2, cold_starts=1)
+    assert made.verdict is R
+    assert len(re.findall(r"^\| [23] \|", made.evidence, re.M)) == 8
+    assert "| 10 |" in made.evidence
+    tenth = batch_size.dcgan_ten_percent_faster(overrides=TINY, batches=(2,), repeats=2)
+    assert "claimed to be 1.1" in next(iter(tenth.figures))
+
+
+def test_a_perfect_mixture_is_at_no_distance():
+    ring = Ring()
+    judge = quality.Mixture(ring)
+    perfect = judge(ring.centers.repeat(10, 1))
+    assert perfect == {"total variation": pytest.approx(0, abs=1e-12), "modes": 8, "high_quality": 1}
+    collapsed = judge(ring.centers[:1].repeat(80, 1))
+    assert collapsed == {"total variation": pytest.approx(7 / 8), "modes": 1, "high_quality": 1}
+    lost = judge(torch.full((80, 2), 9.0))
+    assert lost == {"total variation": pytest.approx(1), "modes": 0, "high_quality": 0}
+    half = judge(torch.cat([ring.centers, ring.centers + 0.2]))
+    assert half == {"total variation": pytest.approx(0.5), "modes": 8, "high_quality": 0.5}
+    assert quality.Mixture(Grid())(Grid().load()[:2500])["high_quality"] == pytest.approx(1 - math.exp(-4.5), abs=0.01)
+
+
+@pytest.mark.slow
+def test_the_classifier_knows_digits_and_its_distance_knows_noise():
+    data = quality.labelled_digits(16)
+    judge = quality.FrechetDistance(data)
+    classifier = quality.trained_classifier(data)
+    with torch.no_grad():
+        right = (classifier.head(classifier(data.images)).argmax(1) == data.labels).double().mean()
+    assert right > 0.97
+    name = judge.name
+    real = judge(data.images)[name]
+    shifted = judge(data.images.roll(2, 3))[name]
+    noise = judge(torch.rand_like(data.images) * 2 - 1)[name]
+    assert real == pytest.approx(0, abs=1e-3)
+    assert 10 < shifted < noise
+
+
+def test_accumulated_gradients_are_those_of_the_sum_and_vanish_for_g_where_the_claim_says():
+    torch.manual_seed(0)
+    real, scores = torch.randn(4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    loss = SoftmaxGAN()
+
+    def by_scores(r, f):
+        r, f = r.clone().requires_grad_(), f.clone().requires_grad_()
+        return torch.autograd.grad(loss.d_loss(r, f) + loss.g_loss(r, f), (r, f))
+
+    p = (-torch.cat([real, scores])).softmax(0)
+    by_real, by_fake = by_scores(real, scores)
+    torch.testing.assert_close(by_real, 3 / 8 - 2 * p[:4])
+    torch.testing.assert_close(by_fake, 1 / 8 - 2 * p[4:])
+    at_rest = by_scores(torch.zeros(4, dtype=torch.float64), torch.full((4,), math.log(3), dtype=torch.float64))
+    torch.testing.assert_close(torch.cat(at_rest), torch.zeros(8, dtype=torch.float64))
+
+
+def test_the_accumulated_loop_is_the_one_that_a_person_writes():
+    """Both losses back-propagated into both networks, then both step; a further round of G has L_G alone."""
+
+    def networks():
+        torch.manual_seed(0)
+        made = torch.nn.Linear(2, 2).double(), torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)).double()
+        return *made, *(torch.optim.SGD(network.parameters(), lr=0.1) for network in made)
+
+    loss, x = SoftmaxGAN(), torch.randn(4, 2, dtype=torch.float64)
+    generator, discriminator, step_g, step_d = networks()
+    gan = GAN(generator, discriminator, loss, step_g, step_d, Prior(2, seed=3, dtype=torch.float64), batch_size=4)
+    softmaxgan.accumulated(gan, iter([x, x]), d_steps=1, g_steps=2)
+
+    plain_g, plain_d, step_g, step_d = networks()
+    prior = Prior(2, seed=3, dtype=torch.float64)
+    real, scores = plain_d(x), plain_d(plain_g(prior.sample(4)))
+    loss.d_loss(real, scores).backward(retain_graph=True)
+    loss.g_loss(real, scores).backward()
+    step_d.step()
+    step_g.step()
+    step_g.zero_grad()
+    loss.g_loss(plain_d(x), plain_d(plain_g(prior.sample(4)))).backward()
+    step_g.step()
+    for ours, theirs in ((generator, plain_g), (discriminator, plain_d)):
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("works", "verdict"),
+    [((0, 1, 0, 1), C), ((0, 1, 1, 1), Verdict.DEPENDS), ((1, 1, 1, 1), R), ((0, 0, 0, 0), R), ((1, 1, 0, 1), Verdict.DEPENDS)],
+)
+def test_the_verdict_on_softmaxgan(works, verdict):
+    assert softmaxgan.judged(dict(zip(softmaxgan.ARMS, map(bool, works), strict=True)))[0] is verdict
+
+
+def test_nan_does_not_work():
+    assert softmaxgan.runs_all_work([1.0, 2.0], 10.0)
+    assert not softmaxgan.runs_all_work([1.0, float("nan")], 10.0)
+
+
+def test_the_dirac_gan_follows_its_closed_form():
+    torch.testing.assert_close(dirac.distances("g_first", dirac.WGAN(), 50), dirac.in_closed_form(50))
+    assert max(dirac.distances("detach", dirac.WGAN(), 500)) < 1.06
+
+
+@pytest.mark.slow
+def test_runs_side_by_side_are_the_runs_one_by_one():
+    jobs = [
+        training.Job((*order.RING, f"seed={seed}", "batch_size=8"), 6, 3, quality.Mixture(Ring()), probe=_norm)
+        for seed in (0, 1)
+    ]
+    together, alone = training.train_all(jobs), [training.train(job) for job in jobs]
+    for one, other in zip(together, alone, strict=True):
+        assert one.iterations == [2, 4, 6]
+        assert one.curve("norm") == pytest.approx(other.curve("norm"), rel=1e-5)
+        torch.testing.assert_close(one.samples, other.samples, rtol=1e-4, atol=1e-5)
+    assert together[0].curve("norm") != together[1].curve("norm")
+
+
+def _norm(gan):
+    return {"norm": sum(float(p.detach().norm()) for p in gan.generator.parameters())}
+
+
+def test_being_behind_is_measured_at_equal_updates_and_at_equal_time():
+    def course(values):
+        return training.Course([10, 20], [{"distance": value} for value in values])
+
+    outcome = order.Outcome(
+        {"g_first": [course([8, 4]), course([8, 5])], "detach": [course([6, 2]), course([6, 2])], "resample": []},
+        {"g_first": 1.0, "detach": 2.0, "resample": 2.0, "one_stage": 0.5},
+        "distance",
+    )
+    behind = order.behind(outcome)
+    assert behind["at equal updates"].middle == 2.5
+    # G first ends after 20 ms, when `detach` has made 10 iterations and stands at 6; as one_stage after 10 ms, at 5: still 6.
+    assert behind["at equal time"].middle == -1.5
+    assert behind["at equal time, run as `one_stage`"].middle == -1.5
+
+
+@pytest.mark.slow
+def test_claims_10_and_11_from_end_to_end(tmp_path, monkeypatch):
+    small = {"image_size": 16, "width": 2, "iterations": 4, "seeds": (0,), "times": 2}
+    few = {"ring": (4, 2), "digits": (4, 2), "mnist": (4, 2), "width": 2, "times": 2, "repeats": 2}
+    monkeypatch.setitem(claims.EXPERIMENTS, 10, (softmaxgan.black_at_one_to_one, small))
+    monkeypatch.setitem(claims.EXPERIMENTS, 11, (order.g_first_is_a_step_behind, few))
+    monkeypatch.setattr("torchvision.datasets.mnist.MNIST.mirrors", [])
+    folder = claims.main(["--quick", "--claims", "10", "11", "--data-root", str(tmp_path / "none"), "--output", str(tmp_path)])
+    text = (folder / "claims.md").read_text()
+    assert "MNIST was not run" in text
+    assert len(list((folder / "claims").glob("*.png"))) == 2 + 1 + 4
+    for arm in softmaxgan.ARMS:
+        assert f"| {arm} |" in text

@@ -1,0 +1,135 @@
+"""The report: what it reads, what it averages, and that the page stands by itself, whatever state the runs are in."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import report
+from ganexp.logbook import runs
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def make_run(folder, *, seed=0, strategy="joint", rows=20, level=1.0):
+    (folder / "samples").mkdir(parents=True)
+    config = {
+        "seed": seed,
+        "strategy": {"name": strategy, "_target_": "x.y"},
+        "wandb": {"name": folder.name},
+        "iterations": rows,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    lines = []
+    for i in range(1, rows + 1):
+        row = {"progress/iteration": i, "progress/real_images": 4 * i, "progress/wall_s": 0.5 * i}
+        row |= {"loss/d": level / i, "loss/g": float("nan") if i == 3 else 2.0, "began/k_t": 0.1, "time/iteration_ms": 9.0}
+        row |= {"time/d_ms": 5.0, "time/g_ms": 3.0, "time/data_ms": 1.0}
+        if i % 10 == 0:
+            picture = Image.fromarray(np.random.default_rng(i).integers(0, 255, (16, 16, 3), np.uint8))
+            picture.save(folder / f"samples/{i}.png")
+            row["samples"] = f"samples/{i}.png"
+        lines.append(json.dumps(row))
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "summary.json").write_text(json.dumps({"state": "finished", "wall_s": 3.0}))
+    return folder
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    for number, (strategy, seed) in enumerate([("joint", 0), ("joint", 1), ("detach", 0), ("detach", 1)]):
+        make_run(
+            tmp_path / "sweep" / f"{number}_run", seed=seed, strategy=strategy, level=1.0 + seed + 3 * (strategy == "detach")
+        )
+    return tmp_path / "sweep"
+
+
+def figures(page):
+    """Return the data of the charts, as the page's script gets it."""
+    return json.JSONDecoder().raw_decode(page[page.index("const figures = ") + len("const figures = ") :])[0]
+
+
+def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
+    page = report.main([str(sweep)]).read_text()
+    band_joint, joint, _, detach = figures(page)["loss/d"]["data"]
+    assert (joint["name"], detach["name"]) == ("strategy=joint (2 seeds)", "strategy=detach (2 seeds)")
+    assert joint["y"] == pytest.approx([1.5 / i for i in range(1, 21)])
+    assert band_joint["y"][:2] == pytest.approx([2.0, 1.0])
+    assert band_joint["y"][-1] == pytest.approx(1.0)
+    axes = figures(page)["loss/d"]["axes"]
+    assert axes["real images"][1][:3] == [4, 8, 12]
+    assert axes["seconds"][1][-1] == 10
+    header = re.findall(r"<th>(.*?)</th>", page)
+    assert header[:4] == ["run", "state", "seed", "strategy"]
+    assert "wandb" not in "".join(header)
+
+
+def test_the_page_needs_nothing_but_itself(sweep):
+    page = report.main([str(sweep)]).read_text()
+    outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert not re.search(r'(src|href)="(?!data:)', outside)
+    assert outside.count("<figure>") == 4
+    frames = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page)[1])
+    assert [at for at, _ in frames] == [10, 20]
+
+
+def test_broken_and_unfinished_runs_are_shown_with_what_is_left_of_them(sweep):
+    with (sweep / "0_run" / "metrics.jsonl").open("a") as file:
+        file.write('{"progress/iteration": 21, "loss/d"')
+    (sweep / "1_run" / "summary.json").unlink()
+    (sweep / "2_run" / "config.json").write_text("<b>nonsense</b>")
+    (sweep / "3_run" / "metrics.jsonl").unlink()
+    (sweep / "3_run" / "samples" / "20.png").write_bytes(b"no picture")
+    (sweep / "4_run").mkdir()
+    (sweep / "4_run" / "summary.json").write_text(
+        json.dumps({"state": "skipped", "error": "it does <not> fit", "overrides": ["seed=7"]})
+    )
+    found = [runs.read(folder) for folder in runs.find(sweep)]
+    assert [run.state for run in found] == ["finished", "unfinished", "finished", "finished", "skipped"]
+    assert [len(run.rows) for run in found] == [20, 20, 20, 0, 0]
+    page = report.main([str(sweep)]).read_text()
+    for said in (
+        "metrics.jsonl, line 21, is no row",
+        "config.json cannot be read",
+        "metrics.jsonl is not there",
+        "it does &lt;not&gt; fit",
+    ):
+        assert said in page
+    assert "<td>7</td>" in page
+
+
+def test_long_runs_are_thinned_and_many_pictures_are_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "PICTURES", 3)
+    folder = make_run(tmp_path / "run", rows=5000)
+    page = report.main([str(folder), "--output", str(tmp_path / "page.html")]).read_text()
+    (line,) = figures(page)["loss/d"]["data"]
+    assert len(line["y"]) == report.POINTS
+    assert line["x"][0] == 1
+    assert line["x"][-1] == 5000
+    frames = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page)[1])
+    assert len(frames) == 3
+    assert frames[-1][0] == 5000
+
+
+def test_a_folder_without_runs_is_one_sentence(tmp_path):
+    with pytest.raises(SystemExit, match="holds no run; name a run's folder"):
+        report.main([str(tmp_path)])
+    with pytest.raises(SystemExit, match="holds no run; name a run's folder"):
+        report.main([str(tmp_path / "nowhere")])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+def test_a_browser_draws_it(sweep, tmp_path):
+    page = report.main([str(sweep)])
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000"]
+    command += ["--window-size=1300,2200", f"--screenshot={tmp_path / 'page.png'}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    with Image.open(tmp_path / "page.png") as image:
+        pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
+    for color in ((0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)):  # the curves of the two groups
+        assert (np.abs(pixels.astype(int) - color).sum(1) < 60).sum() > 200

@@ -1,0 +1,142 @@
+"""What goes wrong around a run, as a person meets it: each ends in a sentence, and what was written is kept."""
+
+import errno
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import datasets
+
+from ganexp import build
+from ganexp.build import check
+from ganexp.config import ConfigError
+from ganexp.data.vision import MNIST
+from ganexp.sentences import mishap
+from tests.composing import CONF, composed
+from tests.training.test_resume import overrides
+
+
+def test_sentences_for_what_may_happen():
+    said = {
+        "lower batch_size": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has …"),
+        "DefaultCPUAllocator": RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+        ),
+        "lower workers": RuntimeError("DataLoader worker (pid(s) 17) exited unexpectedly"),
+        "make room": OSError(errno.ENOSPC, "No space left on device"),
+        "The GPU has failed": RuntimeError("CUDA error: an illegal memory access was encountered\nmore"),
+        "/a/b.png cannot be decoded": OSError("Caught OSError in worker\nOSError: /a/b.png cannot be decoded as an image (x)"),
+    }
+    for part, error in said.items():
+        assert part in mishap(error)
+        assert len(mishap(error).splitlines()) == 1
+    assert mishap(RuntimeError("a mistake of ours")) is None
+
+
+def run(cwd, *arguments):
+    environment = {**os.environ, "WANDB_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(CONF.parent / "train.py"), "device=cpu", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_that_cannot_be_decoded_is_named(workers, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for i in range(6):
+        Image.fromarray(np.full((16, 16, 3), 40 * i, np.uint8)).save(images / f"{i}.png")
+    (images / "broken.png").write_bytes(b"no image")
+    small = ["generator=mlp", "discriminator=mlp", "generator.width=4", "discriminator.width=4", "batch_size=2", "log_every=1"]
+    data = [
+        "dataset=image_folder",
+        f"dataset.path={images}",
+        "dataset.image_size=16",
+        f"workers={workers}",
+        "checkpoint_every=1",
+    ]
+    done = run(tmp_path, *small, *data)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "broken.png cannot be decoded as an image" in said
+    assert "Traceback" not in said
+    (summary,) = tmp_path.glob("outputs/*_seed0/summary.json")
+    assert json.loads(summary.read_text())["state"] == "failed"
+
+
+def test_an_image_of_absurd_size_is_not_decoded(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
+    Image.new("RGB", (64, 64)).save(tmp_path / "huge.png")
+    from ganexp.data import ImageFolder
+
+    with pytest.raises(OSError, match=r"huge.png cannot be decoded as an image \(Image size \(4096 pixels\) exceeds limit"):
+        ImageFolder(str(tmp_path), image_size=16).load()[0]
+
+
+def test_networks_that_no_machine_holds_are_refused_before_any_memory_is_taken():
+    with pytest.raises(ConfigError, match=r"have 4,29\d,\d{3},\d{3},\d{3} parameters, .* lower generator.width"):
+        check(composed("generator=mlp", "generator.width=65536", "generator.depth=1000", "device=cpu"))
+
+
+def test_a_disk_that_fills_keeps_what_was_written(tmp_path):
+    made = build(composed(*overrides("detach"), "log_every=1", "iterations=9"), tmp_path)
+    book, write = made.books[0], made.books[0].write
+
+    def full(row):
+        if row["progress/iteration"] == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(row)
+
+    book.write = full
+    with pytest.raises(OSError, match="No space left on device"):
+        made.fit()
+    assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 4
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
+
+
+def test_a_second_process_is_refused_a_run_folder(tmp_path):
+    first = build(composed(*overrides("detach"), "iterations=4"), tmp_path)
+    (tmp_path / "metrics.jsonl").unlink()  # as if it were just beginning
+    with pytest.raises(ConfigError, match="another process is training in"):
+        build(composed(*overrides("detach"), "iterations=4"), tmp_path)
+    first.fit()
+
+
+def slow_download(root, told):
+    source = datasets.MNIST
+
+    class Slow(source):
+        def __init__(self, root, train, download=False):
+            marker = root / "there"
+            if not download and not marker.exists():
+                raise RuntimeError("Dataset not found.")
+            if not marker.exists():
+                told.put("begins")
+                time.sleep(0.3)
+                marker.touch()
+                told.put("ends")
+            self.data = torch.zeros(3, 28, 28, dtype=torch.uint8)
+
+    Slow.__name__ = "MNIST"
+    MNIST.source = Slow
+    assert MNIST(str(root)).load().shape == (3, 1, 32, 32)
+
+
+def test_two_processes_do_not_download_one_data_set_at_once(tmp_path):
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    processes = [context.Process(target=slow_download, args=(tmp_path / "sets", told)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [told.get(timeout=5) for _ in range(2)] == ["begins", "ends"]
+    assert told.empty()

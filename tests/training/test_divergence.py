@@ -1,0 +1,76 @@
+"""Runs that go wrong: noticed at the next row, written down, and stopped, warned about or rolled back."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.training import Diverged, checkpoint
+from tests.composing import composed
+from tests.training.test_resume import overrides, rows
+
+SETTINGS = [*overrides("detach"), "log_every=2", "checkpoint_every=2", "iterations=12"]
+
+
+def poisoned(folder, *further, at=5, times=1, network="generator", value=math.nan):
+    """Build a run one of whose networks gets a bad value, at an iteration, so many times."""
+    made = build(composed(*SETTINGS, *further), folder)
+    strategy, left = made.strategy, [times]
+
+    def poison(gan, reals, **steps):
+        strategy(gan, reals, **steps)
+        if made.iteration + 1 == at and left[0]:
+            left[0] -= 1
+            with torch.no_grad():
+                next(getattr(gan, network).parameters()).fill_(value)
+
+    poison.state_dict = dict
+    made.strategy = poison
+    return made
+
+
+def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
+    made = poisoned(tmp_path)
+    with pytest.raises(Diverged, match=r"Diverged at iteration 6: .*loss/d is nan.* The last good checkpoint is .*last.pt"):
+        made.fit()
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 4
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
+    told = json.loads((tmp_path / "divergence.json").read_text())
+    assert math.isnan(told["row"]["loss/d"])
+    assert -1 <= told["batch"]["reals"]["min"] < told["batch"]["reals"]["mean"] < told["batch"]["reals"]["max"] <= 1
+    assert [row["progress/iteration"] for row in rows(tmp_path)] == [2, 4, 6]
+
+
+def test_a_warning_goes_on(tmp_path, caplog):
+    poisoned(tmp_path, "on_divergence=warn").fit()
+    assert caplog.text.count("Diverged at iteration") == 4
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 4  # nothing that is not finite is kept
+
+
+def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
+    made = poisoned(tmp_path, "on_divergence=rollback")
+    made.fit()
+    assert made.rollbacks == 1
+    assert "Back to iteration 4, with new latents." in caplog.text
+    found = rows(tmp_path)
+    assert [row["progress/iteration"] for row in found] == [2, 4, 6, 7, 8, 10, 12]
+    assert all(math.isfinite(value) for row in found for value in row.values() if not isinstance(value, str))
+    untouched = build(composed(*SETTINGS), tmp_path / "untouched")
+    untouched.fit()
+    assert rows(tmp_path / "untouched")[:2] == found[:2]
+    assert rows(tmp_path / "untouched")[2] != found[2]
+
+
+def test_rollbacks_end(tmp_path):
+    made = poisoned(tmp_path, "on_divergence=rollback", times=100)
+    with pytest.raises(Diverged, match="Diverged at iteration 6"):
+        made.fit()
+    assert made.rollbacks == 5
+
+
+def test_values_out_of_any_range_are_divergence_too(tmp_path):
+    made = poisoned(tmp_path, "loss=wgan", "penalty=none", network="discriminator", value=1e20)
+    with pytest.raises(Diverged, match="score/fake is"):
+        made.fit()

@@ -1,0 +1,132 @@
+"""Processes that are killed, at any moment, and asked to stop, in any way."""
+
+import json
+import multiprocessing
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ganexp import build
+from ganexp.training import checkpoint
+from tests.composing import CONF, composed
+from tests.training.test_resume import assert_same, overrides, rows, state
+
+ITERATIONS = 400
+OFTEN = [*overrides("one_stage"), "log_every=10", "sample_every=1000", "checkpoint_every=2", f"iterations={ITERATIONS}"]
+
+
+def train_from_wherever(folder):
+    last = folder / "checkpoints" / "last.pt"
+    if not last.exists():
+        (folder / "metrics.jsonl").unlink(missing_ok=True)
+    build(composed(*OFTEN), folder, checkpoint=last if last.exists() else None).fit()
+
+
+def test_thirty_kills_change_nothing(tmp_path):
+    """A process killed every few milliseconds, checkpoints being written most of the time, gets to the same end."""
+    whole = build(composed(*OFTEN), tmp_path / "whole")
+    whole.fit()
+    folder, moment = tmp_path / "killed", random.Random(0)
+    context = multiprocessing.get_context("fork")
+    kills, tries = 0, 0
+    while kills < 30:
+        process = context.Process(target=train_from_wherever, args=(folder,))
+        process.start()
+        before = {path.name for path in folder.glob("checkpoints/*")}
+        deadline = time.monotonic() + 30
+        while (
+            {path.name for path in folder.glob("checkpoints/*")} == before
+            and process.is_alive()
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.001)  # until it is at work
+        time.sleep(moment.uniform(0, 0.03))
+        process.kill()
+        process.join()
+        kills, tries = kills + (process.exitcode == -signal.SIGKILL), tries + 1
+        assert tries < 60, "it ends before it can be killed: more iterations are needed"
+        if (folder / "checkpoints" / "last.pt").exists():
+            checkpoint.load(folder / "checkpoints" / "last.pt")  # whole at any moment
+    last = folder / "checkpoints" / "last.pt"
+    assert checkpoint.load(last)["iteration"] < ITERATIONS
+    resumed = build(composed(*OFTEN), folder, checkpoint=last)
+    resumed.fit()
+    assert_same(state(resumed), state(whole))
+    assert rows(folder) == rows(tmp_path / "whole")
+
+
+TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "log_every=5", "device=cpu", "iterations=100000"]
+
+
+def begin(cwd, *arguments):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")} | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
+    return subprocess.Popen(command, cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_rows(cwd, count):
+    deadline = time.monotonic() + 60
+    while sum(file.read_text().count("\n") for file in cwd.glob("outputs/*_seed0/metrics.jsonl")) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
+def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
+    number = getattr(signal, name)
+    process = begin(tmp_path, *TINY, "wandb.mode=offline")
+    wait_for_rows(tmp_path, 3)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, err
+    assert "Traceback" not in err
+    (folder,) = tmp_path.glob("outputs/*_seed0")
+    assert f"Stopped by {name}; to go on: python" in out
+    assert f"resume=outputs/{folder.name}" in out
+    summary = json.loads((folder / "summary.json").read_text())
+    kept = checkpoint.load(folder / "checkpoints" / "last.pt")
+    assert summary["state"] == "preempted"
+    assert kept["iteration"] == summary["iteration"] < 100_000
+
+    more = kept["iteration"] + 20
+    how = "resume=auto" if name == "SIGTERM" else f"resume=outputs/{folder.name}"
+    again = [*TINY, "wandb.mode=offline"] if name == "SIGTERM" else []
+    process = begin(tmp_path, *again, how, f"iterations={more}")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    iterations = [row["progress/iteration"] for row in rows(folder)]
+    assert iterations == sorted(set(iterations))
+    assert set(range(5, more, 5)) <= set(iterations)
+    assert iterations[-1] == more
+    assert len(list(tmp_path.glob("outputs/*_seed0"))) == 1
+    ids = {re.search(r"-(\w+)$", path.name)[1] for path in tmp_path.glob("outputs/wandb/offline-run-*")}
+    assert len(ids) == 1  # one W&B run, in two records
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_stops_at_once(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import time\n\ndef slow(gan, reals, *, d_steps, g_steps):\n    print('begun', flush=True)\n    time.sleep(60)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "WANDB_MODE": "disabled"}
+    command = [sys.executable, str(CONF.parent / "train.py"), *TINY, "strategy._target_=slow.slow"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "begun\n"
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - start < 20
+    assert "Interrupted; what was written is kept." in err
+    assert "Traceback" not in err

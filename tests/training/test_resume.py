@@ -1,0 +1,220 @@
+"""A run that is interrupted and resumed is, to the last bit, the run that was not."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from PIL import Image
+
+from ganexp import build
+from ganexp.config import ConfigError
+from ganexp.training import checkpoint
+from tests.composing import composed, options
+
+TINY = [
+    "generator=mlp",
+    "discriminator=mlp",
+    "generator.width=8",
+    "discriminator.width=8",
+    "generator.depth=1",
+    "discriminator.depth=1",
+]
+DATA = [
+    "dataset=fake",
+    "dataset.image_size=4",
+    "dataset.n=23",
+    "batch_size=5",
+    "latent_dim=3",
+    "wandb.mode=disabled",
+    "device=cpu",
+]
+EVERY = ["log_every=4", "sample_every=7", "checkpoint_every=3"]
+CASES = {
+    **{strategy: [f"strategy={strategy}"] for strategy in options("strategy")},
+    **{f"optimizer {name}": [f"optimizer={name}"] for name in options("optimizer")},
+    "began": ["loss=began", "generator=began", "discriminator=began", "dataset.image_size=16"],
+    "penalty": ["loss=wgan_gp", "d_steps=2"],
+    "clipping": ["loss=wgan", "g_steps=2"],
+    "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
+    "lookahead": ["lookahead.every=3"],
+    "without ema": ["ema=off"],
+    "spectral norm": ["generator=dcgan", "discriminator=dcgan", "dataset.image_size=16", "discriminator.spectral_norm=true"],
+    "points": ["dataset=ring", "dataset.n=23"],
+}
+
+
+def overrides(case):
+    mine = CASES[case]
+    if any(one in mine for one in ("generator=began", "generator=dcgan")):
+        return [*DATA, *EVERY, "generator.width=2", "discriminator.width=2", *mine]
+    data = [one for one in DATA if not one.startswith("dataset")] if "dataset=ring" in mine else DATA
+    return [*data, *EVERY, *TINY, *mine]
+
+
+def trained(folder, settings, iterations, *, resume=False, stop_after=None):
+    """Train to `iterations`, or be killed by an exception after `stop_after`."""
+    last = folder / "checkpoints" / "last.pt"
+    made = build(composed(*settings, f"iterations={iterations}"), folder, checkpoint=last if resume else None)
+    if stop_after:
+        strategy = made.strategy
+
+        def killed(*arguments, **counts):
+            if made.iteration == stop_after:
+                raise KeyboardInterrupt
+            strategy(*arguments, **counts)
+
+        killed.state_dict = getattr(strategy, "state_dict", dict)
+        made.strategy = killed
+        with pytest.raises(KeyboardInterrupt):
+            made.fit()
+    else:
+        made.fit()
+    return made
+
+
+def rows(folder):
+    """Return the rows without what a clock or a memory counter says."""
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    measured = ("time/", "speed/", "memory/", "progress/wall_s")
+    return [{key: value for key, value in row.items() if not key.startswith(measured)} for row in found]
+
+
+def state(made):
+    kept = checkpoint.capture(made)
+    return {key: value for key, value in kept.items() if key not in ("config", "wall_s")}
+
+
+def assert_same(a, b):
+    if isinstance(a, torch.Tensor):
+        assert torch.equal(a, b)
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            assert_same(one, other)
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_run_resumes_to_the_last_bit(case, tmp_path):
+    settings = overrides(case)
+    whole = trained(tmp_path / "whole", settings, 20)
+    trained(tmp_path / "parts", settings, 20, stop_after=11)
+    resumed = trained(tmp_path / "parts", settings, 20, resume=True)
+    assert_same(state(resumed), state(whole))
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+    assert [row["progress/iteration"] for row in rows(tmp_path / "parts")] == [4, 7, 8, 12, 14, 16, 20]
+
+
+def test_ten_and_ten_iterations_are_twenty(tmp_path):
+    settings = [*overrides("detach"), "log_every=5", "sample_every=10", "checkpoint_every=10"]
+    whole = trained(tmp_path / "whole", settings, 20)
+    trained(tmp_path / "parts", settings, 10)
+    resumed = trained(tmp_path / "parts", settings, 20, resume=True)
+    assert_same(state(resumed), state(whole))
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_streamed_images_go_on_where_they_were(workers, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for i in range(13):
+        Image.new("RGB", (4, 4), (i * 15, 255 - i * 15, 7 * i)).save(images / f"{i}.png")
+    settings = [*EVERY, *TINY, "dataset=image_folder", f"dataset.path={images}", "dataset.image_size=4", f"workers={workers}"]
+    settings += ["batch_size=5", "latent_dim=3", "wandb.mode=disabled", "device=cpu"]
+    whole = trained(tmp_path / "whole", settings, 12)
+    trained(tmp_path / "parts", settings, 12, stop_after=7)
+    resumed = trained(tmp_path / "parts", settings, 12, resume=True)
+    assert_same(state(resumed), state(whole))
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+
+
+def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
+    trained(tmp_path, [*overrides("detach"), "keep_checkpoints=3"], 20)
+    folder = tmp_path / "checkpoints"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *(f"iteration_{i:09d}.pt" for i in (15, 18, 20)),
+        "last.pt",
+    ]
+    assert checkpoint.load(folder / "last.pt")["iteration"] == 20
+
+
+def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
+    settings = [*overrides("softmaxgan"), "log_every=1", "keep_best=softmaxgan/d_excess"]
+    whole = trained(tmp_path / "whole", settings, 20)
+    trained(tmp_path / "parts", settings, 20, stop_after=11)
+    resumed = trained(tmp_path / "parts", settings, 20, resume=True)
+    values = [row["softmaxgan/d_excess"] for row in rows(tmp_path / "whole")]
+    assert whole.best == resumed.best == min(values)
+    for place in ("whole", "parts"):
+        best = checkpoint.load(tmp_path / place / "checkpoints" / "best.pt")
+        assert (best["iteration"], best["best"]) == (1 + values.index(min(values)), min(values))
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch, caplog):
+    real, failing = torch.save, [6, 9]
+
+    def save(values, file):
+        if values["iteration"] in failing:
+            file.write(b"half")
+            raise OSError(28, "No space left on device")
+        real(values, file)
+
+    monkeypatch.setattr(torch, "save", save)
+    trained(tmp_path, overrides("detach"), 11, stop_after=10)
+    assert caplog.text.count("No space left on device") == 2
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 3
+    assert not list(tmp_path.glob("checkpoints/*.unfinished"))
+
+
+def test_half_a_row_of_a_killed_run_is_written_again(tmp_path):
+    settings = overrides("detach")
+    whole = trained(tmp_path / "whole", settings, 20)
+    trained(tmp_path / "parts", settings, 20, stop_after=11)
+    with (tmp_path / "parts" / "metrics.jsonl").open("a") as file:
+        file.write('{"progress/iteration": 12, "loss/')
+    resumed = trained(tmp_path / "parts", settings, 20, resume=True)
+    assert_same(state(resumed), state(whole))
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+
+
+def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
+    settings = overrides("detach")
+    trained(tmp_path, settings, 6)
+    last = tmp_path / "checkpoints" / "last.pt"
+    with pytest.raises(ConfigError, match="other values of batch_size, loss: leave them"):
+        build(composed(*settings, "batch_size=6", "loss=hinge", "iterations=20"), tmp_path, checkpoint=last)
+    with pytest.raises(ConfigError, match="has all of its 6 iterations: give it more"):
+        build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last)
+    changed = ["iterations=9", "log_every=2", "sample_every=2", "checkpoint_every=1", "wandb.project=other"]
+    made = build(composed(*settings, *changed), tmp_path, checkpoint=last)
+    assert made.iteration == 6
+    for book in made.books:
+        book.close("failed")
+
+
+def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):
+    settings = overrides("detach")
+    trained(tmp_path, settings, 3)
+    last = tmp_path / "checkpoints" / "last.pt"
+    kept = checkpoint.load(last)
+    kept["generator"] = {}
+    torch.save(kept, last)
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match="the checkpoint does not fit this run"):
+        build(composed(*settings, "iterations=20"), tmp_path, checkpoint=last)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_copy_of_a_run_folder_resumes_as_well(tmp_path):
+    settings = overrides("one_stage")
+    trained(tmp_path / "here", settings, 20, stop_after=5)
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    ends = [trained(tmp_path / place, settings, 20, resume=True) for place in ("here", "there")]
+    assert_same(state(ends[0]), state(ends[1]))
