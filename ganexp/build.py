@@ -48,6 +48,8 @@ def build(
     values = plain(cfg)
     config = check(values)
     state = _loaded(Path(checkpoint), values) if checkpoint else None
+    if folder and state is None:
+        refuse_used_folder(Path(folder))
     device, dtype = _device(config.device), DTYPES[config.precision]
     if device.type == "cuda":
         torch.cuda.set_device(device)  # for events, pinned memory and everything else that asks for the current one
@@ -97,11 +99,10 @@ def build(
             trainer.resume(state)
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
-    elif folder:
-        refuse_used_folder(Path(folder))
     trainer.books = _books(config, values, Path(folder) if folder else None, resumed=state is not None)
-    for book in trainer.books:
-        book.rewind(trainer.iteration)
+    if state is not None:
+        for book in trainer.books:
+            book.rewind(trainer.iteration)
     return trainer
 
 

@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ganexp.build import build
 from ganexp.config import ConfigError
+from ganexp.logbook.runs import read_document
 from ganexp.sentences import mishap, sentence
 from ganexp.sweeping import Sweep, gpu_of_the_pool
 from ganexp.training import Diverged, Stopping, Summary
@@ -57,7 +58,7 @@ def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
     """Run one job of a sweep; whatever happens to it, the others go on, and its end is kept in its summary.json."""
     overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith("sweep.resume=")]
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
-    before = _read_summary(folder)
+    before = read_document(folder / "summary.json")
     if before.get("state") == "finished" and before.get("overrides") == overrides:
         log.info("Job %d is finished already.", hydra.job.num)
         return _metric(cfg, before)
@@ -76,7 +77,7 @@ def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
     except Exception as error:
         _log(error)
         facts |= {"state": "failed", "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
-    summary = _read_summary(folder) | facts
+    summary = read_document(folder / "summary.json") | facts
     if summary.get("state") == "finished" and cfg.sweep.metric and cfg.sweep.metric not in summary["last"]:
         logged = ", ".join(key for key, value in summary["last"].items() if isinstance(value, (int, float)))
         summary["error"] = f"sweep.metric={cfg.sweep.metric} is not among what it logs: {logged}"
@@ -96,7 +97,7 @@ def _log(error: Exception) -> None:
 def _checkpoint_to_go_on_from(folder: Path) -> Path | None:
     """Return the last checkpoint of a job that was killed or interrupted; one that has failed begins anew."""
     last = folder / "checkpoints" / "last.pt"
-    return last if last.exists() and _read_summary(folder).get("state", "preempted") == "preempted" else None
+    return last if last.exists() and read_document(folder / "summary.json").get("state", "preempted") == "preempted" else None
 
 
 def _metric(cfg: DictConfig, summary: Mapping[str, Any]) -> float | None:
@@ -143,14 +144,6 @@ def _set_aside(folder: Path) -> None:
     aside.mkdir()
     for path in left:
         shutil.move(path, aside / path.name)
-
-
-def _read_summary(folder: Path) -> dict[str, Any]:
-    try:
-        summary = json.loads((folder / "summary.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return summary if isinstance(summary, dict) else {}
 
 
 def point_latest_at(folder: Path) -> None:

@@ -226,7 +226,7 @@ def run_table(found: Sequence[Run], settings: Sequence[str]) -> str:
         state = f'<span class="{html.escape(run.state)}">{html.escape(run.state)}</span>'
         numbers = [last.get(key) for key in (*metrics, *STEPS)]
         cells = [html.escape(run.folder.name), state + told, *(html.escape(str(values.get(key, ""))) for key in settings)]
-        commit = (_provenance(run.folder).get("git") or {}).get("commit", "")[:8]
+        commit = (runs.read_document(run.folder / "provenance.json").get("git") or {}).get("commit", "")[:8]
         cells += ["" if number is None else _number(number) for number in numbers] + [html.escape(commit)]
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return f"<table><tr>{''.join(f'<th>{html.escape(cell)}</th>' for cell in header)}</tr>{''.join(lines)}</table>"
@@ -272,14 +272,6 @@ def _place(figure: str) -> str:
 
 def _for_script(values: object) -> str:
     return json.dumps(values, allow_nan=False).replace("</", "<\\/")
-
-
-def _provenance(folder: Path) -> dict[str, Any]:
-    try:
-        values = json.loads((folder / "provenance.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _mean(values: np.ndarray) -> list[float | None]:

@@ -31,7 +31,7 @@ ALLOWED = {
     "provenance": (set(), set()),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
-    "command_line": ({"build", "config", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
+    "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
     "resuming": ({"config", "logbook", "sweeping", "training"}, {"omegaconf"}),
     "callbacks": ({"build", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
     "__init__": ({"build", "gan", "prior", "training"}, set()),

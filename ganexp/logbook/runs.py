@@ -76,6 +76,15 @@ def read(folder: Path) -> Run:
     return run
 
 
+def read_document(path: Path) -> dict[str, Any]:
+    """Read one of a run folder's JSON files, such as summary.json; empty if it is not there or broken."""
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
 def _read_json(run: Run, name: str) -> dict[str, Any]:
     try:
         values = json.loads((run.folder / name).read_text())

@@ -168,6 +168,7 @@ class Trainer:
             CheckpointError: It does not fit.
         """
         restore(self, state)
+        self._start_s = time.perf_counter()
         for book in self.books:
             book.rewind(self.iteration)
 
@@ -181,7 +182,9 @@ class Trainer:
             log.warning(said)
         elif self.on_divergence == "rollback" and last and last.exists() and self.rollbacks < divergence.MOST_ROLLBACKS:
             self.rollbacks += 1
+            spent_s = self.wall_s()
             self.resume(load(last))
+            self.earlier_s = spent_s  # what was trained in vain took its time
             self.gan.prior.renew(self.rollbacks)
             log.warning("%s Back to iteration %d, with new latents.", said, self.iteration)
         else:
