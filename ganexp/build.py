@@ -12,21 +12,21 @@ import torch
 from torch import nn
 
 from ganexp.config import Config, ConfigError, arguments, make, parse, target
-from ganexp.data import feed
+from ganexp.data import Dataset, Resident, Streamed, feed, load_cached
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
 from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
 from ganexp.one_pass import refuse_interacting_images
+from ganexp.penalties import NoPenalty
 from ganexp.prior import Prior
 from ganexp.provenance import provenance
 from ganexp.strategies import Lookahead, one_stage
-from ganexp.training import EMA, CheckpointError, NoEMA, Stopping, Trainer
+from ganexp.training import EMA, CheckpointError, NoEMA, Stopping, Trainer, cuda_graph, execution
 from ganexp.training.checkpoint import State, contradictions, load
 from ganexp.training.trainer import Strategy
 
 log = logging.getLogger(__name__)
-DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
 
 
 def build(
@@ -50,13 +50,15 @@ def build(
     state = _loaded(Path(checkpoint), values) if checkpoint else None
     if folder and state is None:
         refuse_used_folder(Path(folder))
-    device, dtype = _device(config.device), DTYPES[config.precision]
+    device, dtype = _device(config.device), _dtype(config)
     if device.type == "cuda":
         torch.cuda.set_device(device)  # for events, pinned memory and everything else that asks for the current one
+    execution.set_up(device, _precision(config), deterministic=config.deterministic, threads=_number(config.threads))
     torch.manual_seed(config.seed)
     dataset = make(config.dataset, "dataset")
     generator = make(config.generator, "generator", config.latent_dim, dataset.shape).to(device, dtype)
     discriminator = make(config.discriminator, "discriminator", dataset.shape).to(device, dtype)
+    ema = _execute(config, generator, discriminator)
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype)
     penalty = make(config.penalty, "penalty")
     penalty.seed = config.seed
@@ -71,28 +73,25 @@ def build(
         penalty=penalty,
         redundant_gradients=config.redundant_gradients,
     )
-    try:
-        data = dataset.load()
-    except OSError as error:
-        raise ConfigError(f"dataset: {str(error).splitlines()[0]}.") from error
-    reals = feed(data, config.batch_size, seed=config.seed, device=device, dtype=dtype, workers=config.workers)
+    strategy = _strategy(config)
     trainer = Trainer(
         gan,
-        reals,
-        _strategy(config),
+        _reals(config, dataset),
+        strategy,
         iterations=config.iterations,
         d_steps=config.d_steps,
         g_steps=config.g_steps,
         log_every=config.log_every,
         sample_every=config.sample_every,
         checkpoint_every=config.checkpoint_every,
-        ema=EMA(generator, config.ema) if isinstance(config.ema, float) else NoEMA(generator),
+        ema=ema,
         folder=Path(folder) if folder else None,
         config=values,
         keep_checkpoints=config.keep_checkpoints,
         keep_best=config.keep_best,
         stopping=stopping,
         on_divergence=config.on_divergence,
+        cuda_graph=_records(config, strategy),
     )
     if state is not None:
         try:
@@ -106,6 +105,52 @@ def build(
     return trainer
 
 
+def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
+    """Bring the data to where batches are drawn from."""
+    device = _device(config.device)
+    workers = min(16, os.cpu_count() or 1) if config.workers == "auto" else config.workers
+    cache = Path(config.data_root).expanduser() / "decoded"
+    try:
+        data = load_cached(dataset, cache, place=config.feed, device=device, workers=workers)
+    except OSError as error:
+        raise ConfigError(f"dataset: {str(error).splitlines()[0]}.") from error
+    return feed(
+        data,
+        config.batch_size,
+        seed=config.seed,
+        device=device,
+        dtype=_dtype(config),
+        place=config.feed,
+        workers=workers,
+        flip=config.flip,
+    )
+
+
+def _execute(config: Config, generator: nn.Module, discriminator: nn.Module) -> NoEMA:
+    """Settle how the networks are executed, and copy the generator for its average before it is compiled."""
+    device, precision = _device(config.device), _precision(config)
+    for network in (generator, discriminator):
+        wanted = config.channels_last
+        if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, device, precision)):
+            execution.channels_last(network)
+        if precision == "bf16":
+            execution.in_bfloat16(network)
+    ema = EMA(generator, config.ema) if isinstance(config.ema, float) else NoEMA(generator)
+    if config.compile:
+        execution.compiled(generator, discriminator)
+    return ema
+
+
+def _records(config: Config, strategy: Strategy) -> bool:
+    """Say whether iterations are to be recorded as a CUDA graph, and if that cannot be, why."""
+    if _device(config.device).type == "cpu" or config.cuda_graph is False:
+        return False
+    reason = cuda_graph.reason_against(strategy)
+    if reason:
+        log.info("cuda_graph: %s, so iterations run eagerly.", reason)
+    return not reason
+
+
 def check(cfg: Any) -> Config:
     """Check a configuration without reading data, taking memory or writing anything, and return it parsed.
 
@@ -115,13 +160,16 @@ def check(cfg: Any) -> Config:
         ConfigError: The configuration has a mistake, or two choices do not fit.
     """
     config = parse(plain(cfg))
-    _device(config.device)
+    _check_execution(config)
     refuse_unknown_metric("keep_best", config.keep_best)
     shape = tuple(make(config.dataset, "dataset").shape)
     loss, penalty = make(config.loss, "loss"), make(config.penalty, "penalty")
     if not isinstance(loss, Loss):
         raise ConfigError(f"loss._target_={config.loss['_target_']} must be a ganexp.losses.Loss.")
-    _strategy(config)
+    strategy = _strategy(config)
+    if config.flip and len(shape) != 3:
+        raise ConfigError(f"flip=true mirrors images, and dataset={_name(config.dataset)} has none: choose flip=false.")
+    _check_second_derivatives(config, penalty, strategy)
     for side in ("g", "d"):
         make(config.optimizer[side], f"optimizer.{side}", [nn.Parameter(torch.zeros(1))])
     discriminator = _check_networks(config, shape)
@@ -145,6 +193,25 @@ def check(cfg: Any) -> Config:
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in discriminator.modules()):
         log.warning("penalty=%s is meant for a discriminator without batch norm.", _name(config.penalty))
     return config
+
+
+def _check_execution(config: Config) -> None:
+    """Check what depends on the machine."""
+    device = _device(config.device)
+    _precision(config)
+    if config.cuda_graph is True and device.type == "cpu":
+        raise ConfigError(f"cuda_graph=true needs a GPU, and device={config.device} is none: choose cuda_graph=auto.")
+    if config.precision == "bf16" and execution.slow_bf16(device):
+        log.warning("precision=bf16 is emulated by this device, and slow.")
+
+
+def _check_second_derivatives(config: Config, penalty: NoPenalty, strategy: Strategy) -> None:
+    if not config.compile:
+        return
+    for key, one in {"penalty": penalty, "strategy": getattr(strategy, "strategy", strategy)}.items():
+        if getattr(one, "differentiates_gradients", False):
+            name = _name(getattr(config, key))
+            raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
 
 
 def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
@@ -173,7 +240,7 @@ def _check_memory(config: Config, *networks: nn.Module) -> None:
     """Refuse networks that no memory holds: weights, gradients, two moments and an average, before any is allocated."""
     device = _device(config.device)
     count = sum(parameter.numel() for network in networks for parameter in network.parameters())
-    needed = 5 * count * DTYPES[config.precision].itemsize
+    needed = 5 * count * _dtype(config).itemsize
     if device.type == "cuda":
         there = torch.cuda.get_device_properties(device).total_memory
     else:
@@ -304,6 +371,21 @@ def _device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f"device={name} is not there: torch sees {torch.cuda.device_count()} GPUs; choose device=auto.")
     return device
+
+
+def _dtype(config: Config) -> torch.dtype:
+    return torch.float64 if config.precision == "fp64" else torch.float32
+
+
+def _precision(config: Config) -> execution.Precision:
+    try:
+        return execution.resolved(config.precision, _device(config.device))
+    except ValueError as error:
+        raise ConfigError(f"precision={error}.") from None
+
+
+def _number(value: int | str) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _name(node: dict[str, Any]) -> str:

@@ -76,7 +76,12 @@ class Config(BaseModel):
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = "auto"
-    precision: Literal["fp32", "fp64"] = "fp32"
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp64"] = "auto"
+    deterministic: bool = False
+    cuda_graph: Literal["auto"] | bool = "auto"
+    compile: bool = False
+    channels_last: Literal["auto"] | bool = "auto"
+    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = 64
     iterations: Interval = 2000
     latent_dim: Annotated[int, Field(ge=1, le=2**20)] = 64
@@ -94,7 +99,9 @@ class Config(BaseModel):
     on_divergence: Literal["stop", "warn", "rollback"] = "stop"
     resume: str | None = None
     data_root: Annotated[str, Field(min_length=1)] = "~/.cache/ganexp"
-    workers: Annotated[int, Field(ge=0, le=256)] = 0
+    feed: Literal["auto", "resident", "streamed"] = "auto"
+    flip: bool = False
+    workers: Literal["auto"] | Annotated[int, Field(ge=0, le=256)] = "auto"
     sweep: SweepConfig = SweepConfig()
     wandb: WandbConfig = WandbConfig()
 
@@ -204,7 +211,8 @@ def _check_type(key: str, value: Any, hint: Any) -> None:
 
 def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     first = error.errors()[0]
-    path = [str(part) for part in first["loc"] if not str(part).startswith(("float", "literal", "constrained"))]
+    kinds = ("float", "int", "bool", "literal", "constrained")  # the members of a union, which are no keys
+    path = [str(part) for part in first["loc"] if not str(part).startswith(kinds)]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
         below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig, "sweep": SweepConfig}
@@ -217,6 +225,10 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
         value = value[part] if isinstance(value, dict) else value[int(part)]
     if key == "ema":
         return f"ema should be off or a decay between 0 and 1, such as 0.999, not {value}."
+    if key in ("cuda_graph", "channels_last"):
+        return f"{key} should be auto, true or false, not {_shown(value)}."
+    if key in ("threads", "workers"):
+        return f"{key} should be auto or an integer from {1 if key == 'threads' else 0}, not {_shown(value)}."
     if key == "wandb.project":
         return f"wandb.project should be 1 to 128 characters without / \\ # ? % and :, not {value}."
     if key == "device":
@@ -225,7 +237,11 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
 
 
 def _told(key: str, message: str, value: Any) -> str:
-    shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
-    return f"{key} {message[0].lower()}{message[1:]}, not {shown}.".replace(f"{key} input should", f"{key} should").replace(
-        f"{key} string should", f"{key} should"
-    )
+    said = message[0].lower() + message[1:]
+    for subject in ("input ", "string "):
+        said = said.removeprefix(subject)
+    return f"{key} {said}, not {_shown(value)}."
+
+
+def _shown(value: Any) -> Any:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else value

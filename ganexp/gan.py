@@ -1,5 +1,6 @@
 """The GAN, and the verbs that update strategies are written in."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -58,14 +59,23 @@ class GAN:
         self.batch_size = batch_size
         self.penalty = penalty or NoPenalty()
         self.redundant_gradients = redundant_gradients
-        self.g_updates = 0
-        self.d_updates = 0
+        self.updates: Counter[str] = Counter(d=0, g=0)
         self.last_real: Tensor | None = None
         self.last_fake: Tensor | None = None
         self.meter = Meter()
         self.phase: Callable[[str], AbstractContextManager[object]] = lambda name: nullcontext()
         self._g_parameters = [p for p in generator.parameters() if p.requires_grad]
         self._d_parameters = [p for p in discriminator.parameters() if p.requires_grad]
+
+    @property
+    def d_updates(self) -> int:
+        """How many updates D has made."""
+        return self.updates["d"]
+
+    @property
+    def g_updates(self) -> int:
+        """How many updates G has made."""
+        return self.updates["g"]
 
     # What can be formed.
 
@@ -173,13 +183,13 @@ class GAN:
     def looking_ahead(self) -> Iterator[None]:
         """Let both networks move inside, and put their parameters back at the end; optimisers keep what they saw."""
         here: list[Tensor] = [*self._g_parameters, *self._d_parameters]
-        kept, updates = [p.detach().clone() for p in here], (self.g_updates, self.d_updates)
+        kept, updates = [p.detach().clone() for p in here], dict(self.updates)
         try:
             yield
         finally:
             with torch.no_grad():
                 torch._foreach_copy_(here, kept)
-            self.g_updates, self.d_updates = updates
+            self.updates.update(d=updates["d"] - self.d_updates, g=updates["g"] - self.g_updates)
 
     def finish_iteration(self) -> None:
         """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
@@ -237,20 +247,27 @@ class GAN:
         self.meter.norm("grad_norm/d", gradients)
         _apply(self.optimizer_d, self._d_parameters, gradients)
         self.penalty.constrain(self.discriminator)
-        self.d_updates += 1
+        self.updates["d"] += 1
 
     def _step_g(self, gradients: Gradients) -> None:
         self.meter.norm("grad_norm/g", gradients)
         _apply(self.optimizer_g, self._g_parameters, gradients)
-        self.g_updates += 1
+        self.updates["g"] += 1
 
 
 def _apply(optimizer: Optimizer, parameters: list[nn.Parameter], gradients: Gradients) -> None:
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient
+        parameter.grad = _laid_out_like(parameter, gradient)
     optimizer.step()
     for parameter in parameters:
         parameter.grad = None
+
+
+def _laid_out_like(parameter: Tensor, gradient: Tensor | None) -> Tensor | None:
+    """Give a gradient its parameter's strides, as `backward()` would: fused optimisers read both as one flat array."""
+    if gradient is None or gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:

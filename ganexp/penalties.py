@@ -22,8 +22,14 @@ class NoPenalty:
     needs_logits = False
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
 
+    differentiates_gradients = False
+    """Whether its own gradient is one of a gradient, which compiled networks cannot give."""
+
     seed = 0
     """Seed of the random stream that a penalty may draw from; set before the first call."""
+
+    generator: torch.Generator | None = None
+    """The random stream that it draws from, if it does."""
 
     def __call__(self, discriminator: Discriminator, x: Tensor, fake: Tensor) -> Tensor | None:
         """Return the scalar to add to D's loss, or None for nothing; `fake` carries no graph."""
@@ -62,12 +68,12 @@ class GradientPenalty(NoPenalty):
     """
 
     needs_logits = True
+    differentiates_gradients = True
 
     def __init__(self, *, weight: float = 10.0) -> None:
         if not 0 <= weight < float("inf"):
             raise ValueError(f"weight must be finite and not negative, not {weight}")
         self.weight = weight
-        self.generator: torch.Generator | None = None
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"generator": self.generator.get_state()} if self.generator else {}

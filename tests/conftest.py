@@ -1,7 +1,15 @@
 """What holds for every test."""
 
+import atexit
+import os
+import shutil
+import tempfile
+
 import pytest
 import torch
+
+os.environ["GANEXP_DATA"] = tempfile.mkdtemp(prefix="ganexp-tests-")  # decoded sets go there, not to the user's cache
+atexit.register(shutil.rmtree, os.environ["GANEXP_DATA"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

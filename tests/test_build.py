@@ -218,7 +218,7 @@ REFUSED = [
     (["batch_size=null"], "batch_size should be a valid integer, not null"),
     (["iterations=-5"], "iterations should be greater than or equal to 1, not -5"),
     (["redundant_gradients=3"], "redundant_gradients should be a valid boolean, not 3"),
-    (["precision=fp8"], "precision should be 'fp32' or 'fp64', not fp8"),
+    (["precision=fp8"], "precision should be 'auto', 'fp32', 'tf32', 'bf16' or 'fp64', not fp8"),
     (["device=tpu"], "device should be auto, cpu, cuda or cuda:N, not tpu"),
     (["device=cuda:99"], "choose device=auto"),
     (["prior=cauchy"], "prior should be 'normal' or 'uniform', not cauchy"),

@@ -27,7 +27,9 @@ INTEGERS = (
     "checkpoint_every",
     "seed",
 )
-INTEGERS += ("workers", "keep_checkpoints", "lookahead.every")
+INTEGERS += ("workers", "threads", "keep_checkpoints", "lookahead.every")
+CHOICES = ("precision", "prior", "device", "on_divergence", "wandb.mode", "feed", "cuda_graph", "channels_last")
+SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip"}
 WORDS = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 JUNK = st.text(string.printable.replace("\n", "").replace("\r", ""), min_size=1, max_size=15)
 NESTED = ("generator.width", "discriminator.depth", "optimizer.lr", "optimizer.d.eps", "dataset.image_size", "lookahead.alpha")
@@ -38,7 +40,7 @@ wrong_type = st.tuples(
 out_of_range = st.tuples(
     st.sampled_from(INTEGERS), st.one_of(st.integers(-(10**30), -1), st.integers(10**19, 10**30), st.floats(0.1, 0.9))
 )
-bad_choice = st.tuples(st.sampled_from([*GROUPS, "precision", "prior", "device", "on_divergence", "wandb.mode"]), WORDS)
+bad_choice = st.tuples(st.sampled_from([*GROUPS, *CHOICES, *SWITCHES]), WORDS)
 unknown = st.tuples(st.builds(".".join, st.lists(WORDS, min_size=1, max_size=3)), st.one_of(WORDS, st.integers()))
 below = st.tuples(st.builds("{}.{}".format, st.sampled_from(GROUPS), WORDS), st.integers())
 extreme = st.tuples(st.sampled_from(NESTED), st.sampled_from(["-1", "0", "inf", "nan", "1e300", str(10**25), "-1e-300"]))
@@ -54,6 +56,8 @@ pair = st.sampled_from(
         ("keep_best", "loss/q"),
         ("strategy=one_stage discriminator.batch_norm", "true"),
         ("penalty=gradient_penalty discriminator", "began"),
+        ("penalty=gradient_penalty compile", "true"),
+        ("generator=mlp discriminator=mlp dataset=ring flip", "true"),
     ]
 )
 broken = st.one_of(wrong_type, out_of_range, bad_choice, unknown, below, extreme, path, pair)
@@ -111,7 +115,19 @@ SMALL = {"dcgan": ["width=2"], "mlp": ["width=4", "depth=1"], "began": ["width=2
     d_steps=st.integers(1, 2),
     g_steps=st.integers(1, 2),
     further=st.lists(
-        st.sampled_from(["ema=off", "prior=uniform", "precision=fp64", "redundant_gradients=true", "lookahead.every=2"]),
+        st.sampled_from(
+            [
+                "ema=off",
+                "prior=uniform",
+                "precision=fp64",
+                "precision=bf16",
+                "redundant_gradients=true",
+                "lookahead.every=2",
+                "channels_last=true",
+                "feed=streamed",
+                "flip=true",
+            ]
+        ),
         unique=True,
     ),
 )
@@ -136,8 +152,8 @@ def test_valid_combinations_train(choice, dataset, d_steps, g_steps, further):
 
 
 def test_every_key_of_the_schema_is_tried():
-    fields = set(Config.model_fields) - {*GROUPS, "redundant_gradients", "ema", "resume", "data_root", "sweep", "keep_best"}
-    tried = {key.partition(".")[0] for key in (*INTEGERS, "precision", "prior", "device", "on_divergence", "wandb.mode")}
+    fields = set(Config.model_fields) - {*GROUPS, *SWITCHES, "ema", "resume", "data_root", "sweep", "keep_best"}
+    tried = {key.partition(".")[0] for key in (*INTEGERS, *CHOICES)}
     assert fields <= tried, fields - tried
 
 

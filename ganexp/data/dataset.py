@@ -18,6 +18,9 @@ class Dataset(Protocol):
         """Read the data: images as uint8, points as float."""
         ...
 
+    # A dataset that takes time to decode may also have a method `fingerprint()`, which returns plain values that say what
+    # else than its class and shape its content depends on; `ganexp.data.cache` then keeps what it has decoded.
+
 
 def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
     """Return `(C, H, W)` of square images, or refuse a size that no image can have."""

@@ -1,29 +1,40 @@
 """The feed: an endless iterator of full batches on the device.
 
-The order depends only on the seed and on how many samples have been drawn: one permutation of the whole set after
-another, each a function of (seed, epoch), cut into batches without regard to where one epoch ends. So every sample comes
-once per epoch, no batch is short, and any dataset serves any batch size.
+The order, and with `flip` which images are mirrored, depend only on the seed and on how many samples have been drawn: one
+permutation of the whole set after another, each a function of (seed, epoch), cut into batches without regard to where one
+epoch ends. So every sample comes once per epoch, no batch is short, and any dataset serves any batch size. Wherever the
+data lie, the batches are the same.
 """
 
 import functools
 import sys
 from collections.abc import Iterator
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data.placement import fits
 from ganexp.streams import stream
 
 
 def feed(
-    data: Tensor | MapStyle[Tensor], batch_size: int, *, seed: int, device: torch.device, dtype: torch.dtype, workers: int = 0
-) -> Iterator[Tensor]:
-    """Choose the feed that serves what a dataset has loaded."""
-    if isinstance(data, Tensor):
-        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype)
-    return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers)
+    data: Tensor | MapStyle[Tensor],
+    batch_size: int,
+    *,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    place: Literal["auto", "resident", "streamed"] = "auto",
+    workers: int = 0,
+    flip: bool = False,
+) -> "Resident | Streamed":
+    """Choose the feed that serves what a dataset has loaded: resident where that fits, as `ganexp.data.placement` says."""
+    if isinstance(data, Tensor) and (place == "resident" or (place == "auto" and fits(data.nbytes, device))):
+        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip)
+    return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip)
 
 
 class Resident:
@@ -32,6 +43,7 @@ class Resident:
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
         batch_size: Samples per batch.
+        flip: Whether each image is mirrored left to right with probability ½, anew in each epoch.
     """
 
     def __init__(
@@ -42,10 +54,12 @@ class Resident:
         seed: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        flip: bool = False,
     ) -> None:
         self.data = data.to(device)
         self.dtype = dtype
-        self._order = functools.partial(index_batches, len(data), batch_size, seed, device)
+        self._order = functools.partial(index_batches, len(data), batch_size, seed, device, flip=flip)
+        self._gather = functools.partial(_gather_flipped if flip else _gather, self.data)
         self._indices = self._order()
 
     def seek(self, batches: int) -> None:
@@ -56,49 +70,116 @@ class Resident:
         return self
 
     def __next__(self) -> Tensor:
-        return to_range(self.data[next(self._indices)], self.dtype)
+        return to_range(self._gather(next(self._indices)), self.dtype)
 
 
 class Streamed:
-    """Batches read by a torch DataLoader from a map-style dataset of uint8 images, in the order of `Resident`."""
+    """Batches in the order of `Resident`, from data that stay where they are: on a disk, or in the host's memory.
+
+    A torch DataLoader reads ahead, by `workers` processes. On a GPU the next batch is copied, from pinned memory and on a
+    stream of its own, while the current one is being used.
+    """
 
     def __init__(
         self,
-        data: MapStyle[Tensor],
+        data: Tensor | MapStyle[Tensor],
         batch_size: int,
         *,
         seed: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         workers: int = 0,
+        flip: bool = False,
     ) -> None:
         self.device = torch.device(device)
         self.dtype = dtype
-        self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu")  # type: ignore[arg-type]
+        self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
         context = "fork" if workers and sys.platform == "linux" else None  # a joblib worker's own cannot start others
         self._loader = functools.partial(
-            DataLoader, data, num_workers=workers, pin_memory=self.device.type == "cuda", multiprocessing_context=context
+            DataLoader,
+            _InBatches(data, flip),
+            num_workers=workers,
+            pin_memory=self.device.type == "cuda",
+            multiprocessing_context=context,
+            collate_fn=_as_it_is,
         )
+        self._aside = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.seek(0)
 
     def seek(self, batches: int) -> None:
         """Go on as if so many batches had been drawn."""
         self._batches = iter(self._loader(batch_sampler=(batch.tolist() for batch in self._order(batches))))
+        self._ahead: Tensor | None = None
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
 
     def __next__(self) -> Tensor:
+        if self._aside is None:
+            return self._fetch()
+        batch = self._fetch_aside(self._aside) if self._ahead is None else self._ahead
+        current = torch.cuda.current_stream(self.device)
+        current.wait_stream(self._aside)
+        batch.record_stream(current)
+        self._ahead = self._fetch_aside(self._aside)
+        return batch
+
+    def _fetch(self) -> Tensor:
         return to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
 
+    def _fetch_aside(self, aside: torch.cuda.Stream) -> Tensor:
+        with torch.cuda.stream(aside):
+            return self._fetch()
 
-def index_batches(n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0) -> Iterator[Tensor]:
-    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after so many `drawn` ones."""
+
+class _InBatches(MapStyle[Tensor]):
+    """What a DataLoader asks for the samples of a whole batch at once."""
+
+    def __init__(self, data: Tensor | MapStyle[Tensor], flip: bool) -> None:
+        self.data = data
+        self.flip = flip
+
+    def __len__(self) -> int:
+        return len(self.data)  # type: ignore[arg-type]
+
+    def __getitems__(self, indices: list[int]) -> Tensor:
+        if isinstance(self.data, Tensor):
+            return (_gather_flipped if self.flip else _gather)(self.data, torch.tensor(indices))
+        n = len(self)
+        images = torch.stack([self.data[index % n] for index in indices])
+        mirrored = [place for place, index in enumerate(indices) if index >= n]
+        images[mirrored] = images[mirrored].flip(-1)
+        return images
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def _gather(data: Tensor, indices: Tensor) -> Tensor:
+    return data[indices]
+
+
+def _gather_flipped(data: Tensor, indices: Tensor) -> Tensor:
+    images = data[indices % len(data)]
+    mirrored = (indices >= len(data)).view(-1, *[1] * (images.dim() - 1))
+    return torch.where(mirrored, images.flip(-1), images)
+
+
+def index_batches(
+    n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0, *, flip: bool = False
+) -> Iterator[Tensor]:
+    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after so many `drawn` ones.
+
+    With `flip`, an index of n + i means sample i, mirrored.
+    """
     epoch, skipped = divmod(drawn * batch_size, n)
     rest = torch.empty(0, dtype=torch.long, device=device)
     while True:
         while len(rest) < batch_size:
             permutation = torch.randperm(n, generator=stream(seed, "data order", index=epoch))
+            if flip:
+                permutation += n * torch.randint(2, (n,), generator=stream(seed, "flips", index=epoch))
             if rest.is_cuda:
                 permutation = permutation.pin_memory()  # so that the copy does not make the host wait
             rest = torch.cat([rest, permutation.to(device, non_blocking=True)[skipped:]])

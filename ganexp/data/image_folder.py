@@ -36,6 +36,11 @@ class ImageFolder:
         if not any(self._files()):
             raise ValueError(f"path must be a folder of images, and {path} holds none of {', '.join(IMG_EXTENSIONS)}")
 
+    def fingerprint(self) -> list[tuple[str, int, int]]:
+        """Name, size and time of every image."""
+        found = sorted(self._files())
+        return [(str(path.relative_to(self.folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
         return _Images(sorted(self._files()), self.shape)

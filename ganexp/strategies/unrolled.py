@@ -19,6 +19,8 @@ class Unrolled:
         rate: Size of the inner steps.
     """
 
+    differentiates_gradients = True
+
     def __init__(self, *, k: int = 5, rate: float = 0.01) -> None:
         if k < 0:
             raise ValueError(f"k must be at least 0, not {k}")

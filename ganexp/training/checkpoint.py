@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
 
-FORMAT = 1
+FORMAT = 2
 HARMLESS = ("iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best", "on_divergence")
-HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root")
+HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "threads", "cuda_graph")
 
 
 class CheckpointError(ValueError):
@@ -44,13 +44,10 @@ def capture(trainer: "Trainer") -> State:
         "meter": gan.meter.state_dict(),
         "last_real": gan.last_real,
         "last_fake": gan.last_fake,
-        "g_updates": gan.g_updates,
-        "d_updates": gan.d_updates,
+        "updates": dict(gan.updates),
         "iteration": trainer.iteration,
         "real_batches": trainer.reals.batches,
         "real_images": trainer.reals.images,
-        "logged_iteration": trainer.logged_iteration,
-        "logged_images": trainer.logged_images,
         "wall_s": trainer.wall_s(),
         "best": trainer.best,
     }
@@ -79,10 +76,10 @@ def restore(trainer: "Trainer", state: State) -> None:
             torch.cuda.set_rng_state(state["cuda_random"], trainer.device)
         gan.meter.load_state_dict(state["meter"], trainer.device)
         gan.last_real, gan.last_fake = _on(trainer.device, state["last_real"]), _on(trainer.device, state["last_fake"])
-        gan.g_updates, gan.d_updates = int(state["g_updates"]), int(state["d_updates"])
+        gan.updates.clear()
+        gan.updates.update(d=int(state["updates"]["d"]), g=int(state["updates"]["g"]))
         trainer.iteration = int(state["iteration"])
         trainer.reals.seek(int(state["real_batches"]), int(state["real_images"]))
-        trainer.logged_iteration, trainer.logged_images = int(state["logged_iteration"]), int(state["logged_images"])
         trainer.earlier_s, trainer.best = float(state["wall_s"]), float(state["best"])
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]

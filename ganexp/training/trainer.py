@@ -4,22 +4,23 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ganexp.gan import GAN
 from ganexp.logbook import Book, Picture, Row, State
-from ganexp.logbook.pictures import image_grid, scatter, side_by_side
 from ganexp.training import divergence
 from ganexp.training.checkpoint import capture, load, restore, save, write
+from ganexp.training.cuda_graph import CudaGraph, CudaRecording, Eager, NotRecordable, Recording
+from ganexp.training.drawing import draw
 from ganexp.training.ema import NoEMA
 from ganexp.training.stopping import Stopping
 from ganexp.training.timer import peak_memory_mib, timer_for
+from ganexp.training.watched import Watched
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +75,15 @@ class Trainer:
         keep_best: str | None = None,
         stopping: Stopping | None = None,
         on_divergence: Literal["stop", "warn", "rollback"] = "stop",
+        cuda_graph: bool = False,
     ) -> None:
         for name, count in {"d_steps": d_steps, "g_steps": g_steps, "iterations": iterations}.items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, not {count}")
         self.gan = gan
-        self.reals = _Watched(reals, gan)
+        self.device = gan.prior.device
+        self.timer = timer_for(self.device)
+        self.reals = Watched(reals, self.timer.phase)
         self.strategy = strategy
         self.iterations = iterations
         self.d_steps = d_steps
@@ -97,15 +101,13 @@ class Trainer:
         self.stopping = stopping or Stopping()
         self.iteration = 0
         self.last_row: Row = {}
-        self.device = gan.prior.device
-        self.timer = timer_for(self.device)
-        self.logged_iteration, self.logged_images = 0, 0
         self.earlier_s = 0.0  # trained before it was resumed
         self._start_s = time.perf_counter()
         self.on_divergence = on_divergence
         self.rollbacks = 0
         self._fitted = False
-        gan.phase = self.timer.phase
+        self.cuda_graph = cuda_graph
+        self._begin()
 
     def fit(self) -> Summary:
         """Train to the last iteration, or until it is asked to stop, and return the summary."""
@@ -133,14 +135,51 @@ class Trainer:
 
     def iterate(self) -> None:
         """Run one iteration, and nothing that writes or waits."""
-        self.gan.meter.norms_wanted = self._due(self.log_every, self.iteration + 1)
+        self.gan.meter.norms_wanted = self._run.always_the_same or self._due(self.log_every, self.iteration + 1)
+        try:
+            self._run.prepare()
+        except NotRecordable as error:
+            log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", error)
+            self.cuda_graph = False
+            self._begin()
         with self.timer.phase("iteration"):
-            self.strategy(self.gan, self.reals, d_steps=self.d_steps, g_steps=self.g_steps)
-            self.gan.finish_iteration()
-            self.ema.update()
+            self._run(self.reals)
         self.iteration += 1
         for book in self.books:
             book.tick()
+
+    def _iteration(self, reals: Iterator[Tensor]) -> None:
+        self.strategy(self.gan, reals, d_steps=self.d_steps, g_steps=self.g_steps)
+        self.gan.finish_iteration()
+        self.ema.update()
+
+    def _begin(self) -> None:
+        """Start timing and, with `cuda_graph`, recording: at first, and whenever tensors have been replaced."""
+        self.timed_iteration, self.timed_images = self.iteration, self.reals.images
+        self.gan.phase = self.timer.phase
+        self._shares: dict[str, float] = {}
+        self._run = Eager(self._iteration) if not self.cuda_graph else self._graph(lambda: CudaRecording(self._generators))
+
+    def _graph(self, recording: Callable[[], Recording]) -> CudaGraph:
+        gan = self.gan
+        return CudaGraph(
+            self._iteration,
+            counters=[gan.updates, gan.meter.counts],
+            optimizers=[gan.optimizer_g, gan.optimizer_d],
+            recording=recording,
+            profile=self._profile,
+        )
+
+    def _generators(self) -> list[torch.Generator]:
+        return [generator for generator in (self.gan.prior.generator, self.gan.penalty.generator) if generator is not None]
+
+    def _profile(self, left: int) -> None:
+        """Keep how the last eager iteration's time was shared by its phases, since none can be timed within a graph."""
+        total_ms = self.timer.read_ms()
+        self.timed_iteration, self.timed_images = self.iteration, self.reals.images
+        if left == 0:
+            self._shares = {name: total_ms.get(name, 0.0) / total_ms["iteration"] for name in ("d", "g")}
+            self.gan.phase = lambda name: nullcontext()
 
     def _watch(self) -> None:
         row: Row = {}
@@ -169,6 +208,8 @@ class Trainer:
         """
         restore(self, state)
         self._start_s = time.perf_counter()
+        self.timer.read_ms()
+        self._begin()
         for book in self.books:
             book.rewind(self.iteration)
 
@@ -227,28 +268,17 @@ class Trainer:
         gan = self.gan
         values: Row = {**gan.meter.means(gan.measurements())}
         total_ms = self.timer.read_ms()
-        iterations = self.iteration - self.logged_iteration
-        images = self.reals.images - self.logged_images
-        self.logged_iteration, self.logged_images = self.iteration, self.reals.images
+        for name, share in self._shares.items():
+            total_ms[name] = share * total_ms["iteration"]
+        iterations = self.iteration - self.timed_iteration
+        images = self.reals.images - self.timed_images
+        self.timed_iteration, self.timed_images = self.iteration, self.reals.images
         times: Row = {f"time/{name}_ms": total_ms.get(name, 0.0) / iterations for name in ("iteration", "data", "d", "g")}
         speed: Row = {"speed/images_per_s": 1000 * images / total_ms["iteration"]}
         return values | times | speed | {"memory/peak_mib": peak_memory_mib(self.device)}
 
-    @torch.no_grad()
     def _draw(self) -> Row:
-        generator, discriminator, reals = self.ema.average, self.gan.discriminator, self.reals.last
-        pictures: dict[str, np.ndarray] = {}
-        with _evaluating(generator, discriminator):
-            if reals.dim() != 4:
-                pictures["samples"] = scatter(reals, generator(self.gan.prior.fixed(1024)))
-            else:
-                images = generator(self.gan.prior.fixed(64))
-                pictures["samples"] = image_grid(images)
-                reconstruct = getattr(discriminator, "reconstruct", None)
-                if reconstruct:
-                    shown = torch.cat([reals[:16], images[:16]])
-                    pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
-        return {key: Picture(image, f"samples/{key}_{self.iteration:07d}.png") for key, image in pictures.items()}
+        return {**draw(self.ema.average, self.gan.discriminator, self.gan.prior, self.reals.last, self.iteration)}
 
     def _finish(self, state: State) -> Summary:
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
@@ -268,41 +298,3 @@ class Trainer:
             return paths
         latest = self.folder / "checkpoints" / "last.pt"
         return {"folder": str(self.folder)} | paths | ({"checkpoint": str(latest)} if latest.exists() else {})
-
-
-class _Watched:
-    """The real batches, counted and timed on their way to the strategy."""
-
-    def __init__(self, reals: Iterator[Tensor], gan: GAN) -> None:
-        self.reals = reals
-        self.gan = gan
-        self.batches, self.images = 0, 0
-        self.last: Tensor
-
-    def seek(self, batches: int, images: int) -> None:
-        """Go on as if so many batches, with so many images, had been drawn."""
-        getattr(self.reals, "seek")(batches)  # noqa: B009
-        self.batches, self.images = batches, images
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return self
-
-    def __next__(self) -> Tensor:
-        with self.gan.phase("data"):
-            self.last = next(self.reals)
-        self.batches += 1
-        self.images += len(self.last)
-        return self.last
-
-
-@contextmanager
-def _evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics."""
-    modes = [network.training for network in networks]
-    for network in networks:
-        network.eval()
-    try:
-        yield
-    finally:
-        for network, mode in zip(networks, modes, strict=True):
-            network.train(mode)

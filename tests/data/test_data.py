@@ -1,6 +1,7 @@
 """Datasets and feeds. Nothing here touches a network: sets are written by the tests in the originals' formats."""
 
 import hashlib
+import multiprocessing
 import pickle
 import struct
 from pathlib import Path
@@ -11,7 +12,20 @@ import torch
 from PIL import Image
 from torchvision import datasets
 
-from ganexp.data import CIFAR10, MNIST, Digits, Fake, FashionMNIST, Grid, ImageFolder, Resident, Ring, Streamed
+from ganexp.data import (
+    CIFAR10,
+    MNIST,
+    Digits,
+    Fake,
+    FashionMNIST,
+    Grid,
+    ImageFolder,
+    Resident,
+    Ring,
+    Streamed,
+    feed,
+    load_cached,
+)
 from ganexp.data.feed import index_batches, to_range
 
 
@@ -184,6 +198,132 @@ def test_streamed_and_resident_feeds_give_the_same_batches(workers):
     resident, streamed = Resident(data, 6, seed=3), Streamed(Items(data), 6, seed=3, workers=workers)
     for _ in range(8):
         assert torch.equal(next(resident), next(streamed))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers):
+    data = torch.from_numpy(noise(10, 3, 4, 4))
+    feeds = [
+        Resident(data, 6, seed=3, flip=True),
+        Streamed(data, 6, seed=3, flip=True, workers=workers),
+        Streamed(Items(data), 6, seed=3, flip=True, workers=workers),
+    ]
+    plain, mirrored, seen = Resident(data, 6, seed=3), 0, []
+    for _ in range(20):
+        batches = [next(feed) for feed in feeds]
+        assert torch.equal(batches[0], batches[1])
+        assert torch.equal(batches[0], batches[2])
+        for image, original in zip(batches[0], next(plain), strict=True):
+            flipped = torch.equal(image, original.flip(-1))
+            assert flipped or torch.equal(image, original)
+            mirrored += flipped
+            seen.append(flipped)
+    assert 40 < mirrored < 80  # of 120
+    assert seen[:10] != seen[10:20]
+    feeds[0].seek(7)
+    again = Resident(data, 6, seed=3, flip=True)
+    for _ in range(7):
+        next(again)
+    assert torch.equal(next(again), next(feeds[0]))
+
+
+def test_a_set_lies_on_the_device_when_it_takes_less_than_a_quarter_of_what_is_free(monkeypatch):
+    data, cpu = torch.zeros(100, 1, 2, 2, dtype=torch.uint8), torch.device("cpu")
+
+    def chosen(place, free):
+        monkeypatch.setattr("ganexp.data.placement.free_memory", lambda device: free)
+        return type(feed(data, 4, seed=0, device=cpu, dtype=torch.float32, place=place))
+
+    assert chosen("auto", 1601) is Resident
+    assert chosen("auto", 1600) is Streamed
+    assert chosen("resident", 1) is Resident
+    assert chosen("streamed", 10**9) is Streamed
+
+
+def folder_of_images(path, n=5):
+    path.mkdir()
+    for i, image in enumerate(noise(n, 9, 12, 3)):
+        Image.fromarray(image).save(path / f"{i}.png")
+    return ImageFolder(str(path), image_size=8)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_images_are_decoded_once_into_the_cache(workers, tmp_path, monkeypatch):
+    dataset = folder_of_images(tmp_path / "images")
+    expected = torch.stack([dataset.load()[i] for i in range(5)])
+    decoded = load_cached(dataset, tmp_path / "cache", workers=workers)
+    assert torch.equal(decoded, expected)
+    (file,) = (tmp_path / "cache").glob("*.npy")
+    np.testing.assert_array_equal(np.load(file), expected.numpy())
+    monkeypatch.setattr(ImageFolder, "load", lambda self: pytest.fail("read again"))
+    assert torch.equal(load_cached(dataset, tmp_path / "cache"), expected)
+    assert torch.equal(load_cached(dataset, tmp_path / "cache", place="streamed"), expected)
+
+
+def test_the_cache_knows_a_set_that_has_changed_and_a_file_that_is_broken(tmp_path):
+    dataset, cache = folder_of_images(tmp_path / "images"), tmp_path / "cache"
+    first = load_cached(dataset, cache).clone()  # not a map of the file that is about to break
+    assert load_cached(ImageFolder(str(tmp_path / "images"), image_size=4), cache).shape[-1] == 4
+    (file,) = [path for path in cache.glob("*.npy") if np.load(path).shape[-1] == 8]
+    file.write_bytes(file.read_bytes()[:-100])
+    assert torch.equal(load_cached(dataset, cache), first)
+    file.write_bytes(b"not an array")
+    assert torch.equal(load_cached(dataset, cache), first)
+    (tmp_path / "images" / "2.png").unlink()
+    assert len(load_cached(dataset, cache)) == 4
+    assert not list(cache.glob("*.unfinished"))
+
+
+def test_what_should_stream_is_not_decoded(tmp_path, monkeypatch):
+    dataset = folder_of_images(tmp_path / "images")
+    assert not isinstance(load_cached(dataset, tmp_path / "cache", place="streamed"), torch.Tensor)
+    monkeypatch.setattr("ganexp.data.placement.free_memory", lambda device: 100)
+    assert not isinstance(load_cached(dataset, tmp_path / "cache"), torch.Tensor)
+    assert not list((tmp_path / "cache").glob("*"))
+    assert isinstance(load_cached(dataset, tmp_path / "cache", place="resident"), torch.Tensor)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, monkeypatch):
+    dataset = folder_of_images(tmp_path / "images")
+    expected = torch.stack([dataset.load()[i] for i in range(5)])
+    (tmp_path / "file").write_text("in the way")
+    assert torch.equal(load_cached(dataset, tmp_path / "file" / "cache"), expected)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("usage", (), {"free": 10}))
+    assert torch.equal(load_cached(dataset, tmp_path / "cache"), expected)
+    assert not list((tmp_path / "cache").glob("*.npy"))
+
+
+def decode_and_count(images, cache, decoded):
+    def counting(self, index):
+        with decoded.get_lock():
+            decoded.value += 1
+        return original(self, index)
+
+    from ganexp.data import image_folder
+
+    original, image_folder._Images.__getitem__ = image_folder._Images.__getitem__, counting
+    assert len(load_cached(ImageFolder(str(images), image_size=8), cache)) == 40
+
+
+def test_of_jobs_that_start_at_once_one_decodes(tmp_path):
+    folder_of_images(tmp_path / "images", n=40)
+    context = multiprocessing.get_context("spawn")
+    decoded = context.Value("i", 0)
+    jobs = [context.Process(target=decode_and_count, args=(tmp_path / "images", tmp_path / "cache", decoded)) for _ in range(3)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    assert [job.exitcode for job in jobs] == [0, 0, 0]
+    assert decoded.value == 40
+
+
+def test_an_image_that_cannot_be_decoded_ends_the_decoding_and_leaves_no_file(tmp_path):
+    folder_of_images(tmp_path / "images")
+    (tmp_path / "images" / "broken.png").write_bytes(b"not a png")
+    with pytest.raises(OSError, match=r"broken\.png cannot be decoded"):
+        load_cached(ImageFolder(str(tmp_path / "images"), image_size=8), tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache").glob("*") if path.suffix != ".lock"]
 
 
 def test_pixels_are_brought_to_the_unit_range_and_points_are_left():

@@ -1,0 +1,42 @@
+"""Pictures of what a generator makes, from latents that stay the same."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ganexp.logbook import Picture
+from ganexp.logbook.pictures import image_grid, scatter, side_by_side
+from ganexp.prior import Prior
+
+
+@torch.no_grad()
+def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
+    """Draw samples, and reconstructions beside their inputs if the discriminator makes any; moves no state."""
+    pictures: dict[str, np.ndarray] = {}
+    with _evaluating(generator, discriminator), torch.compiler.set_stance("force_eager"):
+        if reals.dim() != 4:
+            pictures["samples"] = scatter(reals, generator(prior.fixed(1024)))
+        else:
+            images = generator(prior.fixed(64))
+            pictures["samples"] = image_grid(images)
+            reconstruct = getattr(discriminator, "reconstruct", None)
+            if reconstruct:
+                shown = torch.cat([reals[:16], images[:16]])
+                pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
+    return {key: Picture(image, f"samples/{key}_{iteration:07d}.png") for key, image in pictures.items()}
+
+
+@contextmanager
+def _evaluating(*networks: nn.Module) -> Iterator[None]:
+    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics."""
+    modes = [network.training for network in networks]
+    for network in networks:
+        network.eval()
+    try:
+        yield
+    finally:
+        for network, mode in zip(networks, modes, strict=True):
+            network.train(mode)

@@ -1,0 +1,87 @@
+"""How networks are executed: number format, memory layout, compilation, kernels. The networks' own code knows nothing of it."""
+
+import os
+import types
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+Precision = Literal["fp32", "tf32", "bf16", "fp64"]
+
+
+def resolved(precision: str, device: torch.device) -> Precision:
+    """Return what `auto` stands for: TF32 on a GPU that has it, float32 elsewhere.
+
+    Raises:
+        ValueError: TF32 is asked for where there is none.
+    """
+    has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    if precision == "auto":
+        return "tf32" if has_tf32 else "fp32"
+    if precision == "tf32" and not has_tf32:
+        raise ValueError(f"tf32 is a format of GPUs since Ampere, which {device} is not; choose fp32 or bf16")
+    return cast(Precision, precision)
+
+
+def slow_bf16(device: torch.device) -> bool:
+    """Say whether the device has to emulate bfloat16."""
+    if device.type == "cuda":
+        return not torch.cuda.is_bf16_supported(including_emulation=False)
+    return not torch.cpu._is_avx512_bf16_supported()
+
+
+def set_up(device: torch.device, precision: Precision, *, deterministic: bool, threads: int | None) -> None:
+    """Choose kernels for this process: their number format on a GPU, whether they must be deterministic, and threads."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which cuBLAS asks for; read when it is first used
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    if device.type == "cuda":
+        torch.backends.cudnn.benchmark = not deterministic  # shapes never change here, so trying kernels once pays
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+
+def prefers_channels_last(network: nn.Module, device: torch.device, precision: Precision) -> bool:
+    """Say whether a network is thought to run faster with its channels innermost in memory.
+
+    On a CPU that is measured: `docs/benchmarks.md`. On a GPU, tensor cores want it, and float32 does not use them.
+    """
+    convolves = any(isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)) for module in network.modules())
+    formats = ("fp32", "bf16") if device.type == "cpu" else ("tf32", "bf16")
+    return convolves and precision in formats
+
+
+def channels_last(network: nn.Module) -> None:
+    """Lay weights out with channels innermost; activations follow them."""
+    network.to(memory_format=torch.channels_last)
+
+
+def in_bfloat16(network: nn.Module) -> None:
+    """Let the matrix products and convolutions of a network's forward pass, and so of its backward pass, be bfloat16.
+
+    Parameters stay float32, and so does what the network returns: scores, losses and optimisers lose nothing. Works for any
+    module of one tensor; copies of it made later inherit it.
+    """
+    network.forward = types.MethodType(_autocast, network)
+
+
+def _autocast(network: nn.Module, x: Tensor) -> Tensor:
+    with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):  # a weight is used once, so casts need no cache
+        return type(network).forward(network, x).float()
+
+
+def compiled(*networks: nn.Module) -> None:
+    """Compile networks in place, forward and backward pass; what they compute stays the same to rounding.
+
+    A backward pass must not reuse the buffers of a graph that a later one may need, as in `joint` and `retain_graph`.
+    """
+    import torch._dynamo.config
+    import torch._functorch.config
+
+    torch._functorch.config.donated_buffer = False
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # many runs in one process: a sweep
+    for network in networks:
+        network.compile(dynamic=False)
