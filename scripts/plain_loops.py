@@ -1,4 +1,4 @@
-"""The loops that a person writes without a framework, for the default loss: what the framework's overhead is measured by."""
+"""The loops that a person writes without a framework: what the framework's overhead is measured by."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,8 +8,10 @@ from torch.nn.functional import logsigmoid
 
 from ganexp import GAN
 
+Step = Callable[[], None]
 
-def textbook(gan: GAN, reals: Iterator[Tensor]) -> Callable[[], None]:
+
+def textbook(gan: GAN, reals: Iterator[Tensor]) -> Step:
     """`detach` as tutorials have it: `loss.backward()`, which also fills D's gradients in G's step, to be thrown away."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
 
@@ -28,7 +30,7 @@ def textbook(gan: GAN, reals: Iterator[Tensor]) -> Callable[[], None]:
     return step
 
 
-def lean(gan: GAN, reals: Iterator[Tensor]) -> Callable[[], None]:
+def lean(gan: GAN, reals: Iterator[Tensor]) -> Step:
     """`detach` by someone who switches D's gradients off for G's step."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
 
@@ -45,5 +47,29 @@ def lean(gan: GAN, reals: Iterator[Tensor]) -> Callable[[], None]:
         g_loss.backward()
         optimizer_g.step()
         discriminator.requires_grad_(True)
+
+    return step
+
+
+def began(gan: GAN, reals: Iterator[Tensor], *, gamma: float = 0.5, lambda_k: float = 1e-3) -> Step:
+    """BEGAN by `detach`, with D's gradients off for G's step, and k_t as a tensor."""
+    generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
+    k_t = torch.zeros((), device=gan.prior.device)
+
+    def step() -> None:
+        x = next(reals)
+        fake = generator(torch.rand(len(x), gan.prior.latent_dim, device=x.device, dtype=x.dtype) * 2 - 1)
+        optimizer_d.zero_grad()
+        real_error = discriminator(x).mean()
+        (real_error - k_t * discriminator(fake.detach()).mean()).backward()
+        optimizer_d.step()
+        discriminator.requires_grad_(False)
+        optimizer_g.zero_grad()
+        fake_error = discriminator(fake).mean()
+        fake_error.backward()
+        optimizer_g.step()
+        discriminator.requires_grad_(True)
+        with torch.no_grad():
+            k_t.add_(lambda_k * (gamma * real_error - fake_error)).clamp_(0, 1)
 
     return step

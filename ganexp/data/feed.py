@@ -157,11 +157,11 @@ def _as_it_is(batch: Any) -> Any:
 
 
 def _gather(data: Tensor, indices: Tensor) -> Tensor:
-    return data[indices]
+    return data.index_select(0, indices)  # on a CPU ten times as fast as data[indices]
 
 
 def _gather_flipped(data: Tensor, indices: Tensor) -> Tensor:
-    images = data[indices % len(data)]
+    images = _gather(data, indices % len(data))
     mirrored = (indices >= len(data)).view(-1, *[1] * (images.dim() - 1))
     return torch.where(mirrored, images.flip(-1), images)
 

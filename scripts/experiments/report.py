@@ -67,15 +67,22 @@ def page(text: str, folder: Path) -> str:
 
 
 def conditions(how: str, minutes: float) -> str:
-    """Say what was run, on what, and when."""
-    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} cores of {_processor()}, no GPU"
+    """Say what was run, on what, and when, and how to read it."""
     return (
-        f"`{how}` on {date.today()}, in {minutes:.0f} minutes: {machine}, torch {torch.__version__}, torchvision "
-        f"{torchvision.__version__}, Python {platform.python_version()}. Verdicts are computed from the measurements by the "
+        f"{machine(how, minutes)} Verdicts are computed from the measurements by the "
         "rules in `scripts/experiments/finding.py`. Times are medians of interleaved repeats, each ratio taken within its "
         "turn; brackets are 95 % confidence intervals (of medians by order statistics, of means by Student's t). "
         "*Redundant* gradients are what textbook loops compute for the network that does not move; *own* gradients are what "
         "ganexp computes."
+    )
+
+
+def machine(how: str, minutes: float) -> str:
+    """Say what was run, on what, and when."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} cores of {_processor()}, no GPU"
+    return (
+        f"`{how}` on {date.today()}, in {minutes:.0f} minutes: {device}, torch {torch.__version__}, torchvision "
+        f"{torchvision.__version__}, Python {platform.python_version()}."
     )
 
 

@@ -311,10 +311,12 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("further", ["cuda_graph=auto", "cuda_graph=false", "feed=streamed", "flip=true"])
 @pytest.mark.parametrize("loss", options("loss"))
 @pytest.mark.parametrize("strategy", options("strategy"))
-def test_the_loop_never_waits_for_the_host(strategy, loss):
-    cfg = composed(*SMALL, "device=cuda", f"strategy={strategy}", f"loss={loss}", "iterations=20", "ema=0.9", "log_every=1")
+def test_the_loop_never_waits_for_the_host(strategy, loss, further):
+    chosen = ["device=cuda", f"strategy={strategy}", f"loss={loss}", further, "workers=0"]
+    cfg = composed(*SMALL, *chosen, "iterations=20", "ema=0.9", "log_every=1")
     cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations
     if loss == "began":
         cfg.discriminator = composed("discriminator=began", "discriminator.width=4").discriminator

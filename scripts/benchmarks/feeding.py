@@ -1,0 +1,135 @@
+"""How fast real batches come, against torchvision's datasets and transforms behind a DataLoader, and how long a run waits."""
+
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as MapStyle
+from torchvision import datasets, transforms
+
+from benchmarks.section import CASES, QUIET, Section
+from compare_strategies import compose
+from experiments.finding import of_median, table
+from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached
+from measuring import spread, synchronize
+
+BATCH = 64
+
+
+def feeding(data: Path | None, cases: Sequence[str], repeats: int, seconds: float) -> Section:
+    """Time batches of 64 on the device, by every way to them, in turn; and the wait for data within runs."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        for name, feeds in _sets(data, Path(cache), device).items():
+            rates: dict[str, list[float]] = {way: [] for way in feeds}
+            for _ in range(repeats):
+                for way, feed in feeds.items():
+                    rates[way].append(_images_per_s(feed, seconds, device))
+            plain = rates["plain"]
+            for way, found in rates.items():
+                rows.append(
+                    {
+                        "set": name,
+                        "by": LABELS[way],
+                        "images/s": f"{spread(found)[1]:,.0f}",
+                        "over plain": of_median([mine / theirs for mine, theirs in zip(found, plain, strict=True)]),
+                    }
+                )
+    waits = [_wait(case) for case in cases]
+    return Section(
+        "Data",
+        f"Batches of {BATCH}, normalised to [-1, 1] and on the device. *Plain* is torchvision's dataset with its transforms "
+        f"behind a DataLoader that shuffles, with {_workers()} workers kept alive between epochs; the sets are at their native "
+        "sizes. Decoding, which the cache does once per machine, is not in it.\n\n"
+        + (table(rows) if rows else "(No data given by --data-root; not run.)\n")
+        + "\nThe share of an iteration that waits for data, resident:\n\n"
+        + table(waits),
+    )
+
+
+LABELS = {
+    "resident": "`feed=resident`",
+    "cached": "`feed=streamed`, from the cache",
+    "streamed": "`feed=streamed`, from the files",
+    "plain": "plain",
+}
+
+
+def _workers() -> int:
+    return min(16, os.cpu_count() or 1)
+
+
+def _sets(root: Path | None, cache: Path, device: torch.device) -> dict[str, dict[str, Iterator[Tensor]]]:
+    found: dict[str, dict[str, Iterator[Tensor]]] = {}
+    if root is None:
+        return found
+    if (root / "mnist").is_dir():
+        mnist = load_cached(MNIST(str(root / "mnist"), image_size=28), cache)
+        steps = [transforms.ToTensor(), transforms.Normalize(0.5, 0.5)]
+        assert isinstance(mnist, Tensor)
+        found["MNIST, idx files"] = {
+            "resident": Resident(mnist, BATCH, device=device),
+            "cached": Streamed(mnist, BATCH, device=device, workers=_workers()),
+            "plain": _plain(datasets.MNIST(root / "mnist", transform=transforms.Compose(steps)), device),
+        }
+    if (root / "cifar10-train.zip").exists():
+        folder = cache / "cifar10"
+        with zipfile.ZipFile(root / "cifar10-train.zip") as archive:
+            archive.extractall(folder)
+        files = ImageFolder(str(folder), image_size=32)
+        cifar = load_cached(files, cache, place="resident", workers=_workers())
+        steps = [transforms.ToTensor(), transforms.Normalize([0.5] * 3, [0.5] * 3)]
+        assert isinstance(cifar, Tensor)
+        found["CIFAR-10, JPEG files"] = {
+            "resident": Resident(cifar, BATCH, device=device),
+            "cached": Streamed(cifar, BATCH, device=device, workers=_workers()),
+            "streamed": Streamed(files.load(), BATCH, device=device, workers=_workers()),
+            "plain": _plain(datasets.ImageFolder(str(folder), transform=transforms.Compose(steps)), device),
+        }
+    return found
+
+
+def _plain(dataset: MapStyle[Any], device: torch.device) -> Iterator[Tensor]:
+    loader = DataLoader(
+        dataset,
+        BATCH,
+        shuffle=True,
+        drop_last=True,
+        num_workers=_workers(),
+        pin_memory=device.type == "cuda",
+        persistent_workers=True,
+    )
+    while True:
+        for images, _ in loader:
+            yield images.to(device, non_blocking=True)
+
+
+def _images_per_s(feed: Iterator[Tensor], seconds: float, device: torch.device) -> float:
+    for _ in range(3):
+        next(feed)
+    synchronize(device)
+    start, images = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        for _ in range(20):
+            images += len(next(feed))
+    synchronize(device)
+    return images / (time.perf_counter() - start)
+
+
+def _wait(case: str) -> dict[str, object]:
+    trainer = compose(*QUIET, *CASES[case])
+    for _ in range(8):
+        trainer.iterate()
+    trainer.timer.read_ms()
+    for _ in range(10):
+        trainer.iterate()
+    total_ms = trainer.timer.read_ms()
+    return {"case": case, "waits": f"{total_ms['data'] / total_ms['iteration']:.2%}"}

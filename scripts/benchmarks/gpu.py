@@ -1,0 +1,86 @@
+"""How near a run on a GPU comes to what the chip can do."""
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.section import CASES, QUIET, Section
+from compare_strategies import compose
+from experiments.finding import table
+from ganexp import Trainer
+from measuring import LiveActivations, operations
+
+SETTINGS = {"default": (), "bf16": ("precision=bf16",)}
+
+
+def limits(*, iterations: int = 50) -> Section | None:
+    """Compare iterations with their kernels alone, and with the rates of large products and copies on the same chip."""
+    if not torch.cuda.is_available():
+        return None
+    flops, bytes_per_s = _product_rate(), _copy_rate()
+    rows = []
+    for case in CASES:
+        for name, settings in SETTINGS.items():
+            eager = compose(*QUIET, *CASES[case], *settings, "cuda_graph=false")
+            work, moved = operations(eager.iterate), _least_bytes(eager)
+            trainer = compose(*QUIET, *CASES[case], *settings)
+            for _ in range(10):
+                trainer.iterate()
+            seconds = _seconds(trainer.iterate, iterations)
+            rows.append(
+                {
+                    "case": case,
+                    "settings": name,
+                    "ms": 1000 * seconds,
+                    "kernels over all": _kernel_s(trainer) / seconds,
+                    "of the bf16 rate": work / seconds / flops,
+                    "of the memory rate, at least": moved / seconds / bytes_per_s,
+                }
+            )
+    return Section(
+        "How near the chip's limits",
+        f"This chip multiplied 8192×8192 bf16 matrices at {flops / 1e12:.0f} Tflop/s and copied at {bytes_per_s / 1e12:.2f} "
+        "TB/s. *Kernels over all* is the time that the profiler finds in kernels over the time of iterations: 1 leaves "
+        "nothing to the host. What moves is at least every parameter, gradient and moment once, and every kept activation "
+        "twice.\n\n" + table(rows),
+    )
+
+
+def _product_rate() -> float:
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    a @ b
+    return 2 * 8192**3 / min(_seconds(lambda: a @ b, 10) for _ in range(5))
+
+
+def _copy_rate() -> float:
+    source = torch.empty(2**30, device="cuda", dtype=torch.uint8)
+    target = torch.empty_like(source)
+    return 2 * 2**30 / min(_seconds(lambda: target.copy_(source), 10) for _ in range(5))
+
+
+def _seconds(call: Callable[[], object], times: int) -> float:
+    """Return the seconds of one call, of several in a row."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(times):
+        call()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / times
+
+
+def _kernel_s(trainer: Trainer, iterations: int = 10) -> float:
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as found:
+        for _ in range(iterations):
+            trainer.iterate()
+        torch.cuda.synchronize()
+    return sum(event.self_device_time_total for event in found.key_averages()) / 1e6 / iterations
+
+
+def _least_bytes(trainer: Trainer) -> int:
+    gan = trainer.gan
+    with LiveActivations(gan) as activations:
+        trainer.iterate()
+    parameters = sum(p.numel() * p.element_size() for net in (gan.generator, gan.discriminator) for p in net.parameters())
+    return 7 * parameters + 2 * activations.peak  # read and write weight and two moments, read the gradient

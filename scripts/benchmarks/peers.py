@@ -1,0 +1,223 @@
+"""How other projects write a step, re-created as plain loops from what is published of them, in our own words.
+
+The networks, the loss, the batch and the device are the same in all of them; what differs is the step's style: who moves
+first, how often fakes are made, which gradients are computed and thrown away, how often the host waits for a number,
+and where data and random numbers come from. Each loop is a style, not a project: its networks, its extras and its own
+optimisations are left out.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits as bce
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as MapStyle
+from torchvision import transforms
+
+from benchmarks.section import CASES, QUIET, Section, bars, timed
+from compare_strategies import compose
+from experiments.finding import table
+from ganexp import GAN
+
+Step = Callable[[], None]
+
+
+def one_script_per_paper(gan: GAN, images: Iterator[Tensor]) -> Step:
+    """PyTorch-GAN: G first; latents from NumPy; labels as tensors; both losses read for a line of print at every batch."""
+    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
+
+    def step() -> None:
+        x = next(images)
+        valid, fake_label = torch.ones(len(x), device=device), torch.zeros(len(x), device=device)
+        real_images = x.to(device)
+        opt_g.zero_grad()
+        z = torch.from_numpy(np.random.default_rng().normal(0, 1, (len(x), gan.prior.latent_dim))).float().to(device)
+        fakes = G(z)
+        g_loss = bce(D(fakes), valid)
+        g_loss.backward()
+        opt_g.step()
+        opt_d.zero_grad()
+        d_loss = (bce(D(real_images), valid) + bce(D(fakes.detach()), fake_label)) / 2
+        d_loss.backward()
+        opt_d.step()
+        str((d_loss.item(), g_loss.item()))
+
+    return step
+
+
+def step_in_the_network(gan: GAN, images: Iterator[Tensor]) -> Step:
+    """Mimicry: the networks own their steps; fakes are made anew for G; every loss and mean score is read at every step."""
+    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
+
+    def noise(n: int) -> Tensor:
+        return torch.randn((n, gan.prior.latent_dim), device=device)
+
+    def step() -> None:
+        x = next(images).to(device)
+        opt_d.zero_grad()
+        real, fake = D(x), D(G(noise(len(x))).detach())
+        d_loss = bce(fake, torch.zeros_like(fake)) + bce(real, torch.ones_like(real))
+        d_loss.backward()
+        opt_d.step()
+        log = [d_loss.item(), torch.sigmoid(real).mean().item(), torch.sigmoid(fake).mean().item()]
+        opt_g.zero_grad()
+        fake = D(G(noise(len(x))))
+        g_loss = bce(fake, torch.ones_like(fake))
+        g_loss.backward()
+        opt_g.step()
+        str([*log, g_loss.item()])
+
+    return step
+
+
+def step_in_the_loss(gan: GAN, images: Iterator[Tensor]) -> Step:
+    """Torchgan: each loss runs its own training step, on fakes of its own, and returns its value as a number."""
+    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
+
+    def d_step(x: Tensor) -> float:
+        z = torch.randn(len(x), gan.prior.latent_dim, device=device)
+        opt_d.zero_grad()
+        real, fake = D(x), D(G(z).detach())
+        loss = 0.5 * (bce(real, torch.ones_like(real)) + bce(fake, torch.zeros_like(fake)))
+        loss.backward()
+        opt_d.step()
+        return loss.item()
+
+    def g_step(n: int) -> float:
+        z = torch.randn(n, gan.prior.latent_dim, device=device)
+        opt_g.zero_grad()
+        fake = D(G(z))
+        loss = bce(fake, torch.ones_like(fake))
+        loss.backward()
+        opt_g.step()
+        return loss.item()
+
+    def step() -> None:
+        x = next(images).to(device)
+        str((d_step(x), g_step(len(x))))
+
+    return step
+
+
+def worker(gan: GAN, images: Iterator[Tensor]) -> Step:
+    """StudioGAN: gradients of the network that rests are switched off; fakes are made anew for G; numbers are read rarely."""
+    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
+
+    def toggle(on: torch.nn.Module, off: torch.nn.Module) -> None:
+        on.requires_grad_(True)
+        off.requires_grad_(False)
+
+    def step() -> None:
+        toggle(D, G)
+        x = next(images).to(device, non_blocking=True)
+        opt_d.zero_grad()
+        real, fake = D(x), D(G(torch.randn(len(x), gan.prior.latent_dim, device=device)).detach())
+        (torch.nn.functional.softplus(-real).mean() + torch.nn.functional.softplus(fake).mean()).backward()
+        opt_d.step()
+        toggle(G, D)
+        opt_g.zero_grad()
+        fake = D(G(torch.randn(len(x), gan.prior.latent_dim, device=device)))
+        torch.nn.functional.softplus(-fake).mean().backward()
+        opt_g.step()
+        D.requires_grad_(True)
+
+    return step
+
+
+STYLES = {
+    "PyTorch-GAN": one_script_per_paper,
+    "mimicry": step_in_the_network,
+    "torchgan": step_in_the_loss,
+    "StudioGAN": worker,
+}
+
+
+SHORT = {"from memory": "from memory", "by torchvision's transforms and a DataLoader": "by a DataLoader"}
+
+
+def peers(case: str, repeats: int, turn_s: float) -> Section:
+    """Race the styles against ganexp's default run, fed from memory, and fed as tutorials feed."""
+    rows, ratios = [], {}
+    for fed in SHORT:
+        ours = compose(*QUIET, *CASES[case])
+        steps: dict[str, Step] = {"ganexp": ours.iterate}
+        for name, style in STYLES.items():
+            trainer = compose(*QUIET, *CASES[case], "channels_last=false")
+            gan, reals = trainer.gan, trainer.reals.reals
+            images = reals if fed == "from memory" else _by_transforms(reals.data, gan.batch_size)  # type: ignore[attr-defined]
+            steps[name] = style(gan, images)
+        times = timed(steps, repeats=repeats, turn_s=turn_s, device=ours.device)
+        rows.append({"step as in": "ganexp", "fed": "from memory", "ms": times["ganexp"].median_ms, "over ganexp": 1.0})
+        for name in STYLES:
+            ratio = times[name].over(times["ganexp"])
+            ratios[f"{name}, fed {SHORT[fed]}"] = ratio
+            rows.append({"step as in": name, "fed": fed, "ms": times[name].median_ms, "over ganexp": ratio})
+    return Section(
+        "How others write a step",
+        f"Plain loops in the style of other projects (`scripts/benchmarks/peers.py`), {case}, over ganexp's default run. "
+        "Adam is called as each of them calls it, without asking for the fused kernel. On a CPU, reading a number costs "
+        "nothing and nothing is copied; there it is the discarded gradients, the second generation and the data that "
+        "count.\n\n" + table(rows),
+        {"Time per iteration over ganexp's": bars(ratios, "time relative to ganexp, strategy=detach")},
+    )
+
+
+def penalty_factors(repeats: int, turn_s: float) -> Section | None:
+    """Race WGAN-GP with interpolation factors made on the device against factors made on the CPU; the same on a CPU."""
+    if not torch.cuda.is_available():
+        return None
+    ours = compose(*QUIET, *CASES["dcgan 32"], "loss=wgan_gp")
+    theirs = compose(*QUIET, *CASES["dcgan 32"], "loss=wgan_gp", "channels_last=false", "cuda_graph=false")
+    gan, (opt_g, opt_d) = theirs.gan, _adams(theirs.gan)
+
+    def step() -> None:
+        x = next(theirs.reals.reals)
+        fake = gan.generator(torch.randn(len(x), gan.prior.latent_dim, device=x.device))
+        opt_d.zero_grad()
+        share = torch.from_numpy(np.random.default_rng().random((len(x), 1, 1, 1))).float().to(x.device)
+        between = (share * x + (1 - share) * fake.detach()).requires_grad_()
+        scores = gan.discriminator(between)
+        (slope,) = torch.autograd.grad(scores, between, torch.ones_like(scores), create_graph=True)
+        penalty = 10 * ((slope.flatten(1).norm(2, dim=1) - 1) ** 2).mean()
+        (gan.discriminator(fake.detach()).mean() - gan.discriminator(x).mean() + penalty).backward()
+        opt_d.step()
+        opt_g.zero_grad()
+        (-gan.discriminator(fake).mean()).backward()
+        opt_g.step()
+
+    times = timed({"ganexp": ours.iterate, "plain": step}, repeats=repeats, turn_s=turn_s, device=ours.device)
+    return Section(
+        "Interpolation factors made on the CPU",
+        f"WGAN-GP, dcgan 32: such a plain loop takes {times['plain'].over(times['ganexp'])} times as long as ganexp.",
+    )
+
+
+def _adams(gan: GAN) -> tuple[torch.optim.Adam, torch.optim.Adam]:
+    g, d = (torch.optim.Adam(net.parameters(), 2e-4, betas=(0.5, 0.999)) for net in (gan.generator, gan.discriminator))
+    return g, d
+
+
+def _by_transforms(data: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """Yield batches as tutorials make them: one PIL image after another, through torchvision's transforms."""
+    channels = data.shape[1]
+    steps = [transforms.Resize(data.shape[-1]), transforms.ToTensor(), transforms.Normalize([0.5] * channels, [0.5] * channels)]
+    loader = DataLoader(
+        _Pictures(data.cpu(), transforms.Compose(steps)), batch_size, shuffle=True, num_workers=2, drop_last=True
+    )
+    while True:
+        yield from loader
+
+
+class _Pictures(MapStyle[Tensor]):
+    def __init__(self, data: Tensor, transform: Callable[[Image.Image], Tensor]) -> None:
+        self.data, self.transform = data, transform
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Tensor:
+        pixels = self.data[index].permute(1, 2, 0).squeeze(-1).numpy()
+        return self.transform(Image.fromarray(pixels))

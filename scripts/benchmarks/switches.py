@@ -1,0 +1,71 @@
+"""Every optimisation on and off."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from benchmarks.section import CASES, QUIET, Section, timed
+from compare_strategies import compose
+from experiments.finding import table
+from ganexp import Trainer
+
+ON_CPU = {
+    "own gradients only": ("redundant_gradients=true", "redundant_gradients=false"),
+    "fused Adam": ("optimizer.g.fused=false optimizer.d.fused=false", ""),
+    "channels_last": ("channels_last=false", "channels_last=true"),
+    "bf16": ("precision=fp32", "precision=bf16"),
+    "compile": ("compile=false", "compile=true"),
+    "bf16 and compile": ("precision=fp32 compile=false", "precision=bf16 compile=true"),
+    "averaging (ema)": ("ema=off", "ema=0.999"),
+    "feed: streamed, resident": ("feed=streamed workers=0", "feed=resident"),
+}
+ON_GPU = ON_CPU | {
+    "cuda_graph": ("cuda_graph=false", "cuda_graph=true"),
+    "tf32": ("precision=fp32", "precision=tf32"),
+    "bf16, graph, channels_last": ("precision=fp32 cuda_graph=false channels_last=false", "precision=bf16 cuda_graph=true"),
+}
+
+
+def switches(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
+    """Race each pair of settings in a race of its own, since compiled code and layouts need memory."""
+    options = ON_GPU if torch.cuda.is_available() else ON_CPU
+    rows = []
+    for name, pair in options.items():
+        row: dict[str, object] = {"switched on": name}
+        for case in cases:
+            steps = {}
+            for side, settings in zip(("off", "on"), pair, strict=True):
+                trainer = compose(*QUIET, *CASES[case], *settings.split())
+                steps[side] = trainer.iterate
+            times = timed(steps, repeats=repeats, turn_s=turn_s, device=trainer.device)
+            row[case] = times["on"].over(times["off"])
+        rows.append(row)
+    return Section(
+        "Every optimisation, on and off",
+        "Time with it over time without it, all else as by default, for `strategy=detach`: below 1 it pays. "
+        "`compile` is timed after compilation.\n\n" + table(rows),
+    )
+
+
+def threads(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
+    """Time runs on a CPU with other numbers of threads than torch's own."""
+    most = torch.get_num_threads()
+    counts = sorted({1, *(2**i for i in range(1, 12) if 2**i < most), most})
+    rows = []
+    for case in cases:
+        steps = {str(count): _on(count, compose(*QUIET, *CASES[case])) for count in counts}
+        times = timed(steps, repeats=repeats, turn_s=turn_s, device=torch.device("cpu"))
+        torch.set_num_threads(most)
+        rows.append({"case": case, **{f"{n} threads": times[str(n)].over(times[str(most)]) for n in counts}})
+    return Section(
+        "Threads",
+        f"Time over that with torch's own choice here, {most}: `threads=auto` keeps it.\n\n" + table(rows),
+    )
+
+
+def _on(count: int, trainer: Trainer) -> Callable[[], None]:
+    def step() -> None:
+        torch.set_num_threads(count)
+        trainer.iterate()
+
+    return step

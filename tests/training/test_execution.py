@@ -1,0 +1,108 @@
+"""How networks are executed changes speed and rounding, and nothing else."""
+
+import copy
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+from ganexp import build
+from ganexp.networks import DCGANDiscriminator, MLPGenerator
+from ganexp.training import execution
+from tests.composing import composed, options
+
+CPU = torch.device("cpu")
+POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8", "batch_size=8"]
+IMAGES = ["generator.width=4", "discriminator.width=4", "batch_size=4"]
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(before[0])
+    torch.set_num_threads(before[1])
+
+
+def weights(*overrides, iterations=6):
+    made = build(composed(*overrides, f"iterations={iterations}", "ema=0.9", "wandb.mode=disabled", "prior=uniform"))
+    made.fit()
+    return [*made.gan.generator.parameters(), *made.gan.discriminator.parameters(), *made.ema.average.parameters()]
+
+
+def test_bfloat16_is_that_of_the_products_and_of_nothing_else():
+    layer, x = nn.Linear(16, 8), torch.randn(4, 16)
+    exact = layer(x)
+    execution.in_bfloat16(layer)
+    out = layer(x)
+    assert out.dtype == layer.weight.dtype == torch.float32
+    by_hand = torch.addmm(layer.bias.bfloat16(), x.bfloat16(), layer.weight.bfloat16().t()).float()
+    assert torch.equal(out, by_hand)
+    assert not torch.equal(out, exact)
+    torch.testing.assert_close(out, exact, rtol=0.05, atol=0.05)
+    (gradient,) = torch.autograd.grad(out.sum(), [layer.weight])
+    assert gradient.dtype == torch.float32
+
+
+def test_a_copy_of_a_bfloat16_network_is_its_own():
+    network = MLPGenerator(3, (2,), width=4)
+    execution.in_bfloat16(network)
+    other = copy.deepcopy(network)
+    for parameter in other.parameters():
+        parameter.data.zero_()
+    z = torch.randn(5, 3)
+    assert torch.equal(other(z), torch.zeros(5, 2))
+    assert network(z).abs().sum() > 0
+    assert set(network.state_dict()) == set(MLPGenerator(3, (2,), width=4).state_dict())
+
+
+@pytest.mark.parametrize("strategy", options("strategy"))
+def test_bfloat16_trains_as_float32_does_but_for_its_rounding(strategy):
+    wide = [*POINTS, f"strategy={strategy}", "precision=fp32"]
+    exact, rounded = weights(*wide), weights(*wide[:-1], "precision=bf16")
+    apart = torch.cat([(a - b).flatten() for a, b in zip(exact, rounded, strict=True)]).abs()
+    assert 0 < apart.mean() < 1e-3  # six steps of Adam go up to 6 · 2e-4
+
+
+@pytest.mark.parametrize(
+    "chosen", [["loss=nonsaturating"], ["loss=wgan_gp"], ["generator=began", "discriminator=began", "loss=began"]]
+)
+def test_channels_last_moves_no_value_beyond_rounding(chosen):
+    ends = [weights(*IMAGES, *chosen, f"channels_last={on}", iterations=3) for on in ("false", "true")]
+    assert any(p.is_contiguous(memory_format=torch.channels_last) and not p.is_contiguous() for p in ends[1])
+    for a, b in zip(*ends, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=2e-4)  # Adam's first steps have the size of lr whatever the gradient's
+
+
+def test_auto_lays_convolutions_out_where_that_was_measured_to_be_faster():
+    network = DCGANDiscriminator((1, 16, 16), width=4)
+    assert execution.prefers_channels_last(network, CPU, "fp32")
+    assert not execution.prefers_channels_last(network, CPU, "fp64")
+    assert not execution.prefers_channels_last(network, torch.device("cuda"), "fp32")
+    assert not execution.prefers_channels_last(MLPGenerator(3, (2,)), CPU, "fp32")
+
+
+def test_auto_is_float32_on_a_cpu():
+    assert execution.resolved("auto", CPU) == "fp32"
+    with pytest.raises(ValueError, match=r"^tf32 is a format of GPUs"):
+        execution.resolved("tf32", CPU)
+
+
+def test_deterministic_and_threads_are_set_for_the_process():
+    build(composed(*POINTS, "deterministic=true", "threads=2"))
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == 2
+    build(composed(*POINTS))
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("strategy", [name for name in options("strategy") if name != "unrolled"])
+def test_compiled_networks_train_as_others(strategy, recwarn):
+    eager, compiled = (weights(*POINTS, f"strategy={strategy}", f"compile={on}", "sample_every=2") for on in ("false", "true"))
+    for a, b in zip(eager, compiled, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    assert not torch._dynamo.utils.counters["graph_break"]
