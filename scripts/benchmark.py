@@ -46,7 +46,7 @@ def parts(options: argparse.Namespace) -> dict[str, Callable[[], list[Section | 
     cases = QUICK_CASES if options.quick else tuple(CASES)
     axes = scaling.Axes((4, 32), (8, 32), (16, 32)) if options.quick else scaling.Axes()
     return {
-        "overhead": lambda: [overhead.overhead(cases, repeats, turn_s), overhead.against_the_textbook(repeats, turn_s)],
+        "overhead": lambda: [overhead.overhead(cases, 4 * repeats, turn_s / 5), overhead.against_the_textbook(repeats, turn_s)],
         "switches": lambda: [switches.switches(cases[:3], repeats, turn_s), switches.threads(cases, repeats, turn_s)],
         "peers": lambda: [peers.peers("dcgan 32", repeats, turn_s), peers.penalty_factors(repeats, turn_s)],
         "scaling": lambda: [scaling.scaling(axes, repeats, turn_s)],

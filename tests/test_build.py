@@ -211,6 +211,22 @@ def test_two_learning_rates_are_one_override():
 
 REFUSED = [
     # overrides, and what the sentence must name: the key, and the remedy
+    (["cuda_graph=true", "device=cpu"], "cuda_graph=true needs a GPU, and device=cpu is none: choose cuda_graph=auto."),
+    (["cuda_graph=maybe"], "cuda_graph should be auto, true or false, not maybe."),
+    (["channels_last=null"], "channels_last should be auto, true or false, not null."),
+    (["threads=0"], "threads should be auto or an integer from 1, not 0."),
+    (["workers=x"], "workers should be auto or an integer from 0, not x."),
+    (
+        ["precision=tf32", "device=cpu"],
+        "precision=tf32 is a format of GPUs since Ampere, which cpu is not; choose",
+    ),
+    (["feed=lazy"], "feed should be 'auto', 'resident' or 'streamed', not lazy."),
+    (
+        ["flip=true", "dataset=ring", "generator=mlp", "discriminator=mlp"],
+        "flip=true mirrors images, and dataset=ring has none",
+    ),
+    (["compile=true", "penalty=gradient_penalty"], "penalty=gradient_penalty differentiates gradients, which compiled"),
+    (["compile=true", "strategy=unrolled", "lookahead.every=3"], "strategy=unrolled differentiates gradients, which compiled"),
     (["d_steps=0"], "d_steps should be greater than or equal to 1, not 0"),
     (["g_steps=1.5"], "g_steps should be a valid integer, not 1.5"),
     (["d_steps=true"], "d_steps should be a valid integer, not true"),

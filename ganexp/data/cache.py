@@ -12,7 +12,6 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.dataset import Dataset
-from ganexp.data.placement import fits
+from ganexp.data.placement import Place, is_resident
 
 BATCH = 256
 VERSION = 1
@@ -33,7 +32,7 @@ def load(
     dataset: Dataset,
     folder: Path,
     *,
-    place: Literal["auto", "resident", "streamed"] = "auto",
+    place: Place = "auto",
     device: torch.device | str = "cpu",
     workers: int = 0,
 ) -> Tensor | MapStyle[Tensor]:
@@ -56,7 +55,7 @@ def load(
     data = dataset.load()
     n = len(data)  # type: ignore[arg-type]
     size = n * int(np.prod(dataset.shape))
-    if not isinstance(data, Tensor) and (place == "streamed" or (place == "auto" and not fits(size, torch.device(device)))):
+    if not isinstance(data, Tensor) and not is_resident(place, size, torch.device(device)):
         return data
     batches = [data] if isinstance(data, Tensor) else _decoded(data, n, workers)
     if not _has_room(folder, size):

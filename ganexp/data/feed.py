@@ -9,14 +9,14 @@ data lie, the batches are the same.
 import functools
 import sys
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.placement import fits
+from ganexp.data.placement import Place, is_resident
 from ganexp.streams import stream
 
 
@@ -27,18 +27,22 @@ def feed(
     seed: int,
     device: torch.device,
     dtype: torch.dtype,
-    place: Literal["auto", "resident", "streamed"] = "auto",
+    place: Place = "auto",
     workers: int = 0,
     flip: bool = False,
 ) -> "Resident | Streamed":
-    """Choose the feed that serves what a dataset has loaded: resident where that fits, as `ganexp.data.placement` says."""
-    if isinstance(data, Tensor) and (place == "resident" or (place == "auto" and fits(data.nbytes, device))):
+    """Choose the feed that serves what a dataset has loaded. A tensor is on the CPU already, and so resident for its runs."""
+    if isinstance(data, Tensor) and ((place == "auto" and device.type == "cpu") or is_resident(place, data.nbytes, device)):
         return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip)
     return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip)
 
 
+CHUNK = 2**21
+"""Bytes of batches that a resident feed makes at once: small enough for a cache, large enough that one call costs little."""
+
+
 class Resident:
-    """Batches gathered on the device from a tensor that lies there as a whole.
+    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small.
 
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
@@ -58,19 +62,26 @@ class Resident:
     ) -> None:
         self.data = data.to(device)
         self.dtype = dtype
-        self._order = functools.partial(index_batches, len(data), batch_size, seed, device, flip=flip)
+        self.batch_size = batch_size
+        at_once = CHUNK // (batch_size * data[0].numel() * dtype.itemsize)
+        size = batch_size * min(64, max(1, at_once))
+        self._order = functools.partial(index_batches, len(data), size, seed, device, flip=flip)
         self._gather = functools.partial(_gather_flipped if flip else _gather, self.data)
-        self._indices = self._order()
+        self.seek(0)
 
     def seek(self, batches: int) -> None:
         """Go on as if so many batches had been drawn."""
-        self._indices = self._order(batches)
+        self._indices = self._order(batches * self.batch_size)
+        self._ready: list[Tensor] = []
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
 
     def __next__(self) -> Tensor:
-        return to_range(self._gather(next(self._indices)), self.dtype)
+        if not self._ready:
+            made = to_range(self._gather(next(self._indices)), self.dtype)
+            self._ready = list(made.split(self.batch_size))[::-1]
+        return self._ready.pop()
 
 
 class Streamed:
@@ -93,6 +104,7 @@ class Streamed:
     ) -> None:
         self.device = torch.device(device)
         self.dtype = dtype
+        self.batch_size = batch_size
         self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
         context = "fork" if workers and sys.platform == "linux" else None  # a joblib worker's own cannot start others
         self._loader = functools.partial(
@@ -108,7 +120,7 @@ class Streamed:
 
     def seek(self, batches: int) -> None:
         """Go on as if so many batches had been drawn."""
-        self._batches = iter(self._loader(batch_sampler=(batch.tolist() for batch in self._order(batches))))
+        self._batches = iter(self._loader(batch_sampler=(batch.tolist() for batch in self._order(batches * self.batch_size))))
         self._ahead: Tensor | None = None
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -169,11 +181,11 @@ def _gather_flipped(data: Tensor, indices: Tensor) -> Tensor:
 def index_batches(
     n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0, *, flip: bool = False
 ) -> Iterator[Tensor]:
-    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after so many `drawn` ones.
+    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after `drawn` samples.
 
     With `flip`, an index of n + i means sample i, mirrored.
     """
-    epoch, skipped = divmod(drawn * batch_size, n)
+    epoch, skipped = divmod(drawn, n)
     rest = torch.empty(0, dtype=torch.long, device=device)
     while True:
         while len(rest) < batch_size:

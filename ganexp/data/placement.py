@@ -1,14 +1,15 @@
 """Where a dataset lies while a run trains."""
 
+from typing import Literal
+
 import torch
 
+Place = Literal["auto", "resident", "streamed"]
 
-def fits(size: int, device: torch.device) -> bool:
-    """Say whether so many bytes may lie on the device for the whole run: less than a quarter of what is free there.
 
-    A tensor on the host stays there in any case, so it fits a run on the CPU.
-    """
-    return size < free_memory(device) / 4
+def is_resident(place: Place, size: int, device: torch.device) -> bool:
+    """Say whether so many bytes are to lie on a device for the whole run; `auto`: if less than a quarter of what is free."""
+    return place == "resident" or (place == "auto" and size < free_memory(device) / 4)
 
 
 def free_memory(device: torch.device) -> int:

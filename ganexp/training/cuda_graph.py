@@ -106,7 +106,13 @@ class CudaGraph(Eager):
             self._eager_iterations += 1
             self._batches = seen.batches
             return
-        for place, batch in zip(self._batches, reals, strict=False):
+        for place in self._batches:
+            batch = next(reals)
+            if batch.shape != place.shape:
+                raise ValueError(
+                    f"a batch of shape {tuple(batch.shape)} came after those of shape {tuple(place.shape)}: with cuda_graph "
+                    "all must be alike; leave out the last one of an epoch, or choose cuda_graph=false"
+                )
             place.copy_(batch)
         self.recording.replay()
         for counter, increment in zip(self.counters, self._increments, strict=True):

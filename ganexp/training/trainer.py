@@ -15,7 +15,7 @@ from ganexp.gan import GAN
 from ganexp.logbook import Book, Picture, Row, State
 from ganexp.training import divergence
 from ganexp.training.checkpoint import capture, load, restore, save, write
-from ganexp.training.cuda_graph import CudaGraph, CudaRecording, Eager, NotRecordable, Recording
+from ganexp.training.cuda_graph import CudaGraph, CudaRecording, Eager, NotRecordable, Recording, reason_against
 from ganexp.training.drawing import draw
 from ganexp.training.ema import NoEMA
 from ganexp.training.stopping import Stopping
@@ -82,6 +82,9 @@ class Trainer:
                 raise ValueError(f"{name} must be an integer of at least 1, not {count}")
         self.gan = gan
         self.device = gan.prior.device
+        reason = "there is no GPU" if self.device.type != "cuda" else reason_against(strategy)
+        if cuda_graph and reason:
+            raise ValueError(f"cuda_graph must be False: {reason}")
         self.timer = timer_for(self.device)
         self.reals = Watched(reals, self.timer.phase)
         self.strategy = strategy

@@ -43,7 +43,7 @@ def feeding(data: Path | None, cases: Sequence[str], repeats: int, seconds: floa
                         "over plain": of_median([mine / theirs for mine, theirs in zip(found, plain, strict=True)]),
                     }
                 )
-    waits = [_wait(case) for case in cases]
+    waits = [_wait(case, iterations=max(1, 8 * repeats)) for case in cases]
     return Section(
         "Data",
         f"Batches of {BATCH}, normalised to [-1, 1] and on the device. *Plain* is torchvision's dataset with its transforms "
@@ -124,12 +124,12 @@ def _images_per_s(feed: Iterator[Tensor], seconds: float, device: torch.device) 
     return images / (time.perf_counter() - start)
 
 
-def _wait(case: str) -> dict[str, object]:
+def _wait(case: str, iterations: int) -> dict[str, object]:
     trainer = compose(*QUIET, *CASES[case])
     for _ in range(8):
         trainer.iterate()
     trainer.timer.read_ms()
-    for _ in range(10):
+    for _ in range(iterations):
         trainer.iterate()
     total_ms = trainer.timer.read_ms()
     return {"case": case, "waits": f"{total_ms['data'] / total_ms['iteration']:.2%}"}

@@ -1,6 +1,5 @@
 """What a benchmark returns, and how its contenders are raced."""
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from measuring import Contender, race, spread, synchronize
 
 QUIET = ("wandb.mode=disabled", "ema=off", "iterations=1000000000", "log_every=1000000000")
 FAKE = ("dataset=fake",)
-BEGAN = ("experiment=began", "dataset=fake")
+BEGAN = ("experiment=began", "strategy=detach", "dataset=fake")
 CASES = {
     "mlp": (
         "dataset=fake",
@@ -74,7 +73,7 @@ def timed(steps: Mapping[str, Callable[[], None]], *, repeats: int, turn_s: floa
     synchronize(device)
     each_s = (time.perf_counter() - start) / len(steps)
     contenders = [Contender(name, step) for name, step in steps.items()]
-    race(contenders, repeats=repeats, iterations=max(1, math.ceil(turn_s / each_s)), device=device)
+    race(contenders, repeats=repeats, iterations=max(1, round(turn_s / each_s)), device=device)
     return {contender.name: Timed(contender.times_ms) for contender in contenders}
 
 

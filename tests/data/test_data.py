@@ -4,6 +4,7 @@ import hashlib
 import multiprocessing
 import pickle
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from ganexp.data import (
     load_cached,
 )
 from ganexp.data.feed import index_batches, to_range
+from ganexp.data.placement import is_resident
 
 
 def write_idx(folder: Path, images: np.ndarray) -> None:
@@ -200,6 +202,19 @@ def test_streamed_and_resident_feeds_give_the_same_batches(workers):
         assert torch.equal(next(resident), next(streamed))
 
 
+@pytest.mark.parametrize("chunk", [1, 3 * 6 * 48 * 4, 2**22])
+def test_making_several_batches_at_once_changes_none_of_them(chunk, monkeypatch):
+    data, order = torch.from_numpy(noise(20, 3, 4, 4)), index_batches(20, 6, 3, "cpu")
+    monkeypatch.setattr(sys.modules[Resident.__module__], "CHUNK", chunk)
+    resident = Resident(data, 6, seed=3)
+    batches = [next(resident) for _ in range(30)]
+    for batch in batches:
+        assert torch.equal(batch, to_range(data[next(order)], torch.float32))
+    for drawn in (1, 5, 17, 24):
+        resident.seek(drawn)
+        assert torch.equal(next(resident), batches[drawn])
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers):
     data = torch.from_numpy(noise(10, 3, 4, 4))
@@ -227,17 +242,21 @@ def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers
     assert torch.equal(next(again), next(feeds[0]))
 
 
-def test_a_set_lies_on_the_device_when_it_takes_less_than_a_quarter_of_what_is_free(monkeypatch):
-    data, cpu = torch.zeros(100, 1, 2, 2, dtype=torch.uint8), torch.device("cpu")
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_set_lies_on_the_device_when_it_takes_less_than_a_quarter_of_what_is_free(kind, monkeypatch):
+    device = torch.device(kind)
+    monkeypatch.setattr("ganexp.data.placement.free_memory", lambda asked: 1601 if asked == device else 0)
+    assert is_resident("auto", 400, device)
+    assert not is_resident("auto", 401, device)
+    assert is_resident("resident", 10**9, device)
+    assert not is_resident("streamed", 1, device)
 
-    def chosen(place, free):
-        monkeypatch.setattr("ganexp.data.placement.free_memory", lambda device: free)
-        return type(feed(data, 4, seed=0, device=cpu, dtype=torch.float32, place=place))
 
-    assert chosen("auto", 1601) is Resident
-    assert chosen("auto", 1600) is Streamed
-    assert chosen("resident", 1) is Resident
-    assert chosen("streamed", 10**9) is Streamed
+@pytest.mark.parametrize(("place", "kind"), [("auto", Resident), ("resident", Resident), ("streamed", Streamed)])
+def test_a_tensor_is_resident_for_a_run_on_the_cpu_unless_asked(place, kind, monkeypatch):
+    monkeypatch.setattr("ganexp.data.placement.free_memory", lambda device: 1)
+    data = torch.zeros(100, 1, 2, 2, dtype=torch.uint8)
+    assert type(feed(data, 4, seed=0, device=torch.device("cpu"), dtype=torch.float32, place=place)) is kind
 
 
 def folder_of_images(path, n=5):

@@ -140,6 +140,26 @@ def test_a_varying_number_of_batches_is_said():
     assert made.gan.d_updates == made.reals.batches
 
 
+def test_a_short_batch_is_refused_and_an_end_is_an_end():
+    def limited(last):
+        reals = real_batches()
+        yield from itertools.islice(reals, 7)
+        yield next(reals)[:last]
+
+    for last, error in ((1, ValueError), (6, StopIteration)):
+        made = Trainer(small_gan("hinge"), limited(last), strategies.detach, iterations=9, log_every=0, sample_every=0)
+        made._run = made._graph(Tape)
+        for _ in range(7 if last == 1 else 8):
+            made.iterate()
+        with pytest.raises(error, match="a batch of shape" if last == 1 else None):
+            made.iterate()
+
+
+def test_without_a_gpu_a_trainer_refuses_to_record():
+    with pytest.raises(ValueError, match="cuda_graph must be False: there is no GPU"):
+        Trainer(small_gan("hinge"), real_batches(), strategies.detach, iterations=1, cuda_graph=True)
+
+
 def test_strategies_that_remember_are_not_recorded():
     assert reason_against(strategies.Lookahead(strategies.detach, every=2)) == "Lookahead keeps count of iterations"
     assert all(reason_against(strategy) == "" for strategy in STRATEGIES.values())

@@ -40,6 +40,14 @@ CASES = {
     "lookahead": ["lookahead.every=3"],
     "without ema": ["ema=off"],
     "spectral norm": ["generator=dcgan", "discriminator=dcgan", "dataset.image_size=16", "discriminator.spectral_norm=true"],
+    "flipped": ["flip=true"],
+    "bf16, channels last": [
+        "precision=bf16",
+        "channels_last=true",
+        "generator=dcgan",
+        "discriminator=dcgan",
+        "dataset.image_size=16",
+    ],
     "points": ["dataset=ring", "dataset.n=23"],
 }
 
