@@ -13,6 +13,7 @@ from measuring import Contender, race, spread, synchronize
 QUIET = ("wandb.mode=disabled", "ema=off", "iterations=1000000000", "log_every=1000000000")
 FAKE = ("dataset=fake",)
 BEGAN = ("experiment=began", "strategy=detach", "dataset=fake")
+MNIST = ("dataset.image_size=32", "dataset.channels=1", "dataset.n=60000")
 CASES = {
     "mlp": (
         "dataset=fake",
