@@ -177,12 +177,20 @@ class Trainer:
         return [generator for generator in (self.gan.prior.generator, self.gan.penalty.generator) if generator is not None]
 
     def _profile(self, left: int) -> None:
-        """Keep how the last eager iteration's time was shared by its phases, since none can be timed within a graph."""
-        total_ms = self.timer.read_ms()
+        """Learn how an eager iteration's time is shared by its phases, since none can be timed within a graph."""
+        self._read_ms()
         self.timed_iteration, self.timed_images = self.iteration, self.reals.images
         if left == 0:
-            self._shares = {name: total_ms.get(name, 0.0) / total_ms["iteration"] for name in ("d", "g")}
             self.gan.phase = lambda name: nullcontext()
+
+    def _read_ms(self) -> dict[str, float]:
+        """Return the milliseconds per phase since the last call; what was not timed is shared as it was when it last was."""
+        total_ms = self.timer.read_ms()
+        if "d" in total_ms:
+            self._shares = {name: total_ms.get(name, 0.0) / total_ms["iteration"] for name in ("d", "g")}
+        elif "iteration" in total_ms:
+            total_ms |= {name: share * total_ms["iteration"] for name, share in self._shares.items()}
+        return total_ms
 
     def _watch(self) -> None:
         row: Row = {}
@@ -270,9 +278,7 @@ class Trainer:
     def _measure(self) -> Row:
         gan = self.gan
         values: Row = {**gan.meter.means(gan.measurements())}
-        total_ms = self.timer.read_ms()
-        for name, share in self._shares.items():
-            total_ms[name] = share * total_ms["iteration"]
+        total_ms = self._read_ms()
         iterations = self.iteration - self.timed_iteration
         images = self.reals.images - self.timed_images
         self.timed_iteration, self.timed_images = self.iteration, self.reals.images

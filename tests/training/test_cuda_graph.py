@@ -100,6 +100,20 @@ def test_times_come_from_the_last_eager_iteration_and_the_replays(monkeypatch):
     assert row["time/g_ms"] == pytest.approx(3 * 3 / eager_ms)
 
 
+@pytest.mark.parametrize("log_every", [1, 2, 4, 5])
+def test_rows_that_fall_into_the_recording_have_every_time(log_every):
+    book = Rows()
+    settings = {"iterations": 10, "log_every": log_every, "sample_every": 0, "books": [book]}
+    made = Trainer(small_gan("lsgan"), real_batches(), strategies.detach, **settings)
+    made._run = made._graph(Tape)
+    made.fit()
+    assert len(book.rows) == -(-10 // log_every)
+    for row in book.rows:
+        assert 0 < row["time/d_ms"] < row["time/iteration_ms"]
+        assert 0 < row["time/g_ms"] < row["time/iteration_ms"]
+        assert row["speed/images_per_s"] > 0
+
+
 class Peeking(torch.nn.Module):
     def __init__(self, inner):
         super().__init__()
