@@ -113,7 +113,8 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
     try:
         data = load_cached(dataset, cache, place=config.feed, device=device, workers=workers)
     except OSError as error:
-        raise ConfigError(f"dataset: {str(error).splitlines()[0]}.") from error
+        said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
+        raise ConfigError(f"dataset: {said}.") from error
     return feed(
         data,
         config.batch_size,
