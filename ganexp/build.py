@@ -53,7 +53,12 @@ def build(
     device, dtype = _device(config.device), _dtype(config)
     if device.type == "cuda":
         torch.cuda.set_device(device)  # for events, pinned memory and everything else that asks for the current one
-    execution.set_up(device, _precision(config), deterministic=config.deterministic, threads=_number(config.threads))
+    execution.set_up(
+        device,
+        _precision(config),
+        deterministic=config.deterministic,
+        threads=None if config.threads == "auto" else config.threads,
+    )
     torch.manual_seed(config.seed)
     dataset = make(config.dataset, "dataset")
     generator = make(config.generator, "generator", config.latent_dim, dataset.shape).to(device, dtype)
@@ -108,7 +113,7 @@ def build(
 def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
     """Bring the data to where batches are drawn from."""
     device = _device(config.device)
-    workers = min(16, os.cpu_count() or 1) if config.workers == "auto" else config.workers
+    workers = min(16, torch.get_num_threads()) if config.workers == "auto" else config.workers  # a share, beside other jobs
     cache = Path(config.data_root).expanduser() / "decoded"
     try:
         data = load_cached(dataset, cache, place=config.feed, device=device, workers=workers)
@@ -383,10 +388,6 @@ def _precision(config: Config) -> execution.Precision:
         return execution.resolved(config.precision, _device(config.device))
     except ValueError as error:
         raise ConfigError(f"precision={error}.") from None
-
-
-def _number(value: int | str) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def _name(node: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,11 +16,11 @@ import numpy as np
 import torch
 from filelock import FileLock
 from torch import Tensor
-from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.dataset import Dataset
 from ganexp.data.placement import Place, is_resident
+from ganexp.data.workers import loader
 
 BATCH = 256
 VERSION = 1
@@ -94,9 +93,8 @@ def _write(path: Path, batches: Iterable[Tensor], shape: tuple[int, ...]) -> Non
 def _decoded(data: MapStyle[Tensor], n: int, workers: int) -> Iterable[Tensor]:
     from tqdm import tqdm
 
-    context = "fork" if workers and sys.platform == "linux" else None  # a joblib worker's own cannot start others
     with tqdm(total=n, desc="Decoding images, once", unit="image", disable=None) as bar:
-        for batch in DataLoader(data, batch_size=BATCH, num_workers=workers, multiprocessing_context=context):
+        for batch in loader(data, workers, batch_size=BATCH):
             bar.update(len(batch))
             yield batch
 

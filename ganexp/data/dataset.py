@@ -1,5 +1,7 @@
 """The contract of a dataset."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
 from torch import Tensor
@@ -27,3 +29,9 @@ def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
     if not 1 <= image_size <= 4096:
         raise ValueError(f"image_size must lie in [1, 4096], not {image_size}")
     return channels, image_size, image_size
+
+
+def file_stamps(files: Iterable[Path], folder: Path) -> list[tuple[str, int, int]]:
+    """Return what tells that files have changed: name below a folder, size and time of each, in order."""
+    stats = [(str(path.relative_to(folder)), path.stat()) for path in sorted(files)]
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]

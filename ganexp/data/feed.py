@@ -7,16 +7,15 @@ data lie, the batches are the same.
 """
 
 import functools
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import default_convert
 
 from ganexp.data.placement import Place, is_resident
+from ganexp.data.workers import loader
 from ganexp.streams import stream
 
 
@@ -106,15 +105,8 @@ class Streamed:
         self.dtype = dtype
         self.batch_size = batch_size
         self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
-        context = "fork" if workers and sys.platform == "linux" else None  # a joblib worker's own cannot start others
-        self._loader = functools.partial(
-            DataLoader,
-            _InBatches(data, flip),
-            num_workers=workers,
-            pin_memory=self.device.type == "cuda",
-            multiprocessing_context=context,
-            collate_fn=_as_it_is,
-        )
+        pin = self.device.type == "cuda"
+        self._loader = functools.partial(loader, _InBatches(data, flip), workers, pin_memory=pin, collate_fn=default_convert)
         self._aside = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.seek(0)
 
@@ -157,15 +149,8 @@ class _InBatches(MapStyle[Tensor]):
     def __getitems__(self, indices: list[int]) -> Tensor:
         if isinstance(self.data, Tensor):
             return (_gather_flipped if self.flip else _gather)(self.data, torch.tensor(indices))
-        n = len(self)
-        images = torch.stack([self.data[index % n] for index in indices])
-        mirrored = [place for place, index in enumerate(indices) if index >= n]
-        images[mirrored] = images[mirrored].flip(-1)
-        return images
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch
+        images = torch.stack([self.data[index % len(self)] for index in indices])
+        return _mirrored(images, torch.tensor(indices) >= len(self)) if self.flip else images
 
 
 def _gather(data: Tensor, indices: Tensor) -> Tensor:
@@ -173,9 +158,11 @@ def _gather(data: Tensor, indices: Tensor) -> Tensor:
 
 
 def _gather_flipped(data: Tensor, indices: Tensor) -> Tensor:
-    images = _gather(data, indices % len(data))
-    mirrored = (indices >= len(data)).view(-1, *[1] * (images.dim() - 1))
-    return torch.where(mirrored, images.flip(-1), images)
+    return _mirrored(_gather(data, indices % len(data)), indices >= len(data))
+
+
+def _mirrored(images: Tensor, which: Tensor) -> Tensor:
+    return torch.where(which.view(-1, *[1] * (images.dim() - 1)), images.flip(-1), images)
 
 
 def index_batches(

@@ -10,7 +10,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, pil_loader
 from torchvision.transforms import v2 as transforms
 from torchvision.transforms.v2 import functional
 
-from ganexp.data.dataset import image_shape
+from ganexp.data.dataset import file_stamps, image_shape
 
 
 class ImageFolder:
@@ -38,8 +38,7 @@ class ImageFolder:
 
     def fingerprint(self) -> list[tuple[str, int, int]]:
         """Name, size and time of every image."""
-        found = sorted(self._files())
-        return [(str(path.relative_to(self.folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        return file_stamps(self._files(), self.folder)
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""

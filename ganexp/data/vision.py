@@ -9,7 +9,7 @@ from torch import Tensor
 from torchvision import datasets
 from torchvision.transforms.v2 import functional as transforms
 
-from ganexp.data.dataset import image_shape
+from ganexp.data.dataset import file_stamps, image_shape
 
 
 class _Vision:
@@ -30,8 +30,7 @@ class _Vision:
 
     def fingerprint(self) -> list[tuple[str, int, int]]:
         """Name, size and time of every file that torchvision has of the set, or of none before it is downloaded."""
-        found = sorted(path for path in (self.root / self.folder).rglob("*") if path.is_file())
-        return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        return file_stamps((path for path in (self.root / self.folder).rglob("*") if path.is_file()), self.root)
 
     def load(self) -> Tensor:
         """Return `(N, C, image_size, image_size)`, uint8.

@@ -57,7 +57,7 @@ class CudaGraph(Eager):
         iteration: One iteration, a function of an iterator of real batches.
         counters: What Python counts while an iteration runs.
         optimizers: Those that step within it; they are told to keep everything on the device.
-        recording: Makes the recorder, once the warm-up has created everything; see `CudaRecording`.
+        recording: What records and replays; see `CudaRecording`.
         profile: Called with 1 before the last eager iteration, which is like those that follow, and with 0 after it.
         warm_up: How many iterations are eager: libraries choose their kernels, optimisers create their state.
     """
@@ -70,14 +70,13 @@ class CudaGraph(Eager):
         *,
         counters: Sequence[Counter[str]],
         optimizers: Sequence[Optimizer],
-        recording: Callable[[], Recording],
+        recording: Recording,
         profile: Callable[[int], None] = lambda left: None,
         warm_up: int = 4,
     ) -> None:
         super().__init__(iteration)
         self.counters = counters
-        self.optimizers = optimizers
-        self.recording = recording()
+        self.recording = recording
         self.profile = profile
         self.warm_up = warm_up
         self._eager_iterations = 0

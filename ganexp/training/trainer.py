@@ -161,9 +161,9 @@ class Trainer:
         self.timed_iteration, self.timed_images = self.iteration, self.reals.images
         self.gan.phase = self.timer.phase
         self._shares: dict[str, float] = {}
-        self._run = Eager(self._iteration) if not self.cuda_graph else self._graph(lambda: CudaRecording(self._generators))
+        self._run = Eager(self._iteration) if not self.cuda_graph else self._graph(CudaRecording(self._generators))
 
-    def _graph(self, recording: Callable[[], Recording]) -> CudaGraph:
+    def _graph(self, recording: Recording) -> CudaGraph:
         gan = self.gan
         return CudaGraph(
             self._iteration,

@@ -38,7 +38,7 @@ def trained(loss, strategy, *, recorded, iterations=11, **kwargs):
         **kwargs,
     )
     if recorded:
-        made._run = made._graph(Tape)
+        made._run = made._graph(Tape())
     made.fit()
     rows = [{key: value for key, value in row.items() if key.startswith(COUNTED)} for row in book.rows]
     for row in rows:
@@ -67,7 +67,7 @@ def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
         cfg = composed(*SMALL, f"optimizer={optimizer}", "iterations=8", "ema=0.9", "discriminator.spectral_norm=true")
         made = build(cfg)
         if recorded:
-            made._run = made._graph(Tape)
+            made._run = made._graph(Tape())
         made.fit()
         weights.append([*made.gan.generator.state_dict().values(), *made.ema.average.state_dict().values()])
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
@@ -88,7 +88,7 @@ def test_times_come_from_the_last_eager_iteration_and_the_replays(monkeypatch):
     made = Trainer(
         small_gan("lsgan"), real_batches(), strategies.detach, iterations=20, log_every=20, sample_every=0, books=[book]
     )
-    made._run = made._graph(Tape)
+    made._run = made._graph(Tape())
     made.fit()
     (row,) = book.rows
     # One look at the clock is a millisecond: an eager iteration has six phases of one each, for data, twice for D and three
@@ -105,7 +105,7 @@ def test_rows_that_fall_into_the_recording_have_every_time(log_every):
     book = Rows()
     settings = {"iterations": 10, "log_every": log_every, "sample_every": 0, "books": [book]}
     made = Trainer(small_gan("lsgan"), real_batches(), strategies.detach, **settings)
-    made._run = made._graph(Tape)
+    made._run = made._graph(Tape())
     made.fit()
     assert len(book.rows) == -(-10 // log_every)
     for row in book.rows:
@@ -131,7 +131,7 @@ def test_what_waits_for_the_device_is_said_and_runs_eagerly(caplog):
     gan.discriminator = Peeking(gan.discriminator)
     book = Rows()
     made = Trainer(gan, real_batches(), strategies.detach, iterations=11, log_every=3, sample_every=0, books=[book])
-    made._run = made._graph(Tape)
+    made._run = made._graph(Tape())
     with caplog.at_level(logging.WARNING):
         made.fit()
     assert "cannot be recorded (operation not permitted when stream is capturing), so all are run eagerly" in caplog.text
@@ -148,7 +148,7 @@ def test_a_varying_number_of_batches_is_said():
             strategies.detach(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
     made = Trainer(small_gan("hinge"), real_batches(), greedy, iterations=9, log_every=0, sample_every=0)
-    made._run = CudaGraph(made._iteration, counters=[made.gan.updates], optimizers=[], recording=Tape, warm_up=2)
+    made._run = CudaGraph(made._iteration, counters=[made.gan.updates], optimizers=[], recording=Tape(), warm_up=2)
     made.fit()
     assert type(made._run) is not CudaGraph
     assert made.gan.d_updates == made.reals.batches
@@ -162,7 +162,7 @@ def test_a_short_batch_is_refused_and_an_end_is_an_end():
 
     for last, error in ((1, ValueError), (6, StopIteration)):
         made = Trainer(small_gan("hinge"), limited(last), strategies.detach, iterations=9, log_every=0, sample_every=0)
-        made._run = made._graph(Tape)
+        made._run = made._graph(Tape())
         for _ in range(7 if last == 1 else 8):
             made.iterate()
         with pytest.raises(error, match="a batch of shape" if last == 1 else None):
