@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from ganexp.build import check, plain, refuse_unknown_metric, refuse_used_folder
+from ganexp.checking import check, plain, refuse_unknown_metric, refuse_used_folder
 from ganexp.command_line import one_option_per_group, report, shown
 from ganexp.config import ConfigError
 from ganexp.resuming import located, newest_alike

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import nn
 
 from ganexp import build
-from ganexp.build import check
+from ganexp.checking import check
 from ganexp.config import ConfigError
 from ganexp.data import Digits
 from tests.composing import CONF, composed, options

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from ganexp import build
-from ganexp.build import check
+from ganexp.checking import check
 from ganexp.command_line import one_option_per_group, report
 from ganexp.config import Config, ConfigError
 from tests.composing import composed, options

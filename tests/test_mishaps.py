@@ -15,7 +15,7 @@ from PIL import Image
 from torchvision import datasets
 
 from ganexp import build
-from ganexp.build import check
+from ganexp.checking import check
 from ganexp.config import ConfigError
 from ganexp.data.vision import MNIST
 from ganexp.sentences import mishap

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from ganexp.build import check
+from ganexp.checking import check
 from tests.composing import CONF, composed, options
 
 README = (CONF.parent / "README.md").read_text()

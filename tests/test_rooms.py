@@ -24,28 +24,17 @@ ALLOWED = {
     "logbook": (set(), FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib"}),
     "training": ({"gan", "logbook", "prior"}, FRAMEWORK),
     "config": (set(), {"pydantic"}),
-    "build": (
-        {
-            "config",
-            "data",
-            "gan",
-            "logbook",
-            "losses",
-            "one_pass",
-            "penalties",
-            "prior",
-            "provenance",
-            "strategies",
-            "training",
-        },
+    "checking": (
+        {"config", "logbook", "losses", "one_pass", "penalties", "strategies", "training"},
         FRAMEWORK | {"omegaconf"},
     ),
+    "build": ({"checking", "config", "data", "gan", "logbook", "prior", "provenance", "training"}, FRAMEWORK),
     "provenance": (set(), set()),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
     "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
     "resuming": ({"config", "logbook", "sweeping", "training"}, {"omegaconf"}),
-    "callbacks": ({"build", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
+    "callbacks": ({"checking", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
     "__init__": ({"build", "gan", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)
