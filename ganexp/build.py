@@ -70,6 +70,7 @@ def build(
         batch_size=config.batch_size,
         penalty=penalty,
         redundant_gradients=config.redundant_gradients,
+        autocast=torch.bfloat16 if precision_of(config) == "bf16" else None,
     )
     strategy = strategy_of(config)
     trainer = Trainer(
@@ -132,8 +133,8 @@ def _execute(config: Config, generator: nn.Module, discriminator: nn.Module) -> 
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, device, precision)):
             execution.channels_last(network)
-        if precision == "bf16":
-            execution.in_bfloat16(network)
+    if precision == "bf16":
+        execution.last_layer_in_float32(discriminator)
     ema = EMA(generator, config.ema) if isinstance(config.ema, float) else NoEMA(generator)
     if config.compile:
         execution.compiled(generator, discriminator)

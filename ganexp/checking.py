@@ -14,9 +14,10 @@ from torch import nn
 from ganexp.config import Config, ConfigError, arguments, make, parse, target
 from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
-from ganexp.one_pass import refuse_interacting_images
+from ganexp.one_pass import refuse_coupled_images
 from ganexp.penalties import NoPenalty
 from ganexp.strategies import Lookahead, one_stage
+from ganexp.streams import undisturbed
 from ganexp.training import execution
 from ganexp.training.trainer import Strategy
 
@@ -58,10 +59,7 @@ def check(cfg: Any) -> Config:
             f"discriminator={name_of(config.discriminator)} returns {output} scores: choose penalty=none."
         )
     if target(config.strategy, "strategy") is one_stage:
-        try:
-            refuse_interacting_images(discriminator, loss)
-        except ValueError as error:
-            raise ConfigError(f"strategy: {error}.") from None
+        _check_coupling(config, loss, shape)
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in discriminator.modules()):
         log.warning("penalty=%s is meant for a discriminator without batch norm.", name_of(config.penalty))
     return config
@@ -106,6 +104,16 @@ def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
     if scores.shape != (2,):
         raise ConfigError(f"discriminator must return one score per sample, (2,) for two, not {tuple(scores.shape)}.")
     return discriminator
+
+
+def _check_coupling(config: Config, loss: Loss, shape: tuple[int, ...]) -> None:
+    """Try on a few random images whether one score depends on several; that takes values, and so a network in memory."""
+    with undisturbed(torch.device("cpu")):
+        discriminator, x = make(config.discriminator, "discriminator", shape), torch.rand(4, *shape) * 2 - 1
+        try:
+            refuse_coupled_images(discriminator, loss, x)
+        except ValueError as error:
+            raise ConfigError(f"strategy: {error}.") from None
 
 
 def _check_memory(config: Config, *networks: nn.Module) -> None:

@@ -10,7 +10,8 @@ from torch.optim import Optimizer
 
 from ganexp.losses import Loss
 from ganexp.meter import Meter
-from ganexp.one_pass import by_scores
+from ganexp.one_pass import by_scores, refuse_coupled_images
+from ganexp.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty
 from ganexp.prior import Prior
 from ganexp.unroll import unroll
@@ -35,6 +36,12 @@ class GAN:
         penalty: A further term of D's loss, or a constraint on its weights.
         redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
+        autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
+            samples, scores, losses, penalties and optimisers keep the networks' own.
+
+    Raises:
+        ValueError: The optimisers and the networks do not belong together: an optimiser steps parameters that are not its
+            network's, or lacks trainable ones; the networks share parameters; or a network is wrapped for data parallelism.
     """
 
     def __init__(
@@ -49,7 +56,9 @@ class GAN:
         batch_size: int = 64,
         penalty: NoPenalty | None = None,
         redundant_gradients: bool = False,
+        autocast: torch.dtype | None = None,
     ) -> None:
+        refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
         self.generator = generator
         self.discriminator = discriminator
         self.loss = loss
@@ -59,13 +68,15 @@ class GAN:
         self.batch_size = batch_size
         self.penalty = penalty or NoPenalty()
         self.redundant_gradients = redundant_gradients
+        self.autocast = autocast
         self.updates: Counter[str] = Counter(d=0, g=0)
         self.last_real: Tensor | None = None
         self.last_fake: Tensor | None = None
         self.meter = Meter()
         self.phase: Callable[[str], AbstractContextManager[object]] = lambda name: nullcontext()
-        self._g_parameters = [p for p in generator.parameters() if p.requires_grad]
-        self._d_parameters = [p for p in discriminator.parameters() if p.requires_grad]
+        self._g_optimized = Optimized("generator", "optimizer_g", generator, optimizer_g)
+        self._d_optimized = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d)
+        self._images_are_scored_alone = False
 
     @property
     def d_updates(self) -> int:
@@ -86,15 +97,15 @@ class GAN:
     def generate(self, z: Tensor) -> Tensor:
         """Generate a batch from latents."""
         with self.phase("g"):
-            return self.generator(z)
+            return self._run(self.generator, z)
 
     def score_real(self, x: Tensor) -> Tensor:
         """Score real images, `(B,)`."""
-        return self.discriminator(x)
+        return self._score(self.discriminator, x)
 
     def score_fake(self, fake: Tensor) -> Tensor:
         """Score generated images, `(B,)`."""
-        return self.discriminator(fake)
+        return self._score(self.discriminator, fake)
 
     def d_loss(self, x: Tensor, fake: Tensor) -> Tensor:
         """Form D's loss on real and generated images, penalty included."""
@@ -118,9 +129,9 @@ class GAN:
     def unrolled_g_loss(self, x: Tensor, fake: Tensor, *, k: int, rate: float) -> Tensor:
         """Form G's loss against the discriminator that `k` gradient steps of size `rate` on this batch would make of D."""
         with self.phase("g"):
-            ahead = unroll(self.discriminator, self.loss, self.penalty, x, fake, k=k, rate=rate)
-            real = ahead(x) if self.loss.g_needs_real else None
-            return self._g_objective(real, ahead(fake))
+            ahead = unroll(self.discriminator, lambda d: self._looked_ahead(d, x, fake), k=k, rate=rate)
+            real = self._score(ahead, x) if self.loss.g_needs_real else None
+            return self._g_objective(real, self._score(ahead, fake))
 
     def reals_for_g(self, reals: Iterator[Tensor]) -> Tensor | None:
         """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
@@ -154,7 +165,13 @@ class GAN:
         """Take the gradients of `gradients(*losses(x, fake))` by one backward pass of the fakes through D.
 
         See `ganexp.one_pass` for why that is exact, and for which discriminators.
+
+        Raises:
+            ValueError: Images interact inside D, and the loss is one for which that matters.
         """
+        if not self._images_are_scored_alone:  # looked at once: the answer waits for the device
+            refuse_coupled_images(self.discriminator, self.loss, x)
+            self._images_are_scored_alone = True
         with self.phase("d"):
             real, scores = self.score_real(x), self.score_fake(fake)
             by_score = by_scores(self.loss, real, scores)
@@ -203,6 +220,35 @@ class GAN:
         return self.loss.measurements(self.last_real, self.last_fake)
 
     # How.
+
+    @property
+    def _g_parameters(self) -> list[nn.Parameter]:
+        return self._g_optimized.trainable()
+
+    @property
+    def _d_parameters(self) -> list[nn.Parameter]:
+        return self._d_optimized.trainable()
+
+    def _run(self, network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        if self.autocast is None:
+            return network(x)
+        with torch.autocast(x.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
+            return network(x).to(x.dtype)
+
+    def _score(self, discriminator: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        scores = self._run(discriminator, x)
+        if scores.shape != x.shape[:1]:
+            raise ValueError(
+                f"the discriminator must return one score per sample, {(len(x),)} for a batch of shape {tuple(x.shape)}, and "
+                f"returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which averages the scores of patches"
+            )
+        return scores
+
+    def _looked_ahead(self, discriminator: Callable[[Tensor], Tensor], x: Tensor, fake: Tensor) -> Tensor:
+        """Form D's loss as another discriminator has it, penalty included, without recording anything."""
+        loss = self.loss.d_loss(self._score(discriminator, x), self._score(discriminator, fake))
+        penalty = self.penalty(discriminator, x, fake)
+        return loss if penalty is None else loss + penalty
 
     def _d_objective(self, x: Tensor, fake: Tensor, real: Tensor, scores: Tensor) -> Tensor:
         loss = self.loss.d_loss(real, scores)

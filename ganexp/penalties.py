@@ -47,7 +47,7 @@ class NoPenalty:
 
 
 class WeightClipping(NoPenalty):
-    """Clip every weight of D to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
+    """Clip every weight of D that is trained to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
 
     def __init__(self, *, bound: float = 0.01) -> None:
         if not 0 < bound < float("inf"):
@@ -56,7 +56,7 @@ class WeightClipping(NoPenalty):
 
     @torch.no_grad()
     def constrain(self, discriminator: nn.Module) -> None:
-        weights: list[Tensor] = list(discriminator.parameters())
+        weights: list[Tensor] = [p for p in discriminator.parameters() if p.requires_grad]
         torch._foreach_clamp_min_(weights, -self.bound)
         torch._foreach_clamp_max_(weights, self.bound)
 

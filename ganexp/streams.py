@@ -4,7 +4,10 @@ Latents, data order and penalties each draw from a stream of their own, so that 
 shifts another: two strategies that draw latents equally often see the same latents, whatever else they do.
 """
 
+import random
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -17,3 +20,21 @@ def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: i
     """
     entropy = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), index])
     return torch.Generator(device).manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+
+@contextmanager
+def undisturbed(device: torch.device, seed: int = 0) -> Iterator[None]:
+    """Let what happens inside draw from the global streams, seeded anew, without moving them for what follows.
+
+    These are torch's, for the CPU and for `device`, NumPy's and Python's.
+    """
+    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(numpys)  # noqa: NPY002
+            random.setstate(pythons)

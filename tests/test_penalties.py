@@ -69,3 +69,12 @@ def test_settings_out_of_range_are_refused(wrong):
 def test_unequal_batches_are_refused():
     with pytest.raises(ValueError, match="pairs real with fake"):
         GradientPenalty()(nn.Identity(), torch.zeros(2, 1), torch.zeros(3, 1))
+
+
+def test_frozen_weights_are_not_clipped():
+    discriminator = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    discriminator[0].requires_grad_(False).weight.fill_(5.0)
+    discriminator[1].weight.data.fill_(5.0)
+    WeightClipping(bound=0.1).constrain(discriminator)
+    assert discriminator[0].weight.unique().item() == 5.0
+    assert discriminator[1].weight.unique().item() == pytest.approx(0.1)

@@ -12,20 +12,22 @@ class SoftmaxGAN(Loss):
     """Spread the mass of one softmax over 2B scores: D on the real half, G on all (Lin 2017, equations 6 to 9).
 
     With Z = Σ e^(−r) + Σ e^(−f): L_D = mean r + ln Z, L_G = mean over all scores + ln Z. A low score means real.
-    ln Z is taken by logsumexp, so scores of any size are safe. Nothing in the loss holds the scores' mean, which it
-    is invariant to; `score/real` and `score/fake` show where it drifts. L_D is at least ln B and L_G at least ln 2B:
-    the excesses over these floors are logged.
+    Both are invariant to a shift of all scores, so nothing holds the scores' mean: `score/real` and `score/fake` show where
+    it drifts. Here the scores are shifted so that the lowest one, which has most of the mass, is 0: without that, the
+    softmax loses digits as the mean drifts away. L_D is at least ln B and L_G at least ln 2B: the excesses over these
+    floors are logged.
     """
 
     accepts = frozenset({"logit", "energy"})
     g_needs_real = True
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
-        return real.mean() + torch.cat([-real, -fake]).logsumexp(0)
+        scores = _from_lowest(torch.cat([real, fake]))
+        return scores[: len(real)].mean() + (-scores).logsumexp(0)
 
     def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
         assert real is not None
-        scores = torch.cat([real, fake])
+        scores = _from_lowest(torch.cat([real, fake]))
         return scores.mean() + (-scores).logsumexp(0)
 
     def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
@@ -33,3 +35,8 @@ class SoftmaxGAN(Loss):
             "softmaxgan/d_excess": self.d_loss(real, fake) - math.log(len(real)),
             "softmaxgan/g_excess": self.g_loss(real, fake) - math.log(len(real) + len(fake)),
         }
+
+
+def _from_lowest(scores: Tensor) -> Tensor:
+    """Shift scores so that the lowest is 0, which no gradient passes through."""
+    return scores - scores.detach().amin()

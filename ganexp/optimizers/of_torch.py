@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import torch
 from torch import nn
 from torch.optim import SGD, Adam, RMSprop
 
@@ -16,11 +17,17 @@ def adam(
     eps: float = 1e-8,
     fused: bool = True,
 ) -> Adam:
-    """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off."""
+    """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off.
+
+    The fused kernel reads parameters as flat arrays, and so it is not taken where one has gaps in memory, such as a view
+    of every second column.
+    """
     check_lr(lr)
     check_betas(betas)
     check_eps(eps)
-    return Adam(parameters, lr=lr, betas=betas, eps=eps, fused=fused)
+    moved = list(parameters)
+    without_gaps = all(torch.empty_like(p, device="meta").stride() == p.stride() for p in moved)
+    return Adam(moved, lr=lr, betas=betas, eps=eps, fused=fused and without_gaps)
 
 
 def rmsprop(

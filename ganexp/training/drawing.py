@@ -10,13 +10,18 @@ from torch import Tensor, nn
 from ganexp.logbook import Picture
 from ganexp.logbook.pictures import image_grid, scatter, side_by_side
 from ganexp.prior import Prior
+from ganexp.streams import undisturbed
 
 
 @torch.no_grad()
 def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
-    """Draw samples, and reconstructions beside their inputs if the discriminator makes any; moves no state."""
+    """Draw samples, and reconstructions beside their inputs if the discriminator makes any.
+
+    Moves no state: networks that draw random numbers of their own draw the same ones for every picture, and none from
+    training's streams.
+    """
     pictures: dict[str, np.ndarray] = {}
-    with _evaluating(generator, discriminator), torch.compiler.set_stance("force_eager"):
+    with undisturbed(prior.device, prior.seed), _evaluating(generator, discriminator), torch.compiler.set_stance("force_eager"):
         if reals.dim() != 4:
             pictures["samples"] = scatter(reals, generator(prior.fixed(1024)))
         else:
@@ -31,12 +36,15 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
 
 @contextmanager
 def _evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics."""
-    modes = [network.training for network in networks]
+    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics.
+
+    Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode for good.
+    """
+    modes = [(module, module.training) for network in networks for module in network.modules()]
     for network in networks:
         network.eval()
     try:
         yield
     finally:
-        for network, mode in zip(networks, modes, strict=True):
-            network.train(mode)
+        for module, training in modes:
+            module.training = training

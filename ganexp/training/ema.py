@@ -40,7 +40,8 @@ class EMA(NoEMA):
         self.decay = decay
         self._fast: list[Tensor] = list(generator.parameters())
         self._slow: list[Tensor] = list(self.average.parameters())
-        self._buffers = list(zip(self.average.buffers(), generator.buffers(), strict=True))
+        modules = zip(self.average.modules(), generator.modules(), strict=True)
+        self._buffers = [(slow._buffers, fast._buffers, name) for slow, fast in modules for name in fast._buffers]
         self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
 
     @torch.no_grad()
@@ -49,8 +50,8 @@ class EMA(NoEMA):
         keep = ((1 + self._updates) / (10 + self._updates)).clamp(max=self.decay)
         weight = (1 - keep).to(self._slow[0].dtype)
         torch._foreach_lerp_(self._slow, self._fast, [weight] * len(self._slow))
-        for slow, fast in self._buffers:
-            slow.copy_(fast)
+        for slow, fast, name in self._buffers:  # by name, since a module may give one of them a new tensor
+            _follow(slow, fast[name], name)
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.average.state_dict()
@@ -58,3 +59,11 @@ class EMA(NoEMA):
     def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
         self.average.load_state_dict(state)
         self._updates.fill_(updates)
+
+
+def _follow(slow: dict[str, Tensor | None], fast: Tensor | None, name: str) -> None:
+    kept = slow[name]
+    if fast is not None and kept is not None and kept.shape == fast.shape:
+        kept.copy_(fast)
+    else:
+        slow[name] = None if fast is None else fast.clone()

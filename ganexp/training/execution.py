@@ -6,6 +6,7 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 Precision = Literal["fp32", "tf32", "bf16", "fp64"]
 
@@ -59,18 +60,21 @@ def channels_last(network: nn.Module) -> None:
     network.to(memory_format=torch.channels_last)
 
 
-def in_bfloat16(network: nn.Module) -> None:
-    """Let the matrix products and convolutions of a network's forward pass, and so of its backward pass, be bfloat16.
+def last_layer_in_float32(discriminator: nn.Module) -> None:
+    """Keep a discriminator's last layer out of mixed precision.
 
-    Parameters stay float32, and so does what the network returns: scores, losses and optimisers lose nothing. Works for any
-    module of one tensor; copies of it made later inherit it.
+    bfloat16 has 8 bits: scores around 10 would be rounded to steps of 1/16. The last layer is taken to be the linear or
+    convolutional one that is registered last; what a network computes by functions of its own is not found.
     """
-    network.forward = types.MethodType(_autocast, network)
+    layers = [module for module in discriminator.modules() if isinstance(module, (nn.Linear, _ConvNd))]
+    if layers:
+        layer: nn.Module = layers[-1]
+        layer.forward = types.MethodType(_without_autocast, layer)
 
 
-def _autocast(network: nn.Module, x: Tensor) -> Tensor:
-    with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):  # a weight is used once, so casts need no cache
-        return type(network).forward(network, x).float()
+def _without_autocast(layer: nn.Module, x: Tensor) -> Tensor:
+    with torch.autocast(x.device.type, enabled=False):
+        return type(layer).forward(layer, x.float())
 
 
 def compiled(*networks: nn.Module) -> None:

@@ -132,3 +132,16 @@ def test_k_t_follows_its_recurrence_and_stays_in_the_unit_interval():
 def test_began_refuses_settings_out_of_range(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
         BEGAN(**wrong)
+
+
+@pytest.mark.parametrize("drift", [0.0, 1e3, 1e5, -1e5, 1e30])
+def test_softmaxgan_keeps_its_digits_wherever_the_scores_have_drifted(drift):
+    """Against float64 at the very scores that float32 holds, whose common part says nothing."""
+    real, fake = (torch.linspace(low, low + 3, 32) + drift for low in (-1, 0.5))
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        r, f = (scores.to(dtype).requires_grad_() for scores in (real, fake))
+        loss = SoftmaxGAN()
+        gradients.append([*torch.autograd.grad(loss.d_loss(r, f), (r, f)), *torch.autograd.grad(loss.g_loss(r.detach(), f), f)])
+    for found, exact in zip(*gradients, strict=True):
+        torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=2e-7)

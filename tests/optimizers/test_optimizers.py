@@ -95,3 +95,23 @@ def test_state_can_be_saved_and_loaded():
         after.load_state_dict(before.state_dict())
         run(after, second, gradients(10)[5:])
         np.testing.assert_allclose(second.detach().numpy(), whole.detach().numpy(), rtol=1e-12)
+
+
+def views():
+    whole = torch.arange(12.0, dtype=torch.float64).view(3, 4)
+    return {"every second column": whole[:, ::2], "transposed": whole.t(), "channels last": torch.ones(2, 3, 4, 4).double()}
+
+
+@pytest.mark.parametrize("name", views())
+def test_adam_is_right_for_parameters_in_any_layout(name):
+    """The fused kernel takes memory for a flat array, and would move what lies between the columns, or the wrong entries."""
+    ends = []
+    for fused in (True, False):
+        view = views()[name]
+        p = torch.nn.Parameter(view.to(memory_format=torch.channels_last) if view.dim() == 4 else view)
+        optimizer = adam([p], lr=0.1, fused=fused)
+        for step in range(3):
+            p.grad = torch.empty_like(p).copy_(torch.arange(p.numel()).view(p.shape) * 1.7 - step)
+            optimizer.step()
+        ends.append(p.detach().clone())
+    torch.testing.assert_close(*ends, rtol=1e-12, atol=0)

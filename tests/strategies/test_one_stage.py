@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 
 from ganexp import GAN, Prior, strategies
-from ganexp.losses import BEGAN, LSGAN, Hinge, NonSaturating
+from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating
 from ganexp.networks import (
     BEGANDiscriminator,
     BEGANGenerator,
@@ -13,6 +14,7 @@ from ganexp.networks import (
     MLPDiscriminator,
     MLPGenerator,
 )
+from ganexp.one_pass import by_scores
 from tests.tiny import CASES
 
 SHAPE = (1, 16, 16)
@@ -94,39 +96,126 @@ def _again(made, fake):
     return again
 
 
-@pytest.mark.parametrize("loss", ["nonsaturating", "hinge", "lsgan", "softmaxgan"])
-def test_batch_norm_is_refused_where_it_would_be_wrong(loss):
-    made = gan("dcgan", CASES[loss].loss())
-    made.discriminator = DCGANDiscriminator(SHAPE, width=2, batch_norm=True).double()
-    with pytest.raises(ValueError, match=r"not exact for a discriminator with batch norm; take strategy=joint"):
+class Coupled(nn.Module):
+    """An MLP discriminator whose images see each other in some way before they are scored."""
+
+    def __init__(self, couple):
+        super().__init__()
+        self.couple = couple if isinstance(couple, nn.Module) else None
+        self.see = couple
+        self.before, self.after = nn.Linear(256, 6), nn.Linear(6, 1)
+
+    def forward(self, x):
+        return self.after(self.see(self.before(x.flatten(1))).tanh()).flatten()
+
+
+def minibatch_deviation(h):
+    return h + h.std(0, unbiased=False).mean()
+
+
+def centring(h):
+    return h - h.mean(0)
+
+
+def attention(h):
+    return (h @ h.t() / 8).softmax(1) @ h
+
+
+def last_image_only(h):
+    return torch.cat([h[:-1], h[-1:] + h[:1]])
+
+
+class HandWrittenNorm(nn.Module):
+    """Batch norm that no list of torch's classes knows, with running statistics that a trial must leave alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, h):
+        self.seen = self.seen + 1  # rebound, not written in place
+        return (h - h.mean(0)) / h.std(0)
+
+
+COUPLINGS = {
+    "minibatch standard deviation": lambda: minibatch_deviation,
+    "centring": lambda: centring,
+    "attention across images": lambda: attention,
+    "one image that sees another": lambda: last_image_only,
+    "a hand-written norm": HandWrittenNorm,
+    "batch norm": lambda: nn.BatchNorm1d(6),
+}
+
+
+def gan_with(discriminator, loss, lr=1e-3):
+    torch.manual_seed(0)
+    generator = MLPGenerator(3, SHAPE, width=8).double()
+    optimizers = (torch.optim.Adam(n.parameters(), lr=lr, eps=1e-4) for n in (generator, discriminator))
+    return GAN(generator, discriminator, loss.double(), *optimizers, Prior(3, dtype=torch.float64), batch_size=4)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_images_that_see_each_other_are_refused_and_the_trial_leaves_no_trace(coupling):
+    discriminator = Coupled(COUPLINGS[coupling]()).double()
+    made = gan_with(discriminator, NonSaturating())
+    before = {name: b.clone() for name, b in discriminator.named_buffers()}, torch.get_rng_state()
+    with pytest.raises(ValueError, match=r"exact only for a discriminator that scores each image by itself.*strategy=joint"):
         strategies.one_stage(made, images(), d_steps=1, g_steps=1)
+    assert torch.equal(torch.get_rng_state(), before[1])
+    assert all(torch.equal(b, before[0][name]) for name, b in discriminator.named_buffers())
 
 
-@pytest.mark.parametrize("loss", ["minimax", "wgan"])
-def test_batch_norm_is_exact_where_the_ratio_is_uniform(loss):
+def couplings_that_are_none():
+    frozen = nn.BatchNorm1d(6)
+    frozen.running_mean.normal_()
+    return {"frozen batch norm": frozen.eval(), "layer norm": nn.LayerNorm(6), "dropout": nn.Dropout(0.5)}
+
+
+@pytest.mark.parametrize("name", couplings_that_are_none())
+def test_what_acts_on_each_image_alone_is_allowed_and_exact(name):
     ends = []
     for strategy in (strategies.joint, strategies.one_stage):
-        torch.manual_seed(0)
-        normalized = DCGANDiscriminator(SHAPE, width=2, batch_norm=True).double()
-        made = gan("dcgan", CASES[loss].loss())
-        made = GAN(
-            made.generator,
-            normalized,
-            made.loss,
-            made.optimizer_g,
-            torch.optim.Adam(normalized.parameters(), lr=1e-3, eps=1e-4),
-            made.prior,
-            batch_size=4,
-        )
+        torch.manual_seed(1)
+        made = gan_with(Coupled(couplings_that_are_none()[name]).double(), NonSaturating())
+        reals = images()
+        for _ in range(10):
+            strategy(made, reals, d_steps=1, g_steps=1)
+        ends.append([*made.generator.parameters(), *made.discriminator.parameters()])
+    torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("loss", [Minimax, WGAN])
+def test_any_coupling_is_exact_where_the_ratio_is_uniform(loss, coupling):
+    ends = []
+    for strategy in (strategies.joint, strategies.one_stage):
+        torch.manual_seed(1)
+        made = gan_with(Coupled(COUPLINGS[coupling]()).double(), loss())
         reals = images()
         for _ in range(20):
             strategy(made, reals, d_steps=1, g_steps=1)
-        ends.append([*made.generator.parameters(), *normalized.parameters()])
+        ends.append([*made.generator.parameters(), *made.discriminator.parameters()])
     torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-10)
 
 
-def test_scores_too_narrow_for_the_trick_are_refused():
-    from ganexp.one_pass import by_scores
+@pytest.mark.parametrize("low", [-30.0, -60.0, -120.0, -800.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_hopeless_fake_does_not_spoil_the_ratio_of_the_others(low, dtype):
+    real, fake = torch.randn(4, dtype=dtype), torch.tensor([0.3, low, -1.0, 2.0], dtype=dtype)
+    by_score = by_scores(Minimax(), real, fake)
+    f = fake.double().requires_grad_()
+    (d_fake,) = torch.autograd.grad(Minimax().d_loss(real.double(), f), f)
+    assert torch.equal(by_score.scale, -torch.ones(4, dtype=dtype))
+    torch.testing.assert_close(by_score.seed.double(), d_fake, rtol=1e-6, atol=1e-30)
 
+
+@pytest.mark.parametrize("k", [0.0, 1e-42, 1e-24, 1e-3, 1.0])
+def test_a_uniform_ratio_stays_uniform_where_it_nearly_does_not_exist(k):
+    by_score = by_scores(BEGAN(k_0=k), torch.rand(5), torch.rand(5))
+    assert len(set(by_score.seed.tolist())) == len(set(by_score.scale.tolist())) == 1
+    torch.testing.assert_close((by_score.seed * by_score.scale).double(), torch.full((5,), 0.2).double(), rtol=1e-6, atol=0)
+
+
+def test_scores_too_narrow_for_the_trick_are_refused():
     with pytest.raises(ValueError, match="one_stage needs float32"):
         by_scores(Hinge(), torch.zeros(2, dtype=torch.float16), torch.zeros(2, dtype=torch.float16))

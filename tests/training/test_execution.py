@@ -1,14 +1,15 @@
 """How networks are executed changes speed and rounding, and nothing else."""
 
-import copy
 import shutil
 
 import pytest
 import torch
 from torch import nn
 
-from ganexp import build
-from ganexp.networks import DCGANDiscriminator, MLPGenerator
+from ganexp import GAN, Prior, build
+from ganexp.losses import NonSaturating
+from ganexp.networks import BEGANDiscriminator, DCGANDiscriminator, DCGANGenerator, MLPDiscriminator, MLPGenerator
+from ganexp.penalties import GradientPenalty
 from ganexp.training import execution
 from tests.composing import composed, options
 
@@ -31,30 +32,57 @@ def weights(*overrides, iterations=6):
     return [*made.gan.generator.parameters(), *made.gan.discriminator.parameters(), *made.ema.average.parameters()]
 
 
+def mixed(G, D, penalty=None):
+    optimizers = (torch.optim.SGD(network.parameters(), 0.1) for network in (G, D))
+    execution.last_layer_in_float32(D)
+    return GAN(G, D, NonSaturating(), *optimizers, Prior(16), batch_size=4, penalty=penalty, autocast=torch.bfloat16)
+
+
 def test_bfloat16_is_that_of_the_products_and_of_nothing_else():
-    layer, x = nn.Linear(16, 8), torch.randn(4, 16)
-    exact = layer(x)
-    execution.in_bfloat16(layer)
-    out = layer(x)
-    assert out.dtype == layer.weight.dtype == torch.float32
-    by_hand = torch.addmm(layer.bias.bfloat16(), x.bfloat16(), layer.weight.bfloat16().t()).float()
+    G, x = nn.Linear(16, 8), torch.randn(4, 16)
+    exact = G(x)
+    out = mixed(G, nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))).generate(x)
+    assert out.dtype == G.weight.dtype == torch.float32
+    by_hand = torch.addmm(G.bias.bfloat16(), x.bfloat16(), G.weight.bfloat16().t()).float()
     assert torch.equal(out, by_hand)
     assert not torch.equal(out, exact)
     torch.testing.assert_close(out, exact, rtol=0.05, atol=0.05)
-    (gradient,) = torch.autograd.grad(out.sum(), [layer.weight])
+    (gradient,) = torch.autograd.grad(out.sum(), [G.weight])
     assert gradient.dtype == torch.float32
+    assert torch.equal(G(x), exact), "a network used outside of the GAN is what it was"
 
 
-def test_a_copy_of_a_bfloat16_network_is_its_own():
-    network = MLPGenerator(3, (2,), width=4)
-    execution.in_bfloat16(network)
-    other = copy.deepcopy(network)
-    for parameter in other.parameters():
-        parameter.data.zero_()
-    z = torch.randn(5, 3)
-    assert torch.equal(other(z), torch.zeros(5, 2))
-    assert network(z).abs().sum() > 0
-    assert set(network.state_dict()) == set(MLPGenerator(3, (2,), width=4).state_dict())
+def test_scores_are_not_rounded_to_bfloat16():
+    """With a bias of 10, bfloat16 has steps of 1/16: sixteen different scores would become one."""
+    D = nn.Sequential(nn.Linear(1, 1), nn.Flatten(0))
+    D[0].weight.data.fill_(1.0)
+    D[0].bias.data.fill_(10.0)
+    gan = mixed(nn.Linear(16, 1), D)
+    x = torch.linspace(0, 0.03, 16).unsqueeze(1)
+    assert torch.equal(gan.score_real(x), D(x))
+    assert len(gan.score_real(x).unique()) == 16
+
+
+@pytest.mark.parametrize("make", [DCGANDiscriminator, BEGANDiscriminator])
+def test_the_last_layer_is_found_and_computes_in_float32(make):
+    D = make((1, 16, 16), width=4)
+    seen = []
+    last = [module for module in D.modules() if isinstance(module, nn.Conv2d)][-1]
+    last.register_forward_hook(lambda module, inputs, out: seen.append((inputs[0].dtype, out.dtype)))
+    gan = mixed(DCGANGenerator(16, (1, 16, 16), width=4), D)
+    scores = gan.score_fake(gan.generate(gan.sample()))
+    assert scores.dtype == torch.float32
+    assert seen[-1][1] == torch.float32
+
+
+def test_a_penalty_sees_slopes_in_float32():
+    torch.manual_seed(0)
+    D = MLPDiscriminator((2,), width=64)
+    gan = mixed(nn.Linear(16, 2), D, GradientPenalty())
+    x, fake = torch.randn(4, 2), torch.randn(4, 2)
+    gan.d_loss(x, fake)
+    exact = GradientPenalty()(D, x, fake)
+    assert torch.equal(gan.meter.means({})["loss/penalty"] * torch.ones(()), exact.detach())
 
 
 @pytest.mark.parametrize("strategy", options("strategy"))

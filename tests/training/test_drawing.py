@@ -1,0 +1,84 @@
+"""Pictures are looked at, and nothing else: what is drawn moves no mode, no buffer and no random stream."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import dropout
+
+from ganexp import GAN, Prior, Trainer, strategies
+from ganexp.losses import NonSaturating
+from ganexp.training.drawing import draw
+from tests.training.test_trainer import Rows
+
+
+class Moody(nn.Module):
+    """Has a batch norm and a dropout that were put into evaluation mode for good, beside those that train."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.frozen, self.silent = nn.BatchNorm1d(8).eval(), nn.Dropout(0.5).eval()
+        self.alive = nn.BatchNorm1d(8)
+        self.first, self.last = nn.Linear(inputs, 8), nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.last(self.silent(self.alive(self.frozen(self.first(x))))).squeeze(1)
+
+
+class Noisy(nn.Module):
+    """A generator that draws random numbers in each forward pass, from every global stream there is."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, z):
+        noise = torch.randn(len(z), 2) + np.random.rand() + random.random()  # noqa: NPY002
+        return dropout(self.layer(z), 0.5) + noise
+
+
+def weights(generator, discriminator, sample_every):
+    gan = GAN(
+        generator,
+        discriminator,
+        NonSaturating(),
+        torch.optim.SGD(generator.parameters(), 0.05),
+        torch.optim.SGD(discriminator.parameters(), 0.05),
+        Prior(3),
+        batch_size=4,
+    )
+    reals = iter(lambda: torch.ones(4, 2), None)
+    Trainer(gan, reals, strategies.detach, iterations=6, sample_every=sample_every, books=[Rows()]).fit()
+    return {**gan.generator.state_dict(prefix="g."), **gan.discriminator.state_dict(prefix="d.")}
+
+
+def seeded():
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    random.seed(0)
+
+
+@pytest.mark.parametrize("make", [lambda: (Moody(3, 2), Moody(2, 1)), lambda: (Noisy(), Moody(2, 1))], ids=["frozen", "noisy"])
+def test_drawing_does_not_steer_training(make):
+    ends = []
+    for sample_every in (0, 1):
+        seeded()
+        ends.append(weights(*make(), sample_every))
+    assert all(torch.equal(value, ends[1][key]) for key, value in ends[0].items())
+
+
+def test_every_module_gets_its_own_mode_back():
+    generator, discriminator = Moody(3, 2), Moody(2, 1)
+    draw(generator, discriminator, Prior(3), torch.randn(8, 2), 1)
+    for network in (generator, discriminator):
+        assert (network.training, network.alive.training) == (True, True)
+        assert (network.frozen.training, network.silent.training) == (False, False)
+
+
+def test_a_noisy_generator_makes_the_same_picture_of_the_same_weights():
+    seeded()
+    generator, reals = Noisy(), torch.randn(8, 2)
+    first, second = (draw(generator, Moody(2, 1), Prior(3, seed=5), reals, 1)["samples"].image for _ in range(2))
+    assert np.array_equal(first, second)

@@ -1,0 +1,35 @@
+"""The averaged generator follows parameters by the stated recurrence, and buffers wherever they are."""
+
+import torch
+from torch import nn
+
+from ganexp.training import EMA
+
+
+class Counting(nn.Module):
+    """Gives its buffers new tensors, of another shape even, and takes one away."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("seen", torch.zeros(()))
+        self.register_buffer("last", torch.zeros(1))
+        self.register_buffer("absent", torch.ones(2))
+
+    def forward(self, z):
+        self.seen = self.seen + len(z)
+        self.last = z.detach().mean(1)
+        self.absent = None
+        return self.layer(z)
+
+
+def test_buffers_are_followed_where_modules_put_new_tensors():
+    generator = Counting()
+    ema = EMA(generator, 0.9)
+    for n in (4, 7):
+        generator(torch.randn(n, 3))
+        ema.update()
+        assert torch.equal(ema.average.seen, generator.seen)
+        assert torch.equal(ema.average.last, generator.last)
+        assert ema.average.absent is None
+    assert ema.average.last is not generator.last
