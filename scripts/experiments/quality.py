@@ -1,5 +1,6 @@
 """How good samples are: modes of a mixture counted, images compared by a classifier's features."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 from torchvision import datasets
 
+from experiments.finding import Interval, of_positive_mean, of_share_mean
 from ganexp.data import Digits, Grid, Ring
 from ganexp.data.vision import MNIST
 
@@ -21,6 +23,8 @@ class Quality(Protocol):
 
     name: str
     n: int
+    interval: Callable[[Sequence[float]], Interval]
+    """The mean of several such distances with its confidence interval, within the distance's bounds."""
 
     def __call__(self, samples: Tensor) -> dict[str, float]:
         """Judge `n` samples; the distance stands under `name`."""
@@ -36,6 +40,7 @@ class Mixture:
 
     name = "total variation"
     n = 2500
+    interval = staticmethod(of_share_mean)
 
     def __init__(self, data: Ring | Grid) -> None:
         self.centers, self.std = data.centers, data.std
@@ -65,7 +70,8 @@ class FrechetDistance:
     digits. Figures compare within one data set and one page only, not with published ones.
     """
 
-    name = "Fréchet distance"
+    name = "Fréchet distance (own classifier)"
+    interval = staticmethod(of_positive_mean)
 
     def __init__(self, data: Labelled, n: int = 2000) -> None:
         self.n = n
@@ -86,6 +92,12 @@ class FrechetDistance:
     def _update(self, images: Tensor, real: bool) -> None:
         for part in images.split(500):
             self.metric.update(part, real=real)
+
+
+FEATURES = (
+    "The Fréchet distance (Heusel et al. 2017) is that of 64 features of a small classifier trained on the same data, not of "
+    "Inception's: it compares arms on one data set of this page, and is no FID as papers give it."
+)
 
 
 class Features(nn.Module):

@@ -57,7 +57,7 @@ def grouped(found: Sequence[Run]) -> list[Group]:
     """Put runs together that differ in the seed alone; one without a configuration stands by itself."""
     keys = telling(found)
     short = [key.rpartition(".")[2] for key in keys]
-    names = [key if short.count(last) > 1 else last for key, last in zip(keys, short, strict=True)]
+    names = [key if short.count(last) > 1 or is_target(key) else last for key, last in zip(keys, short, strict=True)]
     groups: dict[str, Group] = {}
     for run in found:
         values = settings(run)

@@ -79,8 +79,9 @@ def places(keys: Sequence[str]) -> str:
     """Return the places of charts, each below its key, with the key's meaning where it is known."""
     parts = []
     for key in keys:
-        meaning = f' title="{escape(KEYS[key][0])}"' if key in KEYS else ""
-        parts.append(f'<section><h3{meaning}>{escape(key)}</h3><div class="chart" data-figure="{escape(key)}"></div></section>')
+        meaning = KEYS[key][0] if key in KEYS else ""
+        head = f'<h3 title="{escape(meaning)}">{escape(key)} <small>{escape(meaning)}</small></h3>'
+        parts.append(f'<section>{head}<div class="chart" data-figure="{escape(key)}"></div></section>')
     return f'<div class="charts">{"".join(parts)}</div>'
 
 
