@@ -164,7 +164,7 @@ def summary(study: Study, outcome: Outcome) -> list[dict[str, object]]:
 
 def curves(outcome: Outcome) -> Figure:
     """Draw quality over updates and over time."""
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     scale = "linear" if outcome.figure == Mixture.name else "log"
     for strategy in TIMED:
@@ -175,7 +175,7 @@ def curves(outcome: Outcome) -> Figure:
         _band(right, runs, outcome, seconds, strategy)
     left.set(xlabel="updates of each network", ylabel=outcome.figure, yscale=scale)
     right.set(xlabel="seconds, by the milliseconds per iteration of the race")
-    right.legend()
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=len(TIMED), frameon=False)
     return figure
 
 

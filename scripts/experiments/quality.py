@@ -1,6 +1,6 @@
 """How good samples are: modes of a mixture counted, images compared by a classifier's features."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,11 +23,13 @@ class Quality(Protocol):
 
     name: str
     n: int
-    interval: Callable[[Sequence[float]], Interval]
-    """The mean of several such distances with its confidence interval, within the distance's bounds."""
 
     def __call__(self, samples: Tensor) -> dict[str, float]:
         """Judge `n` samples; the distance stands under `name`."""
+        ...
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """Return the mean of several such distances with its confidence interval, within the distance's bounds."""
         ...
 
 
@@ -40,7 +42,6 @@ class Mixture:
 
     name = "total variation"
     n = 2500
-    interval = staticmethod(of_share_mean)
 
     def __init__(self, data: Ring | Grid) -> None:
         self.centers, self.std = data.centers, data.std
@@ -53,6 +54,10 @@ class Mixture:
         high_quality = float(share.sum())
         missed = (share - 1 / len(self.centers)).abs().sum() + 1 - high_quality
         return {self.name: float(missed) / 2, "modes": float((share > 0).sum()), "high_quality": high_quality}
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """Stay between 0 and 1."""
+        return of_share_mean(values)
 
 
 @dataclass
@@ -71,7 +76,6 @@ class FrechetDistance:
     """
 
     name = "Fréchet distance (own classifier)"
-    interval = staticmethod(of_positive_mean)
 
     def __init__(self, data: Labelled, n: int = 2000) -> None:
         self.n = n
@@ -87,6 +91,10 @@ class FrechetDistance:
         self.metric.reset()
         self._update(samples.cpu(), real=False)
         return {self.name: float(self.metric.compute())}
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """Stay above 0."""
+        return of_positive_mean(values)
 
     @torch.no_grad()
     def _update(self, images: Tensor, real: bool) -> None:

@@ -70,9 +70,7 @@ def black_at_one_to_one(
         for arm, runs in by_arm.items()
     ]
     rows.append({"arm": "all-black images", quality.name: black, "brightness": 0.0, "mass on the real half": ""})
-    rows.append(
-        {"arm": "real images", quality.name: 0.0, "brightness": _brightness(data.images), "mass on the real half": ""}
-    )
+    rows.append({"arm": "real images", quality.name: 0.0, "brightness": _brightness(data.images), "mass on the real half": ""})
     works = {arm: runs_all_work([course.curve(quality.name)[-1] for course in runs], black) for arm, runs in by_arm.items()}
     verdict, reason = judged(works)
     return Finding(

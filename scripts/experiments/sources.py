@@ -8,7 +8,7 @@ SOURCES: dict[int, str] = {
         "[PyTorch-GAN's SoftmaxGAN](https://github.com/eriklindernoren/PyTorch-GAN/blob/master/implementations/softmax_gan/"
         "softmax_gan.py), whose loop does so"
     ),
-    3: "common advice, as a shortcut; [pytorch/examples, issue 584](https://github.com/pytorch/examples/issues/584) asks for it",
+    3: "common advice; [pytorch/examples, issue 584](https://github.com/pytorch/examples/issues/584) asks for it",
     4: "[pytorch/examples, issue 116](https://github.com/pytorch/examples/issues/116): for speed, not for correctness",
     5: "[pytorch/examples, pull request 69](https://github.com/pytorch/examples/pull/69), which saves the second pass",
     6: (

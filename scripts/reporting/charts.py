@@ -15,7 +15,7 @@ Figure = dict[str, Any]
 POINTS = 400
 """A curve has at most so many points: of long runs, evenly spaced rows are shown."""
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
-COLORS = "#1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #8c564b #e377c2 #7f7f7f #bcbd22 #17becf".split()
+COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"]
 DASHES = ("solid", "dash", "dot", "dashdot")
 PHASES = {"time/data_ms": "data", "time/d_ms": "D", "time/g_ms": "G"}
 
@@ -27,7 +27,9 @@ def style(number: int) -> dict[str, Any]:
 
 def chartable(found: Sequence[Run]) -> list[str]:
     """Return the keys that have a curve, known ones first, in their own order."""
-    present = dict.fromkeys(key for run in found for row in run.rows for key, value in row.items() if not isinstance(value, str))
+    present = dict.fromkeys(
+        key for run in found for row in run.rows for key, value in row.items() if not isinstance(value, str)
+    )
     known = [key for key in KEYS if key in present and not key.startswith("progress/")]
     return known + [key for key in present if key not in KEYS]
 

@@ -70,9 +70,13 @@ def legend(groups: Sequence[Group]) -> str:
         stroke = f'stroke="{line["color"]}" stroke-width="3" stroke-dasharray="{DASHES[line["dash"]]}"'
         drawn = f'<svg class="line" viewBox="0 0 32 10" preserveAspectRatio="none"><path d="M0 5h32" {stroke}/></svg>'
         size = f" ({group.size})" if group.size else ""
-        keys.append(f'<button type="button" data-group="{number}" aria-pressed="true">{drawn}{escape(group.name + size)}</button>')
+        keys.append(
+            f'<button type="button" data-group="{number}" aria-pressed="true">{drawn}{escape(group.name + size)}</button>'
+        )
     options = "".join(f"<option>{words}</option>" for words in AXES.values())
-    return f'<div class="legend"><label>Over <select id="axis">{options}</select></label> {"".join(keys * (len(keys) > 1))}</div>'
+    return (
+        f'<div class="legend"><label>Over <select id="axis">{options}</select></label> {"".join(keys * (len(keys) > 1))}</div>'
+    )
 
 
 def places(keys: Sequence[str]) -> str:

@@ -21,21 +21,33 @@ from PIL import Image
 
 import report
 from ganexp.logbook import runs
+from ganexp.logbook.keys import STEPS
 from tests.scripts.test_report import figures, make_run
 
 FILES = ("config.json", "summary.json", "metrics.jsonl", "provenance.json", "wandb_id", "samples/10.png")
-HOSTILE = ("<!--<script>", "</script><script>alert(1)</script>", "\u2028", "]]>", "&lt;", "\ud800", "\0", "a" * 10_000, "../../x.png", "")
+HOSTILE = (
+    "<!--<script>",
+    "</script><script>alert(1)</script>",
+    "\u2028",
+    "]]>",
+    "&lt;",
+    "\ud800",
+    "\0",
+    "a" * 10_000,
+    "../../x.png",
+    "",
+)
 
 numbers = st.one_of(st.floats(), st.integers(), st.sampled_from([10**400, -(10**30), 2**64, True]))
 leaves = st.one_of(st.none(), numbers, st.text(max_size=20), st.sampled_from(HOSTILE))
 values = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.sampled_from(HOSTILE), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.sampled_from(HOSTILE), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-known = st.sampled_from(
-    "progress/iteration progress/real_images progress/wall_s loss/d time/d_ms time/iteration_ms samples eval/fid mine/x".split()
-)
+known = st.sampled_from([*STEPS, "loss/d", "time/d_ms", "time/iteration_ms", "samples", "eval/fid", "mine/x"])
 
 
 @st.composite
@@ -173,7 +185,10 @@ def test_a_page_is_made_of_whatever_is_left(done):
         (("json", "summary.json", b"[1]"), "summary.json cannot be read: it holds no dictionary"),
         (("deep", "config.json", b""), "config.json cannot be read: it "),
         (("keys", "summary.json", b'{"state": 5}'), "summary.json has no usable state"),
-        (("rows", "metrics.jsonl", b'{"progress/iteration": 7, "loss/d": "x", "loss/g": null}\n'), "line 11: loss/g is no number"),
+        (
+            ("rows", "metrics.jsonl", b'{"progress/iteration": 7, "loss/d": "x", "loss/g": null}\n'),
+            "line 11: loss/g is no number",
+        ),
         (("rows", "metrics.jsonl", b'{"progress/iteration": 7, "loss/d": 1' + b"0" * 400 + b"}\n"), "loss/d is no number"),
         (("rows", "metrics.jsonl", b'{"progress/iteration": NaN}\n'), "line 11, is no row"),
         (("rows", "metrics.jsonl", b'{"progress/iteration": 7, "samples": "a\\u0000b"}\n'), "is not there"),
