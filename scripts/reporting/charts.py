@@ -65,7 +65,7 @@ def chart(key: str, groups: Sequence[Group]) -> Figure:
     layout = {
         "margin": {"l": 45, "r": 10, "t": 28, "b": 40},
         "xaxis": {**grid, "title": {"text": "iterations"}},
-        "yaxis": {**grid, "exponentformat": "power"},
+        "yaxis": grid,
         "showlegend": False,
         "font": {"family": "system-ui, sans-serif", "size": 11},
     }

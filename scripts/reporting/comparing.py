@@ -13,6 +13,9 @@ from ganexp.training.checkpoint import HARMLESS
 IGNORED = (*HARMLESS, "wandb", "sweep", "resume", "data_root")
 """Keys that say how long a run lasts, what it writes and where, but not what it trains: they set no runs apart."""
 
+SUBJECT = ("loss", "strategy", "dataset")
+"""What people ask about first: named before other keys that would tell runs apart as well."""
+
 
 @dataclass
 class Group:
@@ -37,12 +40,12 @@ def differing(found: Sequence[Run]) -> list[str]:
 
 
 def telling(found: Sequence[Run]) -> list[str]:
-    """Return the fewest of these keys, options of groups first, that tell apart what all of them, seeds excepted, do."""
+    """Return the fewest of these keys that tell apart what all of them do, seeds excepted; the subject comes first."""
     configs = [settings(run) for run in found if run.config]
     options = {key for run in found for key, value in run.config.items() if isinstance(value, dict)}
     chosen: list[str] = []
     candidates = [key for key in differing(found) if key != "seed"]
-    for key in sorted(candidates, key=lambda key: (is_target(key), key not in options, key.count("."))):
+    for key in sorted(candidates, key=lambda key: (is_target(key), _rank(key), key not in options, key.count("."))):
         if _classes([*chosen, key], configs) > _classes(chosen, configs):
             chosen.append(key)
     needed = list(chosen)
@@ -108,6 +111,10 @@ def _flattened(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def _ignored(key: str) -> bool:
     return key.partition(".")[0] in IGNORED
+
+
+def _rank(key: str) -> int:
+    return SUBJECT.index(key) if key in SUBJECT else len(SUBJECT)
 
 
 def _differs(key: str, configs: Sequence[dict[str, Any]]) -> bool:

@@ -30,7 +30,9 @@ def run_table(found: Sequence[Run], names: Sequence[str]) -> str:
     lasts = [run.last for run in found]
     metrics = [key for key in ("loss/d", "loss/g", "began/k_t", "began/convergence") if any(key in last for last in lasts)]
     metrics += dict.fromkeys(key for last in lasts for key in last if key.startswith("eval/"))
-    told = [*comparing.telling(found), *(["seed"] if "seed" in comparing.differing(found) else [])]
+    differing = comparing.differing(found)
+    told = [key for key in comparing.SUBJECT if key in differing]
+    told += [key for key in comparing.telling(found) if key not in told] + ["seed"] * ("seed" in differing)
     header = ["run", "state", *told, *metrics, "iterations", "real images", "seconds", "commit"]
     lines = []
     for run, name, last in zip(found, names, lasts, strict=True):

@@ -33,12 +33,15 @@ def shown(run: Run, most: int) -> Shown:
     keys = dict.fromkeys(key for row in run.rows for key, value in row.items() if isinstance(value, str))
     for key in keys:
         rows = [(row["progress/iteration"], row[key]) for row in run.rows if isinstance(row.get(key), str)]
+        failures = []
         for at, name in _thinned(rows, most):
             try:
-                found.frames.setdefault(key, []).append((at, inlined(run.folder, name)))
+                picture = inlined(run.folder, name)
+                found.frames.setdefault(key, []).append((at, picture))
             except ValueError as error:
-                found.problems.append(f"{key} of iteration {at}: {error}")
-    return Shown({key: frames for key, frames in found.frames.items() if frames}, found.problems)
+                failures.append(f"{key} of iteration {at}: {error}")
+        found.problems += failures[:1] + [f"{len(failures) - 1} more of {key} cannot be shown"] * (len(failures) > 1)
+    return found
 
 
 def inlined(folder: Path, name: str) -> str:

@@ -73,12 +73,12 @@ def test_names_say_what_tells_runs_apart_and_no_more(tmp_path):
     make_run(tmp_path / "1_b", config(loss="hinge", ema=0.9, batch_size=32, prior="normal"))
     make_run(tmp_path / "2_c", config(loss="hinge", ema=0.9, batch_size=32, prior="normal", dataset="ring"))
     assert [group.name for group in groups_of(tmp_path)] == [
-        "dataset=digits, loss=began",
-        "dataset=digits, loss=hinge",
-        "dataset=ring, loss=hinge",
+        "loss=began, dataset=digits",
+        "loss=hinge, dataset=digits",
+        "loss=hinge, dataset=ring",
     ]
     page = report.main([str(tmp_path)]).read_text()
-    assert re.findall("<th>(.*?)</th>", page)[:4] == ["run", "state", "dataset", "loss"]
+    assert re.findall("<th>(.*?)</th>", page)[:4] == ["run", "state", "loss", "dataset"]
     assert "All 5 settings in which they differ" in page
     assert "<th>ema</th><td>off</td><td>0.9</td><td>0.9</td>" in page
 
