@@ -129,12 +129,32 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser")
-def test_a_browser_draws_it(sweep, tmp_path):
-    page = report.main([str(sweep)])
+def test_a_browser_draws_it(tmp_path):
+    """One group has a name that would turn the rest of the page into a comment, were it not escaped."""
+    for number, strategy in enumerate(["joint", "<!--<script>"]):
+        make_run(tmp_path / "sweep" / f"{number}_run", strategy=strategy, level=1.0 + 3 * number)
+    page = report.main([str(tmp_path / "sweep")])
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000"]
-    command += ["--window-size=1300,2200", f"--screenshot={tmp_path / 'page.png'}", page.as_uri()]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1300,2200"]
+    picture = f"--screenshot={tmp_path / 'page.png'}"
+    subprocess.run([*command, picture, page.as_uri()], check=True, capture_output=True, timeout=120)
     with Image.open(tmp_path / "page.png") as image:
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
     for color in ((0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)):  # the curves of the two groups
         assert (np.abs(pixels.astype(int) - color).sum(1) < 60).sum() > 200
+
+    clicks = (
+        "document.querySelectorAll('.legend button')[1].click(); const axis = document.querySelector('#axis');"
+        "axis.value = 'seconds'; axis.dispatchEvent(new Event('change'));"
+        "const seen = figures['loss/d'].data.map((trace) => [trace.meta, trace.visible, trace.x[0]]);"
+        "document.title = JSON.stringify([seen, document.querySelectorAll('[data-of][hidden]').length]);"
+    )
+    clicked = page.with_name("clicked.html")
+    clicked.write_text(
+        page.read_text().replace("</body>", f"<script>onload = () => setTimeout(() => {{{clicks}}}, 2000)</script>")
+    )
+    dumped = subprocess.run([*command, "--dump-dom", clicked.as_uri()], check=True, capture_output=True, timeout=120)
+    shown, hidden = json.loads(re.search("<title>(.*?)</title>", dumped.stdout.decode())[1])
+    assert shown == [[0, True, 0.5], [1, False, 0.5]]
+    assert hidden == 3  # the second group's name and bar among the timings, and its samples

@@ -141,7 +141,7 @@ def check(page):
 
 @given(st.lists(mutations(), min_size=1, max_size=3))
 @settings(
-    max_examples=int(os.environ.get("GANEXP_EXAMPLES", 50)),
+    max_examples=int(os.environ.get("GANEXP_EXAMPLES", 40)),
     deadline=None,
     derandomize=True,
     database=None,
