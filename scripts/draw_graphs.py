@@ -23,7 +23,8 @@ from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.training.trainer import Strategy
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
-LABELS = {"G": "generation", "r": "scoring of real images", "f": "scoring of fakes"}
+LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}
+STEPS = "D+  update D        G+  update G        DG+  update both        a dot without a bar: a pass that built no graph"
 DRAWN: dict[str, Strategy] = {
     "resample": strategies.resample,
     "reuse_z": strategies.reuse_z,
@@ -118,7 +119,7 @@ def draw(names: Sequence[str]) -> Figure:
     """Draw one panel per strategy."""
     columns = 3
     rows = -(-len(names) // columns)
-    figure = Figure(figsize=(4.2 * columns, 1.9 * rows + 0.6), layout="constrained")
+    figure = Figure(figsize=(4.2 * columns, 1.9 * rows + 0.9), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, name in zip(panels, names, strict=False):
         trace, passes = watch(DRAWN[name])
@@ -137,8 +138,8 @@ def draw(names: Sequence[str]) -> Figure:
             axes.spines[side].set_visible(False)
     for axes in panels[len(names) :]:
         axes.set_visible(False)
-    handles = [Patch(color=COLORS[kind], label=LABELS[kind]) for kind in COLORS]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    handles = [Patch(color=COLORS[kind], label=f"{kind}  {LABELS[kind]}") for kind in COLORS]
+    figure.legend(handles=handles, title=STEPS, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 

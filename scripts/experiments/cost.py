@@ -125,7 +125,7 @@ def _bars(entries: Race) -> Figure:
     baseline = entries["detach, redundant"]
     ratios = {name: entry.over(baseline) for name, entry in entries.items()}
     names = sorted(ratios, key=lambda name: ratios[name].middle, reverse=True)
-    figure = Figure(figsize=(8, 1 + 0.3 * len(names)), layout="constrained")
+    figure = Figure(figsize=(8, 1.3 + 0.3 * len(names)), layout="constrained")
     axes = figure.subplots()
     middles = [ratios[name].middle for name in names]
     errors = [[ratios[n].middle - ratios[n].low for n in names], [ratios[n].high - ratios[n].middle for n in names]]
@@ -134,5 +134,7 @@ def _bars(entries: Race) -> Figure:
     axes.plot([entries[n].gflop / baseline.gflop for n in names], names, "k|", markersize=12, label="by operations")
     axes.axvline(1, color="0.25", linewidth=0.8, linestyle=":")
     axes.set(xlabel="time per iteration, relative to detach with redundant gradients")
-    axes.legend(loc="lower right")
+    axes.plot([], [], color="tab:blue", linewidth=8, label="own gradients only")
+    axes.plot([], [], color="tab:orange", linewidth=8, label="with redundant gradients")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure

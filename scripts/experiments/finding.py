@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy import stats
+from scipy import special, stats
 
 NOTICEABLE = 1.02
 """A ratio of times below this is not worth a claim."""
@@ -57,11 +57,33 @@ def of_median(values: Sequence[float]) -> Interval:
 
 def of_mean(values: Sequence[float]) -> Interval:
     """Return the mean and Student's confidence interval; one value tells nothing about its spread."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return Interval(-np.inf, mean, np.inf)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
+    mean, half = _mean_and_half(values)
     return Interval(mean - half, mean, mean + half)
+
+
+def of_positive_mean(values: Sequence[float]) -> Interval:
+    """Return the mean of a quantity that is never negative, with a confidence interval that is not either.
+
+    Student's interval for the mean's logarithm, by the delta method: mean · exp(± t · standard error / mean).
+    """
+    mean, half = _mean_and_half(values)
+    if not mean > 0:
+        return Interval(mean, mean, mean)
+    with np.errstate(over="ignore"):
+        factor = float(np.exp(half / mean))
+    return Interval(mean / factor, mean, mean * factor)
+
+
+def of_share_mean(values: Sequence[float]) -> Interval:
+    """Return the mean of a quantity between 0 and 1, with a confidence interval that lies there too.
+
+    Student's interval for the mean's logit, by the delta method: logit(mean) ± t · standard error / (mean · (1 − mean)).
+    """
+    mean, half = _mean_and_half(values)
+    if not 0 < mean < 1:
+        return Interval(mean, mean, mean)
+    middle, reach = special.logit(mean), half / (mean * (1 - mean))
+    return Interval(float(special.expit(middle - reach)), mean, float(special.expit(middle + reach)))
 
 
 def at_least(bound: float, interval: Interval) -> Verdict:
@@ -98,6 +120,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = ["| " + " | ".join(rows[0]) + " |", "| " + " | ".join("---" for _ in rows[0]) + " |"]
     lines += ["| " + " | ".join(_cell(value) for value in row.values()) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _mean_and_half(values: Sequence[float]) -> tuple[float, float]:
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, np.inf
+    return mean, float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
 
 
 def _cell(value: object) -> str:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from compare_strategies import compose
 from experiments import dirac
 from experiments.finding import CONFIDENCE, Finding, Interval, Verdict, at_least, of_mean, table, together
-from experiments.quality import FrechetDistance, Mixture, Quality, labelled_digits, labelled_mnist
+from experiments.quality import FEATURES, FrechetDistance, Mixture, Quality, labelled_digits, labelled_mnist
 from experiments.racing import QUIET, raced
 from experiments.training import Course, Job, train_all
 from ganexp.data import Ring
@@ -44,6 +44,8 @@ class Outcome:
     courses: dict[str, list[Course]]
     iteration_ms: dict[str, float]
     figure: str
+    interval: Callable[[Sequence[float]], Interval] = of_mean
+    """Of the mean of that figure over seeds."""
 
 
 def g_first_is_a_step_behind(
@@ -96,6 +98,7 @@ def g_first_is_a_step_behind(
         "that `g_first` is worse. For equal time, the runs are compared at the time when the fastest ends, with the "
         "milliseconds per iteration of a race of all four. (Published for a plain GAN on this ring, with other networks: 6.3 "
         "modes, 98.2 % of high quality; Lin et al. 2018.)\n\n"
+        f"{FEATURES}\n\n"
     )
     return Finding(
         11,
@@ -117,7 +120,7 @@ def conducted(study: Study, quality: Quality, times: int, repeats: int) -> Outco
     }
     courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
     by_strategy = {strategy: [courses[strategy, seed] for seed in study.seeds] for strategy in CLASSES}
-    return Outcome(by_strategy, race, quality.name)
+    return Outcome(by_strategy, race, quality.name, quality.interval)
 
 
 def timed(study: Study, repeats: int) -> dict[str, float]:
@@ -151,7 +154,7 @@ def summary(study: Study, outcome: Outcome) -> list[dict[str, object]]:
                 "data": study.name,
                 "strategy": f"`{strategy}`: {kind}",
                 "ms per iteration": outcome.iteration_ms[strategy],
-                outcome.figure: of_mean([run.curve(outcome.figure)[-1] for run in runs]),
+                outcome.figure: outcome.interval([run.curve(outcome.figure)[-1] for run in runs]),
                 "beside it": ", ".join(f"{key} {np.mean([run.curve(key)[-1] for run in runs]):.3g}" for key in further),
             }
         )
@@ -161,18 +164,18 @@ def summary(study: Study, outcome: Outcome) -> list[dict[str, object]]:
 
 def curves(outcome: Outcome) -> Figure:
     """Draw quality over updates and over time."""
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     scale = "linear" if outcome.figure == Mixture.name else "log"
     for strategy in TIMED:
         runs = outcome.courses["g_first" if strategy == "one_stage" else strategy]
         seconds = outcome.iteration_ms[strategy] / 1000
         if strategy != "one_stage":
-            _band(left, runs, outcome.figure, 1.0, strategy)
-        _band(right, runs, outcome.figure, seconds, strategy)
+            _band(left, runs, outcome, 1.0, strategy)
+        _band(right, runs, outcome, seconds, strategy)
     left.set(xlabel="updates of each network", ylabel=outcome.figure, yscale=scale)
     right.set(xlabel="seconds, by the milliseconds per iteration of the race")
-    right.legend()
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=len(TIMED), frameon=False)
     return figure
 
 
@@ -202,13 +205,12 @@ def _at(course: Course, name: str, iteration: float) -> float:
     return float(np.interp(iteration, course.iterations, course.curve(name)))
 
 
-def _band(axes: Axes, runs: Sequence[Course], name: str, scale: float, strategy: str) -> None:
-    intervals = [of_mean(values) for values in zip(*(run.curve(name) for run in runs), strict=True)]
+def _band(axes: Axes, runs: Sequence[Course], outcome: Outcome, scale: float, strategy: str) -> None:
+    intervals = [outcome.interval(values) for values in zip(*(run.curve(outcome.figure) for run in runs), strict=True)]
     at = np.array(runs[0].iterations) * scale
     axes.plot(at, [interval.middle for interval in intervals], color=COLORS[strategy], label=strategy)
     low, high = ([getattr(interval, side) for interval in intervals] for side in ("low", "high"))
-    floor = 0.5 * min(interval.middle for interval in intervals)  # a band below zero has no place on a logarithmic axis
-    axes.fill_between(at, np.maximum(low, floor), high, color=COLORS[strategy], alpha=0.15, linewidth=0)
+    axes.fill_between(at, low, high, color=COLORS[strategy], alpha=0.15, linewidth=0)
 
 
 def _on_dirac(by_strategy: Mapping[str, Sequence[float]]) -> Verdict:

@@ -1,5 +1,6 @@
 """How good samples are: modes of a mixture counted, images compared by a classifier's features."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 from torchvision import datasets
 
+from experiments.finding import Interval, of_positive_mean, of_share_mean
 from ganexp.data import Digits, Grid, Ring
 from ganexp.data.vision import MNIST
 
@@ -24,6 +26,10 @@ class Quality(Protocol):
 
     def __call__(self, samples: Tensor) -> dict[str, float]:
         """Judge `n` samples; the distance stands under `name`."""
+        ...
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """Return the mean of several such distances with its confidence interval, within the distance's bounds."""
         ...
 
 
@@ -49,6 +55,10 @@ class Mixture:
         missed = (share - 1 / len(self.centers)).abs().sum() + 1 - high_quality
         return {self.name: float(missed) / 2, "modes": float((share > 0).sum()), "high_quality": high_quality}
 
+    def interval(self, values: Sequence[float]) -> Interval:
+        """Stay between 0 and 1."""
+        return of_share_mean(values)
+
 
 @dataclass
 class Labelled:
@@ -65,7 +75,7 @@ class FrechetDistance:
     digits. Figures compare within one data set and one page only, not with published ones.
     """
 
-    name = "Fréchet distance"
+    name = "Fréchet distance (own classifier)"
 
     def __init__(self, data: Labelled, n: int = 2000) -> None:
         self.n = n
@@ -82,10 +92,20 @@ class FrechetDistance:
         self._update(samples.cpu(), real=False)
         return {self.name: float(self.metric.compute())}
 
+    def interval(self, values: Sequence[float]) -> Interval:
+        """Stay above 0."""
+        return of_positive_mean(values)
+
     @torch.no_grad()
     def _update(self, images: Tensor, real: bool) -> None:
         for part in images.split(500):
             self.metric.update(part, real=real)
+
+
+FEATURES = (
+    "The Fréchet distance (Heusel et al. 2017) is that of 64 features of a small classifier trained on the same data, not of "
+    "Inception's: it compares arms on one data set of this page, and is no FID as papers give it."
+)
 
 
 class Features(nn.Module):

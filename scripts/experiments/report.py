@@ -14,6 +14,7 @@ import torchvision
 from markdown_it import MarkdownIt
 
 from experiments.finding import Finding, table
+from experiments.sources import SOURCES
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -45,7 +46,8 @@ def markdown(findings: Sequence[Finding], pictures: Path, *, how: str, minutes: 
     parts = ["# Claims about update strategies\n", f"{conditions(how, minutes)}\n", table(rows)]
     for finding in findings:
         parts.append(
-            f"## {finding.number}. {finding.claim}\n\n**{finding.verdict}**: {finding.reason}\n\n{finding.evidence.strip()}\n"
+            f"## {finding.number}. {finding.claim}\n\nSource: {SOURCES[finding.number]}.\n\n"
+            f"**{finding.verdict}**: {finding.reason}\n\n{finding.evidence.strip()}\n"
         )
         for i, (caption, figure) in enumerate(finding.figures.items(), 1):
             file = pictures / f"claim_{finding.number:02d}_{i}.png"
@@ -71,7 +73,9 @@ def conditions(how: str, minutes: float) -> str:
     return (
         f"{machine(how, minutes)} Verdicts are computed from the measurements by the "
         "rules in `scripts/experiments/finding.py`. Times are medians of interleaved repeats, each ratio taken within its "
-        "turn; brackets are 95 % confidence intervals (of medians by order statistics, of means by Student's t). "
+        "turn; brackets are 95 % confidence intervals (of medians by order statistics, of differences by Student's t, of "
+        "means by Student's t too, for their logarithm where they cannot be negative and for their logit where they lie "
+        "between 0 and 1, so that no interval holds what cannot be). "
         "*Redundant* gradients are what textbook loops compute for the network that does not move; *own* gradients are what "
         "ganexp computes."
     )

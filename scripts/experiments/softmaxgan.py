@@ -8,8 +8,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from experiments.finding import Finding, Verdict, of_mean, table
-from experiments.quality import FrechetDistance, labelled_digits
+from experiments.finding import Finding, Verdict, of_share_mean, table
+from experiments.quality import FEATURES, FrechetDistance, labelled_digits
 from experiments.training import Course, Job, train_all
 from ganexp import GAN, Prior
 from ganexp.logbook.pictures import image_grid
@@ -59,20 +59,18 @@ def black_at_one_to_one(
     }
     courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
     by_arm = {arm: [courses[arm, seed] for seed in seeds] for arm in ARMS}
-    last = {arm: of_mean([course.curve(quality.name)[-1] for course in runs]) for arm, runs in by_arm.items()}
+    last = {arm: quality.interval([course.curve(quality.name)[-1] for course in runs]) for arm, runs in by_arm.items()}
     rows = [
         {
             "arm": arm,
-            "Fréchet distance": last[arm],
-            "brightness": of_mean([_brightness(course.samples) for course in runs]),
-            "mass on the real half": of_mean([course.curve("mass")[-1] for course in runs]),
+            quality.name: last[arm],
+            "brightness": of_share_mean([_brightness(course.samples) for course in runs]),
+            "mass on the real half": of_share_mean([course.curve("mass")[-1] for course in runs]),
         }
         for arm, runs in by_arm.items()
     ]
-    rows.append({"arm": "all-black images", "Fréchet distance": black, "brightness": 0.0, "mass on the real half": ""})
-    rows.append(
-        {"arm": "real images", "Fréchet distance": 0.0, "brightness": _brightness(data.images), "mass on the real half": ""}
-    )
+    rows.append({"arm": "all-black images", quality.name: black, "brightness": 0.0, "mass on the real half": ""})
+    rows.append({"arm": "real images", quality.name: 0.0, "brightness": _brightness(data.images), "mass on the real half": ""})
     works = {arm: runs_all_work([course.curve(quality.name)[-1] for course in runs], black) for arm, runs in by_arm.items()}
     verdict, reason = judged(works)
     return Finding(
@@ -83,7 +81,7 @@ def black_at_one_to_one(
         f"Means over {len(seeds)} seeds. Brightness is 0 for black, 1 for white; a G without gradient keeps to whatever blank "
         "image it was at. The mass on the real half is what D's softmax gives to a batch of real images beside as many "
         "generated ones: 1/2 if it cannot tell them apart, 1 if it can perfectly, 3/4 where accumulated gradients leave G "
-        f"without any.\n\n{table(rows)}",
+        f"without any. {FEATURES}\n\n{table(rows)}",
         {
             "Samples of the four arms, seed " + str(seeds[0]): _grids({arm: runs[0] for arm, runs in by_arm.items()}),
             "Over the updates of D, mean and range over seeds": _curves(by_arm, quality.name, black),
@@ -134,7 +132,7 @@ def _grids(courses: dict[str, Course]) -> Figure:
 
 
 def _curves(by_arm: dict[str, list[Course]], name: str, black: float) -> Figure:
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for i, (arm, runs) in enumerate(by_arm.items()):
         for axes, key in ((left, name), (right, "mass")):
@@ -142,10 +140,10 @@ def _curves(by_arm: dict[str, list[Course]], name: str, black: float) -> Figure:
             style = {"color": f"C{i}", "linestyle": "--" if "accumulated" in arm else "-"}
             axes.plot(runs[0].iterations, curves.mean(0), label=arm, **style)
             axes.fill_between(runs[0].iterations, curves.min(0), curves.max(0), color=f"C{i}", alpha=0.15, linewidth=0)
-    left.axhline(black, color="0.25", linestyle=":", label="black images")
+    left.axhline(black, color="0.25", linestyle=":", label="left: all-black images")
     left.set(yscale="log", xlabel="updates of D", ylabel=name)
-    right.axhline(0.75, color="0.25", linestyle=":", label="3/4: no gradient for accumulated G")
+    right.axhline(0.75, color="0.25", linestyle="-.", label="right: 3/4, where accumulated G has no gradient")
     right.set(ylim=(0.45, 1.02), xlabel="updates of D", ylabel="softmax mass on the real half")
-    left.legend()
-    right.legend()
+    lines = {line.get_label(): line for axes in (left, right) for line in axes.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, frameon=False)
     return figure

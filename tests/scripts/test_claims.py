@@ -2,50 +2,24 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import claims
-from experiments import batch_size, cost, dirac, finding, order, quality, softmaxgan, training, width_ratio
+from experiments import batch_size, cost, dirac, order, quality, softmaxgan, training, width_ratio
 from experiments.finding import Finding, Interval, Verdict
+from experiments.sources import SOURCES
 from ganexp import GAN, Prior
 from ganexp.data import Grid, Ring
 from ganexp.losses import SoftmaxGAN
 
-C, R, U = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.UNDECIDED
+C, R = Verdict.CONFIRMED, Verdict.REFUTED
 TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3")
-
-
-def test_intervals():
-    assert finding.of_mean([1.0, 2.0, 3.0]).middle == 2
-    half = 4.302652729911275 / math.sqrt(3)  # Student's t for 2 degrees of freedom, standard deviation 1
-    assert finding.of_mean([1.0, 2.0, 3.0]).high == pytest.approx(2 + half)
-    assert finding.of_mean([5.0]) == Interval(-math.inf, 5.0, math.inf)
-    # With nine values, the second and the eighth enclose the median with probability 1 - 2 (1 + 9) / 2^9 = 0.961.
-    assert finding.of_median([9.0, 1, 8, 2, 7, 3, 6, 4, 5]) == Interval(2, 5, 8)
-    assert finding.of_median([3.0, 1.0, 2.0]) == Interval(1, 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("interval", "verdict"), [(Interval(1.1, 2, 3), C), (Interval(0.5, 0.7, 0.9), R), (Interval(0.9, 1.1, 1.2), U)]
-)
-def test_at_least(interval, verdict):
-    assert finding.at_least(1.0, interval) is verdict
-
-
-def test_a_claimed_factor_is_met_nearer_to_it_than_to_none():
-    assert finding.about(8, Interval(3, 4, 5)) is C
-    assert finding.about(8, Interval(1, 1.1, 2.7)) is R
-    assert finding.about(8, Interval(2.5, 3, 3.5)) is U
-
-
-def test_verdicts_are_joined():
-    assert finding.together({("a", "x"): C, ("b", "y"): C}) == (C, "Confirmed in every case")
-    mixed = finding.together({("a", "x"): C, ("a", "y"): C, ("b", "x"): C, ("b", "y"): R})
-    assert mixed == (Verdict.DEPENDS, "Confirmed: a; b (x). Refuted: b (y)")
 
 
 def test_claims_1_to_4_show_what_pytorch_says(tmp_path):
@@ -59,6 +33,7 @@ def test_claims_1_to_4_show_what_pytorch_says(tmp_path):
     ]
     for said in ("backward through the graph a second time", "modified by an inplace operation", "[None, None,"):
         assert said in text
+    assert re.findall(r"^Source: .*\[(.*?)\]\(https://", text, re.M)[:1] == ["pytorch/examples, issue 116"]
     off = re.search(r"lies ([\d.]+)% off the one at D's old weights .* ([\d.]+)% off", text)
     assert min(float(off[1]), float(off[2])) > 1
 
@@ -75,6 +50,27 @@ def test_the_html_page_is_whole_by_itself(tmp_path):
     assert "A &lt; B &amp; <code>c</code>" in page
     assert "<td>2</td>" in page
     assert (tmp_path / re.search(r"\((claims/.*png)\)", (tmp_path / "claims.md").read_text())[1]).exists()
+
+
+def test_every_claim_says_where_it_is_made_and_the_committed_page_says_so_too():
+    page = (Path(__file__).parent.parent.parent / "docs" / "claims.md").read_text()
+    assert list(SOURCES) == list(claims.EXPERIMENTS)
+    for number, source in SOURCES.items():
+        assert re.search(rf"^## {number}\. .*\n\nSource: {re.escape(source)}\.\n", page, re.M), number
+
+
+def test_legends_hide_no_data():
+    entry = cost.Entry([1.0, 2.0, 3.0], 1.0, 1.0)
+    bars = cost._bars(dict.fromkeys(cost.RACE, entry))
+    course = training.Course([1, 2], [{"d": 1.0, "mass": 0.5}, {"d": 2.0, "mass": 0.6}])
+    arms = softmaxgan._curves({arm: [course, course] for arm in softmaxgan.ARMS}, "d", 9.0)
+    by_strategy = {strategy: [course, course] for strategy in order.CLASSES}
+    study = order.curves(order.Outcome(by_strategy, dict.fromkeys(order.TIMED, 1.0), "d"))
+    for figure in (bars, arms, study):
+        FigureCanvasAgg(figure).draw()
+        (legend,) = [*figure.legends, *(axes.legend_ for axes in figure.axes if axes.legend_)]
+        assert len(legend.get_texts()) >= 3
+        assert not any(legend.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
 
 
 def test_costs_come_from_one_race_and_from_counted_operations():
@@ -98,7 +94,7 @@ def test_the_crossing_is_interpolated_on_a_logarithmic_axis():
 
 
 def test_a_heavy_discriminator_makes_retaining_cheaper_by_operations():
-    made = width_ratio.retain_for_a_heavy_discriminator(widths=(4, 96), image_size=16, repeats=2, iterations=1)
+    made = width_ratio.retain_for_a_heavy_discriminator(widths=(4, 64), image_size=16, repeats=1, iterations=1)
     crossing = float(re.search(r"by operations: ([\d.]+)", made.reason)[1])
     assert 1.5 < crossing < 4  # 2, and more for the first layer, whose input gradient nobody needs
     own = [float(row.split("|")[5]) for row in made.evidence.splitlines() if re.match(r"\| \d", row)]

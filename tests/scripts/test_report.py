@@ -11,6 +11,7 @@ from PIL import Image
 
 import report
 from ganexp.logbook import runs
+from reporting import charts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -56,7 +57,11 @@ def figures(page):
 def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
     page = report.main([str(sweep)]).read_text()
     band_joint, joint, _, detach = figures(page)["loss/d"]["data"]
-    assert (joint["name"], detach["name"]) == ("strategy=joint (2 seeds)", "strategy=detach (2 seeds)")
+    assert (joint["name"], detach["name"]) == ("strategy=joint", "strategy=detach")
+    assert [re.sub("<.*?>", "", key) for key in re.findall("<button.*?</button>", page)] == [
+        "strategy=joint (2 seeds)",
+        "strategy=detach (2 seeds)",
+    ]
     assert joint["y"] == pytest.approx([1.5 / i for i in range(1, 21)])
     assert band_joint["y"][:2] == pytest.approx([2.0, 1.0])
     assert band_joint["y"][-1] == pytest.approx(1.0)
@@ -64,7 +69,7 @@ def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
     assert axes["real images"][1][:3] == [4, 8, 12]
     assert axes["seconds"][1][-1] == 10
     header = re.findall(r"<th>(.*?)</th>", page)
-    assert header[:4] == ["run", "state", "seed", "strategy"]
+    assert header[:4] == ["run", "state", "strategy", "seed"]
     assert "wandb" not in "".join(header)
 
 
@@ -72,7 +77,7 @@ def test_the_page_needs_nothing_but_itself(sweep):
     page = report.main([str(sweep)]).read_text()
     outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert not re.search(r'(src|href)="(?!data:)', outside)
-    assert outside.count("<figure>") == 4
+    assert outside.count("<figure ") == 4
     frames = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page)[1])
     assert [at for at, _ in frames] == [10, 20]
 
@@ -107,7 +112,7 @@ def test_long_runs_are_thinned_and_many_pictures_are_limited(tmp_path, monkeypat
     folder = make_run(tmp_path / "run", rows=5000)
     page = report.main([str(folder), "--output", str(tmp_path / "page.html")]).read_text()
     (line,) = figures(page)["loss/d"]["data"]
-    assert len(line["y"]) == report.POINTS
+    assert len(line["y"]) == charts.POINTS
     assert line["x"][0] == 1
     assert line["x"][-1] == 5000
     frames = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page)[1])
@@ -124,12 +129,32 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser")
-def test_a_browser_draws_it(sweep, tmp_path):
-    page = report.main([str(sweep)])
+def test_a_browser_draws_it(tmp_path):
+    """One group has a name that would turn the rest of the page into a comment, were it not escaped."""
+    for number, strategy in enumerate(["joint", "<!--<script>"]):
+        make_run(tmp_path / "sweep" / f"{number}_run", strategy=strategy, level=1.0 + 3 * number)
+    page = report.main([str(tmp_path / "sweep")])
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000"]
-    command += ["--window-size=1300,2200", f"--screenshot={tmp_path / 'page.png'}", page.as_uri()]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1300,2200"]
+    picture = f"--screenshot={tmp_path / 'page.png'}"
+    subprocess.run([*command, picture, page.as_uri()], check=True, capture_output=True, timeout=120)
     with Image.open(tmp_path / "page.png") as image:
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
     for color in ((0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)):  # the curves of the two groups
         assert (np.abs(pixels.astype(int) - color).sum(1) < 60).sum() > 200
+
+    clicks = (
+        "document.querySelectorAll('.legend button')[1].click(); const axis = document.querySelector('#axis');"
+        "axis.value = 'seconds'; axis.dispatchEvent(new Event('change'));"
+        "const seen = figures['loss/d'].data.map((trace) => [trace.meta, trace.visible, trace.x[0]]);"
+        "document.title = JSON.stringify([seen, document.querySelectorAll('[data-of][hidden]').length]);"
+    )
+    clicked = page.with_name("clicked.html")
+    clicked.write_text(
+        page.read_text().replace("</body>", f"<script>onload = () => setTimeout(() => {{{clicks}}}, 2000)</script>")
+    )
+    dumped = subprocess.run([*command, "--dump-dom", clicked.as_uri()], check=True, capture_output=True, timeout=120)
+    shown, hidden = json.loads(re.search("<title>(.*?)</title>", dumped.stdout.decode())[1])
+    assert shown == [[0, True, 0.5], [1, False, 0.5]]
+    assert hidden == 3  # the second group's name and bar among the timings, and its samples

@@ -1,0 +1,126 @@
+"""What runs differ in, and which of them are one experiment with several seeds."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from ganexp.logbook.runs import Run
+from ganexp.training.checkpoint import HARMLESS
+
+IGNORED = (*HARMLESS, "wandb", "sweep", "resume", "data_root")
+"""Keys that say how long a run lasts, what it writes and where, but not what it trains: they set no runs apart."""
+
+SUBJECT = ("loss", "strategy", "dataset")
+"""What people ask about first: named before other keys that would tell runs apart as well."""
+
+
+@dataclass
+class Group:
+    """Runs that differ in nothing but the seed, under a name that tells them from the others of the page."""
+
+    name: str
+    runs: list[Run]
+
+    @property
+    def size(self) -> str:
+        """How many there are, if more than one: `3 seeds`, or `2 runs` where a seed occurs twice."""
+        if len(self.runs) == 1:
+            return ""
+        seeds = {str(run.config.get("seed")) for run in self.runs}
+        return f"{len(self.runs)} {'seeds' if len(seeds) == len(self.runs) else 'runs'}"
+
+
+def differing(found: Sequence[Run]) -> list[str]:
+    """Return the keys, dotted, whose values are not the same in all runs that have a configuration."""
+    configs = [settings(run) for run in found if run.config]
+    return [key for key in dict.fromkeys(key for config in configs for key in config) if _differs(key, configs)]
+
+
+def telling(found: Sequence[Run]) -> list[str]:
+    """Return the fewest of these keys that tell apart what all of them do, seeds excepted; the subject comes first."""
+    configs = [settings(run) for run in found if run.config]
+    options = {key for run in found for key, value in run.config.items() if isinstance(value, dict)}
+    chosen: list[str] = []
+    candidates = [key for key in differing(found) if key != "seed"]
+    for key in sorted(candidates, key=lambda key: (is_target(key), _rank(key), key not in options, key.count("."))):
+        if _classes([*chosen, key], configs) > _classes(chosen, configs):
+            chosen.append(key)
+    needed = list(chosen)
+    for key in reversed(chosen):  # what came later may have made an earlier one superfluous
+        without = [other for other in needed if other != key]
+        if _classes(without, configs) == _classes(needed, configs):
+            needed = without
+    return needed
+
+
+def grouped(found: Sequence[Run]) -> list[Group]:
+    """Put runs together that differ in the seed alone; one without a configuration stands by itself."""
+    keys = telling(found)
+    short = [key.rpartition(".")[2] for key in keys]
+    names = [key if short.count(last) > 1 or is_target(key) else last for key, last in zip(keys, short, strict=True)]
+    groups: dict[str, Group] = {}
+    for run in found:
+        values = settings(run)
+        same = json.dumps([values.get(key) for key in keys]) if run.config else f"in {run.folder}"
+        said = ", ".join(f"{name}={shown(values.get(key))}" for name, key in zip(names, keys, strict=True))
+        groups.setdefault(same, Group((said or "all runs") if run.config else run.folder.name, [])).runs.append(run)
+    return list(groups.values())
+
+
+def settings(run: Run) -> dict[str, Any]:
+    """Return what sets a run apart from others, under dotted keys; a group's option stands under the group."""
+    return {key: value for key, value in _flattened(run.config) if not _ignored(key)}
+
+
+def shown(value: object, most: int = 120) -> str:
+    """Return a value as people write it, cut if it is very long."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def folder_names(found: Sequence[Run]) -> list[str]:
+    """Return a name for each run: its folder's, with as many of those above as are needed to tell it from the others."""
+    paths = [run.folder.parts for run in found]
+    names = []
+    for path in paths:
+        alike = [_common_end(path, other) for other in paths if other != path]
+        names.append(str(Path(*path[-1 - max(alike, default=0) :])))
+    return names
+
+
+def is_target(key: str) -> bool:
+    """Say whether a key holds a class's path, which the name of its option tells already, unless it was replaced."""
+    return key.endswith("_target_")
+
+
+def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(reversed(one), reversed(other), strict=False))))
+
+
+def _flattened(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        path = prefix.rstrip(".") if key == "name" and prefix else prefix + key
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def _ignored(key: str) -> bool:
+    return key.partition(".")[0] in IGNORED
+
+
+def _rank(key: str) -> int:
+    return SUBJECT.index(key) if key in SUBJECT else len(SUBJECT)
+
+
+def _differs(key: str, configs: Sequence[dict[str, Any]]) -> bool:
+    return _classes([key], configs) > 1
+
+
+def _classes(keys: Sequence[str], configs: Sequence[dict[str, Any]]) -> int:
+    """Return how many different combinations of values these keys have."""
+    return len({json.dumps([config.get(key) for key in keys]) for config in configs})

@@ -1,0 +1,53 @@
+const hidden = new Set();
+const options = {
+  responsive: true, displaylogo: false, modeBarButtons: [['toImage', 'zoom2d', 'pan2d', 'resetScale2d']],
+};
+
+function draw(place) {
+  const figure = figures[place.dataset.figure];
+  for (const trace of figure.data) trace.visible = !hidden.has(trace.meta);
+  Plotly.react(place, figure.data, figure.layout, options);
+  place.classList.add('drawn');
+}
+
+// Only what is looked at is drawn: a page may have hundreds of charts.
+const watch = new IntersectionObserver((seen) => {
+  for (const one of seen) {
+    if (!one.isIntersecting) continue;
+    watch.unobserve(one.target);
+    draw(one.target);
+  }
+}, {rootMargin: '300px'});
+for (const place of document.querySelectorAll('.chart')) watch.observe(place);
+const redraw = () => document.querySelectorAll('.chart.drawn').forEach(draw);
+
+document.querySelector('#axis')?.addEventListener('change', (event) => {
+  for (const figure of Object.values(figures)) {
+    figure.data.forEach((trace, i) => { trace.x = figure.axes[event.target.value][i]; });
+    figure.layout.xaxis.title.text = event.target.value;
+  }
+  redraw();
+});
+
+for (const button of document.querySelectorAll('.legend button')) {
+  const group = Number(button.dataset.group);
+  button.addEventListener('click', () => {
+    const hide = !hidden.has(group);
+    if (hide) hidden.add(group); else hidden.delete(group);
+    button.setAttribute('aria-pressed', String(!hide));
+    for (const part of document.querySelectorAll(`[data-of="${group}"]`)) part.hidden = hide;
+    redraw();
+  });
+}
+
+for (const figure of document.querySelectorAll('figure')) {
+  const slider = figure.querySelector('input'), image = figure.querySelector('img'), told = figure.querySelector('output');
+  const frames = JSON.parse(figure.querySelector('script').textContent);
+  const turn = () => {
+    const [at, source] = frames[slider.value];
+    image.src = source;
+    told.textContent = 'iteration ' + at.toLocaleString('en');
+  };
+  slider.addEventListener('input', turn);
+  turn();
+}

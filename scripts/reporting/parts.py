@@ -1,0 +1,146 @@
+"""The parts of the page as HTML. Every text that comes from a run is escaped here."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from ganexp.logbook import runs
+from ganexp.logbook.keys import KEYS, STEPS
+from ganexp.logbook.runs import Run
+from reporting import comparing
+from reporting.charts import AXES, style
+from reporting.comparing import Group
+
+STATES = ("finished", "failed", "unfinished", "preempted", "skipped")
+DASHES = {"solid": "", "dash": "6 3", "dot": "2 2", "dashdot": "6 2 2 2"}
+
+
+def overview(found: Sequence[Run]) -> str:
+    """Return one line: how many runs there are, in which states, and how many are damaged."""
+    states = Counter(run.state if run.state in STATES else "in an unknown state" for run in found)
+    damaged = sum(bool(run.problems) for run in found)
+    said = [f"{count} {state}" for state, count in states.items()] + [f"{damaged} damaged"] * bool(damaged)
+    return f"<p>{len(found)} {'runs' if len(found) > 1 else 'run'}: {', '.join(said)}.</p>"
+
+
+def run_table(found: Sequence[Run], names: Sequence[str]) -> str:
+    """Return the table of runs: what tells them apart, how they ended, and what is wrong with them."""
+    lasts = [run.last for run in found]
+    metrics = [key for key in ("loss/d", "loss/g", "began/k_t", "began/convergence") if any(key in last for last in lasts)]
+    metrics += dict.fromkeys(key for last in lasts for key in last if key.startswith("eval/"))
+    differing = comparing.differing(found)
+    told = [key for key in comparing.SUBJECT if key in differing]
+    told += [key for key in comparing.telling(found) if key not in told] + ["seed"] * ("seed" in differing)
+    header = ["run", "state", *told, *metrics, "iterations", "real images", "seconds", "commit"]
+    lines = []
+    for run, name, last in zip(found, names, lasts, strict=True):
+        values = comparing.settings(run) or run.overrides
+        problems = [one for one in [run.summary.get("error")] if one] + run.problems[:3]
+        problems += [f"and {len(run.problems) - 3} more"] * (len(run.problems) > 3)
+        state = f'<span class="{run.state if run.state in STATES else "problem"}">{escape(comparing.shown(run.state))}</span>'
+        state += "".join(f'<div class="problem">{escape(comparing.shown(one, 400))}</div>' for one in problems)
+        cells = [_cell(escape(name), "name"), _cell(state)]
+        cells += [_cell(escape(comparing.shown(values[key])) if key in values else "") for key in told]
+        cells += [_cell(_number(last[key]) if key in last else "", "number") for key in (*metrics, *STEPS)]
+        lines.append(f"<tr>{''.join(cells)}{_cell(escape(_commit(run)))}</tr>")
+    heads = "".join(f"<th>{escape(text)}</th>" for text in header)
+    return f'<div class="scroll"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
+
+
+def all_differences(found: Sequence[Run], groups: Sequence[Group]) -> str:
+    """Return a folded table of every key in which groups differ, one column each; nothing if their names say it all."""
+    told = comparing.telling(found)
+    keys = [key for key in comparing.differing(found) if key != "seed" and (key in told or not comparing.is_target(key))]
+    if not set(keys) - set(told):
+        return ""
+    columns = [(group.name, comparing.settings(group.runs[0])) for group in groups if group.runs[0].config]
+    lines = ["<tr><th>key</th>" + "".join(f"<th>{escape(name)}</th>" for name, _ in columns) + "</tr>"]
+    for key in keys:
+        values = (comparing.shown(own[key]) if key in own else "–" for _, own in columns)
+        lines.append(f"<tr><th>{escape(key)}</th>" + "".join(_cell(escape(value)) for value in values) + "</tr>")
+    table = f'<div class="scroll"><table>{"".join(lines)}</table></div>'
+    return f"<details><summary>All {len(keys)} settings in which they differ</summary>{table}</details>"
+
+
+def legend(groups: Sequence[Group]) -> str:
+    """Return the page's one legend, in which groups are shown and hidden, and the choice of the axis."""
+    keys = []
+    for number, group in enumerate(groups):
+        line = style(number)
+        stroke = f'stroke="{line["color"]}" stroke-width="3" stroke-dasharray="{DASHES[line["dash"]]}"'
+        drawn = f'<svg class="line" viewBox="0 0 32 10" preserveAspectRatio="none"><path d="M0 5h32" {stroke}/></svg>'
+        size = f" ({group.size})" if group.size else ""
+        keys.append(
+            f'<button type="button" data-group="{number}" aria-pressed="true">{drawn}{escape(group.name + size)}</button>'
+        )
+    options = "".join(f"<option>{words}</option>" for words in AXES.values())
+    return (
+        f'<div class="legend"><label>Over <select id="axis">{options}</select></label> {"".join(keys * (len(keys) > 1))}</div>'
+    )
+
+
+def places(keys: Sequence[str]) -> str:
+    """Return the places of charts, each below its key, with the key's meaning where it is known."""
+    parts = []
+    for key in keys:
+        meaning = KEYS[key][0] if key in KEYS else ""
+        head = f'<h3 title="{escape(meaning)}">{escape(key)} <small>{escape(meaning)}</small></h3>'
+        parts.append(f'<section>{head}<div class="chart" data-figure="{escape(key)}"></div></section>')
+    return f'<div class="charts">{"".join(parts)}</div>'
+
+
+def bars(groups: Sequence[Group], times: Sequence[dict[str, float]]) -> str:
+    """Return the phases of an iteration as bars, one per group; nothing if none was timed."""
+    timed = [(number, group, medians) for number, (group, medians) in enumerate(zip(groups, times, strict=True)) if medians]
+    if not timed:
+        return ""
+    longest = max(_whole(medians) for _, _, medians in timed) or 1.0
+    lines = []
+    for number, group, medians in timed:
+        parts = {name.lower(): medians.get(name, 0.0) for name in ("data", "D", "G")}
+        parts["other"] = max(0.0, _whole(medians) - sum(parts.values()))
+        drawn = "".join(f'<i class="{name}" style="width:{80 * ms / longest:.2f}%"></i>' for name, ms in parts.items())
+        lines.append(
+            f'<div data-of="{number}">{escape(group.name)}</div>'
+            f'<div class="bar" data-of="{number}">{drawn}<b>{_whole(medians):.3g} ms</b></div>'
+        )
+    names = {"data": "waiting for data", "d": "D", "g": "G, every generation included", "other": "the rest"}
+    key = "".join(f'<i class="{name}"></i>{words}' for name, words in names.items())
+    note = f'<p class="note phases">Milliseconds per iteration, medians of all rows: {key}</p>'
+    return f'<h2>Timings</h2>{note}<div class="bars">{"".join(lines)}</div>'
+
+
+def slider(caption: str, frames: Sequence[tuple[int, str]], group: int) -> str:
+    """Return pictures over time behind a slider."""
+    last = len(frames) - 1
+    return (
+        f'<figure data-of="{group}"><figcaption>{escape(caption)} · <output></output></figcaption>'
+        f'<img alt="{escape(caption)}" src="{frames[-1][1]}">'
+        f'<input type="range" aria-label="iteration" min="0" max="{last}" value="{last}"{" hidden" * (not last)}>'
+        f'<script type="application/json">{for_script(frames)}</script></figure>'
+    )
+
+
+def for_script(values: object) -> str:
+    """Return values as JSON that can stand in a script element: nothing in it can end the element or open a comment."""
+    text = json.dumps(values, allow_nan=False)  # ASCII, so without U+2028 and U+2029
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _whole(medians: dict[str, float]) -> float:
+    return max(medians.get("all", 0.0), sum(ms for name, ms in medians.items() if name != "all"))
+
+
+def _commit(run: Run) -> str:
+    git = runs.read_document(run.folder / "provenance.json").get("git")
+    return str(git.get("commit", ""))[:8] if isinstance(git, dict) else ""
+
+
+def _cell(content: str, kind: str = "") -> str:
+    return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
