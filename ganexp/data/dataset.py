@@ -1,5 +1,6 @@
 """The contract of a dataset."""
 
+import os
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +30,11 @@ def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
     if not 1 <= image_size <= 4096:
         raise ValueError(f"image_size must lie in [1, 4096], not {image_size}")
     return channels, image_size, image_size
+
+
+def printable(path: Path) -> str:
+    """Return a path as text: the name of a file need not be any, but what a log holds must be."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 Stamp = tuple[int, int, int]

@@ -1,13 +1,14 @@
 """From an image file to a square of pixels."""
 
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms.v2 import functional
+
+from ganexp.data.dataset import printable
 
 
 def decoded(path: Path, size: int, channels: int) -> Tensor:
@@ -22,8 +23,7 @@ def decoded(path: Path, size: int, channels: int) -> Tensor:
             upright = _upright(image)
             square = _central_square(_of_eight_bits(upright), size)
     except Exception as error:  # what a broken file makes Pillow raise has no common type
-        name = os.fsencode(path).decode(errors="backslashreplace")  # a name need not be text, but a log must be
-        raise OSError(f"{name} cannot be decoded as an image ({error or type(error).__name__})") from error
+        raise OSError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
     return functional.pil_to_tensor(square if channels == 3 else square.convert("L"))
 
 

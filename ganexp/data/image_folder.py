@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from ganexp.data.dataset import Stamp, image_shape, stamp
+from ganexp.data.dataset import Stamp, image_shape, printable, stamp
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 
@@ -75,7 +75,9 @@ class ImageFolder:
         skipped = Counter(what for _, what in found if isinstance(what, str))
         if skipped:
             kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
-            log.warning("%s: %d images; %d other files are skipped (%s).", self.folder, len(stamps), skipped.total(), kinds)
+            log.warning(
+                "%s: %d images; %d other files are skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds
+            )
         return stamps
 
     def _walk(self) -> Iterator[tuple[Path, Stamp | str]]:
@@ -99,10 +101,9 @@ def _stamp_or_kind(path: Path) -> Stamp | str:
     kind = path.suffix.lower()
     if kind not in EXTENSIONS:
         return kind or "without extension"
-    try:
-        return stamp(path) if path.is_file() else f"{kind} that is no file"
-    except OSError:
-        return "broken link"
+    if path.is_file():
+        return stamp(path)
+    return "broken link" if path.is_symlink() else f"{kind} that is no file"
 
 
 class _Images(MapStyle[Tensor]):

@@ -1,6 +1,9 @@
 """The feed: order, flips and bits are the same wherever the data lie."""
 
+import multiprocessing
+import random
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -102,3 +105,48 @@ def test_pixels_are_brought_to_the_unit_range_and_points_are_left():
     points = torch.randn(3, 2)
     assert torch.equal(to_range(points, torch.float32), points)
     assert torch.equal(points, to_range(points.clone(), torch.float32))
+
+
+class Augmented(Items):
+    """Draws from the global stream, as users' datasets do."""
+
+    def __getitem__(self, index):
+        return self.data[index] + torch.rand(()) + random.random()
+
+
+def test_a_streamed_feed_leaves_the_global_streams_alone():
+    data = torch.zeros(20, 2)
+    before = torch.get_rng_state()
+    for workers in (0, 1):
+        feed = Streamed(data, 6, workers=workers)
+        next(feed)
+        feed.seek(5)
+        next(feed)
+        feed.close()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_workers_draw_is_that_of_the_seed_whatever_the_global_stream_holds():
+    def batches(seed):
+        torch.manual_seed(torch.seed())
+        feed = Streamed(Augmented(torch.zeros(20, 2)), 6, seed=seed, workers=1)
+        return torch.stack([next(feed) for _ in range(3)])
+
+    assert torch.equal(batches(1), batches(1))
+    assert not torch.equal(batches(1), batches(2))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_closed_feed_has_no_processes_and_goes_on_where_it_was(workers):
+    data = torch.from_numpy(noise(20, 3, 4, 4))
+    feed, resident = Streamed(Items(data), 6, seed=3, workers=workers), Resident(data, 6, seed=3)
+    assert len(multiprocessing.active_children()) == workers
+    for _ in range(3):
+        assert torch.equal(next(feed), next(resident))
+    began = time.perf_counter()
+    feed.close()
+    assert not multiprocessing.active_children()
+    assert time.perf_counter() - began < 2
+    for _ in range(3):
+        assert torch.equal(next(feed), next(resident))
+    feed.close()
