@@ -73,9 +73,9 @@ def load(
 
 def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple[int, ...], workers: int) -> Tensor:
     """Decode a set into the cache, unless there is no room or another job has done so meanwhile."""
+    kept.remove_unfinished(folder)
     if not _has_room(folder, math.prod(shape)):
         return _whole(data, shape, workers)
-    kept.remove_unfinished(folder)
     with kept.lock(folder, name):
         found = kept.read(folder, name, shape[1:])
         if found is not None:

@@ -75,9 +75,7 @@ class ImageFolder:
         skipped = Counter(what for _, what in found if isinstance(what, str))
         if skipped:
             kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
-            log.warning(
-                "%s: %d images; %d other files are skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds
-            )
+            log.warning("%s: %d images are read, %d skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds)
         return stamps
 
     def _walk(self) -> Iterator[tuple[Path, Stamp | str]]:

@@ -14,6 +14,8 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
+from ganexp.data.dataset import printable
+
 log = logging.getLogger(__name__)
 BOUND = 20 * 2**30
 """Bytes that a folder holds, beside the newest set. Deleting a file that a run has mapped does not hurt the run."""
@@ -67,18 +69,17 @@ def remove_unfinished(folder: Path) -> None:
 def prune(folder: Path, newest: str) -> None:
     """Say how large the folder is, and delete the sets that were not used for longest until the others fit."""
     sets = sorted(_sizes(folder), key=lambda one: (one[0].name.startswith(f"{newest}-"), one[2]), reverse=True)
-    log.info(
-        "Decoded images are kept: %.1f MiB, of %.1f MiB in %s.",
-        sets[0][1] / 2**20,
-        sum(size for _, size, _ in sets) / 2**20,
-        folder,
-    )
+    newest_mib, all_mib = (sum(size for _, size, _ in some) / 2**20 for some in (sets[:1], sets))
+    log.info("Decoded images are kept in %s: %.1f MiB, of %.1f MiB there.", printable(folder), newest_mib, all_mib)
     room = BOUND
     for path, size, _ in sets[1:]:
         room -= size
         if room < 0:
-            path.unlink(missing_ok=True)
-            log.info("%s, the longest unused, is deleted, since %d GiB are kept at most.", path, BOUND // 2**30)
+            with suppress(OSError):  # another process prunes as well, or another user owns it
+                path.unlink()
+                log.info(
+                    "%s is deleted: it was unused for longest, and %d GiB are kept at most.", printable(path), BOUND // 2**30
+                )
 
 
 def _sizes(folder: Path) -> list[tuple[Path, int, float]]:

@@ -144,7 +144,8 @@ def test_the_sets_unused_for_longest_make_room_and_the_size_is_logged(tmp_path, 
     with caplog.at_level("INFO"):
         decoded(7)
     assert there() == [4, 6, 7]
-    assert "are kept: 0.0 MiB" in caplog.text
+    assert f"are kept in {cache}: 0.0 MiB, of 0.0 MiB there" in caplog.text
+    assert "is deleted: it was unused for longest" in caplog.text
     monkeypatch.setattr(kept, "BOUND", 0)
     before = mapped.clone()
     decoded(8)

@@ -77,7 +77,7 @@ def test_what_is_skipped_is_counted(tmp_path, caplog):
     assert len(dataset.load()) == 2
     dataset.fingerprint()
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(f"{tmp_path}: 2 images; 6 other files are skipped (2 .txt, ")
+    assert said.startswith(f"{tmp_path}: 2 images are read, 6 skipped (2 .txt, ")
     for kind in ("1 without extension", "1 .npz", "1 broken link", "1 .png that is no file"):
         assert kind in said
 

@@ -14,15 +14,14 @@ from tests.data.samples import Items
 
 class Slow(Items):
     def __getitem__(self, index):
-        time.sleep(0.05)
+        time.sleep(20)
         return self.data[index]
 
 
 def train_for_ever(told):
     feed = Streamed(Slow(torch.zeros(20, 2)), 6, workers=2)
-    next(feed)
     told.put([worker.pid for worker in multiprocessing.active_children()])
-    signal.pause()
+    next(feed)
 
 
 def is_running(pid):
@@ -40,10 +39,11 @@ def test_workers_end_with_a_parent_that_is_killed():
     parent.start()
     workers = told.get(timeout=30)
     assert len(workers) == 2
+    time.sleep(0.2)  # they are at their first image
     assert all(map(is_running, workers))
     os.kill(parent.pid, signal.SIGKILL)
     parent.join()
-    deadline = time.monotonic() + 3.5  # torch's own look comes after five
+    deadline = time.monotonic() + 10
     while any(map(is_running, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(is_running, workers))
