@@ -10,7 +10,7 @@ from torch import nn
 
 from ganexp.checking import check, device_of, dtype_of, name_of, plain, precision_of, refuse_used_folder, strategy_of
 from ganexp.config import Config, ConfigError, make
-from ganexp.data import Dataset, Resident, Streamed, feed, load_cached
+from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
 from ganexp.prior import Prior
@@ -108,9 +108,9 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
     """Bring the data to where batches are drawn from."""
     device = device_of(config.device)
     workers = min(16, torch.get_num_threads()) if config.workers == "auto" else config.workers  # a share, beside other jobs
-    cache = Path(config.data_root).expanduser() / "decoded"
     try:
-        data = load_cached(dataset, cache, place=config.feed, device=device, workers=workers)
+        data = load_cached(dataset, default_folder(), place=config.feed, device=device, workers=workers)
+        digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
@@ -123,6 +123,7 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
         place=config.feed,
         workers=workers,
         flip=config.flip,
+        digest=digest,
     )
 
 
@@ -157,7 +158,8 @@ def _loaded(path: Path, values: dict[str, Any]) -> State:
         state = load(path)
     except CheckpointError as error:
         raise ConfigError(f"resume: {error}.") from error
-    differing = contradictions(state["config"], values)
+    moved = ("dataset.path", "dataset.root") if state.get("data") else ()  # whether it is the same, the digest tells
+    differing = [key for key in contradictions(state["config"], values) if key not in moved]
     if differing:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
         raise ConfigError(

@@ -8,7 +8,8 @@ import tempfile
 import pytest
 import torch
 
-os.environ["GANEXP_DATA"] = tempfile.mkdtemp(prefix="ganexp-tests-")  # decoded sets go there, not to the user's cache
+os.environ["GANEXP_DATA"] = tempfile.mkdtemp(prefix="ganexp-tests-")
+os.environ["GANEXP_CACHE"] = os.environ["GANEXP_DATA"]  # decoded sets go there, not to the user's cache
 atexit.register(shutil.rmtree, os.environ["GANEXP_DATA"], ignore_errors=True)
 
 

@@ -5,6 +5,7 @@ before anything is read or downloaded. `load()` returns something indexable: a t
 for images and float for points, or a map-style torch dataset of uint8 images that is read as it goes.
 """
 
+from ganexp.data.cache import default_folder
 from ganexp.data.cache import load as load_cached
 from ganexp.data.dataset import Dataset
 from ganexp.data.digits import Digits
@@ -26,6 +27,7 @@ __all__ = [
     "Resident",
     "Ring",
     "Streamed",
+    "default_folder",
     "feed",
     "load_cached",
 ]

@@ -1,30 +1,40 @@
 """Decoded sets, kept on the disk: an image is read, scaled and cropped once, not once per run.
 
-A set is one `.npy` file of uint8 `(N, C, H, W)`, mapped into memory, so that jobs side by side share it. Its name has a
-hash of everything that its content depends on. It is written beside and renamed, under a lock: of several jobs that start
-at once one decodes, and the others find it done. The folder may be deleted at any time.
+A set is one file, mapped into memory, so that jobs side by side share it; its name has a hash of everything that its content
+depends on. Of several jobs that start at once one decodes, and the others find it done. What cannot be kept is done without.
 """
 
 import hashlib
 import json
+import logging
+import math
 import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import torch
-from filelock import FileLock
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data import kept
 from ganexp.data.dataset import Dataset
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
 
+log = logging.getLogger(__name__)
 BATCH = 256
-VERSION = 1
+VERSION = 2
 """Of how images are decoded, as far as it changes them."""
+
+
+def default_folder() -> Path:
+    """Return the folder of decoded sets: `decoded` in `$GANEXP_CACHE`, else in `ganexp` in the user's cache folder.
+
+    It holds at most `kept.BOUND` bytes beside the newest set, and may be deleted at any time.
+    """
+    of_user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ganexp")
+    return Path(os.environ.get("GANEXP_CACHE") or of_user).expanduser() / "decoded"
 
 
 def load(
@@ -43,58 +53,64 @@ def load(
     Raises:
         OSError: The data cannot be had, or an image cannot be decoded.
     """
-    fingerprint = getattr(dataset, "fingerprint", None)
-    if fingerprint is None:
+    if not hasattr(dataset, "fingerprint"):
         return dataset.load()
-    content = json.dumps([VERSION, type(dataset).__qualname__, *dataset.shape, fingerprint()])
-    path = folder / f"{type(dataset).__name__}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.npy"
-    found = _read(path, dataset.shape)
+    found = kept.read(folder, _name(dataset), dataset.shape)
     if found is not None:
         return found
     data = dataset.load()
-    n = len(data)  # type: ignore[arg-type]
-    size = n * int(np.prod(dataset.shape))
-    if not isinstance(data, Tensor) and not is_resident(place, size, torch.device(device)):
+    shape = (len(data), *dataset.shape)  # type: ignore[arg-type]
+    if not isinstance(data, Tensor) and not is_resident(place, math.prod(shape), torch.device(device)):
         return data
-    batches = [data] if isinstance(data, Tensor) else _decoded(data, n, workers)
-    if not _has_room(folder, size):
-        return torch.cat(list(batches))
-    with FileLock(f"{path}.lock"):
-        found = _read(path, dataset.shape)  # another job may have written it meanwhile
+    try:
+        return _keep(data, folder, _name(dataset), shape, workers)  # what was downloaded just now has another name
+    except OSError as error:
+        if error.errno is None:  # of an image, and not of the cache's disk, quota, limit or permissions
+            raise
+        log.warning("The decoded images are not kept in %s (%s).", folder, error.strerror)
+        return _whole(data, shape, workers)
+
+
+def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple[int, ...], workers: int) -> Tensor:
+    """Decode a set into the cache, unless there is no room or another job has done so meanwhile."""
+    kept.remove_unfinished(folder)
+    if not _has_room(folder, math.prod(shape)):
+        return _whole(data, shape, workers)
+    with kept.lock(folder, name):
+        found = kept.read(folder, name, shape[1:])
         if found is not None:
             return found
-        _write(path, batches, (n, *dataset.shape))
-    found = _read(path, dataset.shape)
+        kept.write(folder, name, _batches(data, workers), shape)
+        found = kept.read(folder, name, shape[1:])
+    kept.prune(folder, name)
     assert found is not None
     return found
 
 
-def _read(path: Path, shape: tuple[int, ...]) -> Tensor | None:
-    try:
-        images = np.load(path, mmap_mode="c")
-    except (OSError, ValueError):
-        return None
-    return torch.from_numpy(images) if images.dtype == np.uint8 and images.shape[1:] == shape else None
+def _name(dataset: Dataset) -> str:
+    fingerprint = getattr(dataset, "fingerprint")()  # noqa: B009
+    content = json.dumps([VERSION, type(dataset).__qualname__, *dataset.shape, fingerprint])
+    return f"{type(dataset).__name__}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
-def _write(path: Path, batches: Iterable[Tensor], shape: tuple[int, ...]) -> None:
-    """Write batch after batch, not through a map: a full disk is then an error, not a signal that kills."""
-    unfinished = path.with_suffix(".unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-            for batch in batches:
-                file.write(batch.contiguous().numpy().tobytes())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+def _whole(data: Tensor | MapStyle[Tensor], shape: tuple[int, ...], workers: int) -> Tensor:
+    if isinstance(data, Tensor):
+        return data
+    whole, begin = torch.empty(shape, dtype=torch.uint8), 0
+    for batch in _batches(data, workers):
+        whole[begin : begin + len(batch)] = batch
+        begin += len(batch)
+    return whole
 
 
-def _decoded(data: MapStyle[Tensor], n: int, workers: int) -> Iterable[Tensor]:
+def _batches(data: Tensor | MapStyle[Tensor], workers: int) -> Iterable[Tensor]:
+    if isinstance(data, Tensor):
+        yield data
+        return
     from tqdm import tqdm
 
-    with tqdm(total=n, desc="Decoding images, once", unit="image", disable=None) as bar:
-        for batch in loader(data, workers, batch_size=BATCH):
+    with tqdm(total=len(data), desc="Decoding images, once", unit="image", disable=None) as bar:  # type: ignore[arg-type]
+        for batch in loader(data, workers, torch.Generator(), batch_size=BATCH):
             bar.update(len(batch))
             yield batch
 

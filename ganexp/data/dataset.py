@@ -1,6 +1,6 @@
 """The contract of a dataset."""
 
-from collections.abc import Iterable
+import os
 from pathlib import Path
 from typing import Protocol
 
@@ -20,8 +20,9 @@ class Dataset(Protocol):
         """Read the data: images as uint8, points as float."""
         ...
 
-    # A dataset that takes time to decode may also have a method `fingerprint()`, which returns plain values that say what
-    # else than its class and shape its content depends on; `ganexp.data.cache` then keeps what it has decoded.
+    # Two further methods are optional. `fingerprint()` returns plain values that say what else than its class and shape the
+    # content depends on, on this machine; `ganexp.data.cache` then keeps what has been decoded. `digest()` returns a string
+    # that identifies the content wherever it lies; it is kept in checkpoints, and other data are refused when resuming.
 
 
 def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
@@ -31,7 +32,19 @@ def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
     return channels, image_size, image_size
 
 
-def file_stamps(files: Iterable[Path], folder: Path) -> list[tuple[str, int, int]]:
-    """Return what tells that files have changed: name below a folder, size and time of each, in order."""
-    stats = [(str(path.relative_to(folder)), path.stat()) for path in sorted(files)]
-    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+def printable(path: Path) -> str:
+    """Return a path as text: the name of a file need not be any, but what a log holds must be."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamp(path: Path) -> Stamp:
+    """Return what tells that a file has changed: its size, and its times of modification and of change.
+
+    Copying and unpacking tools set the former, and so may give two contents the same one; the latter is the system's, and tells
+    also that a file was renamed or replaced. The inode would tell no more, and network file systems number anew.
+    """
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

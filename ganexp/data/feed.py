@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import default_convert
 
+from ganexp.data.digest import of_data
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
 from ganexp.streams import stream
@@ -29,24 +30,40 @@ def feed(
     place: Place = "auto",
     workers: int = 0,
     flip: bool = False,
+    digest: str | None = None,
 ) -> "Resident | Streamed":
     """Choose the feed that serves what a dataset has loaded. A tensor is on the CPU already, and so resident for its runs."""
     if isinstance(data, Tensor) and ((place == "auto" and device.type == "cpu") or is_resident(place, data.nbytes, device)):
-        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip)
-    return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip)
+        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip, digest=digest)
+    return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip, digest=digest)
 
 
 CHUNK = 2**21
 """Bytes of batches that a resident feed makes at once: small enough for a cache, large enough that one call costs little."""
 
 
-class Resident:
+class _OfData:
+    """What has a digest: made only when it is asked for, with the first checkpoint."""
+
+    data: Tensor | MapStyle[Tensor]
+    _digest: str | None
+
+    @property
+    def digest(self) -> str:
+        """What identifies the data, wherever they lie; compared when a run is resumed, unless it is empty."""
+        if self._digest is None:
+            self._digest = of_data(self.data)
+        return self._digest
+
+
+class Resident(_OfData):
     """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small.
 
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
         batch_size: Samples per batch.
         flip: Whether each image is mirrored left to right with probability ½, anew in each epoch.
+        digest: What identifies the data when a run is resumed; by default made of them.
     """
 
     def __init__(
@@ -58,8 +75,10 @@ class Resident:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         flip: bool = False,
+        digest: str | None = None,
     ) -> None:
-        self.data = data.to(device)
+        self.data: Tensor = data.to(device)
+        self._digest = digest
         self.dtype = dtype
         self.batch_size = batch_size
         at_once = CHUNK // (batch_size * data[0].numel() * dtype.itemsize)
@@ -83,11 +102,11 @@ class Resident:
         return self._ready.pop()
 
 
-class Streamed:
+class Streamed(_OfData):
     """Batches in the order of `Resident`, from data that stay where they are: on a disk, or in the host's memory.
 
-    A torch DataLoader reads ahead, by `workers` processes. On a GPU the next batch is copied, from pinned memory and on a
-    stream of its own, while the current one is being used.
+    A torch DataLoader reads ahead, by `workers` processes, until `close`. On a GPU the next batch is copied, from pinned
+    memory and on a stream of its own, while the current one is being used.
     """
 
     def __init__(
@@ -100,10 +119,14 @@ class Streamed:
         dtype: torch.dtype = torch.float32,
         workers: int = 0,
         flip: bool = False,
+        digest: str | None = None,
     ) -> None:
+        self.data = data
         self.device = torch.device(device)
         self.dtype = dtype
         self.batch_size = batch_size
+        self._digest = digest
+        self._seed = seed
         self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
         pin = self.device.type == "cuda"
         self._loader = functools.partial(loader, _InBatches(data, flip), workers, pin_memory=pin, collate_fn=default_convert)
@@ -112,13 +135,27 @@ class Streamed:
 
     def seek(self, batches: int) -> None:
         """Go on as if so many batches had been drawn."""
-        self._batches = iter(self._loader(batch_sampler=(batch.tolist() for batch in self._order(batches * self.batch_size))))
+        self.close()
+        self._drawn = batches
+        self._start()
+
+    def close(self) -> None:
+        """End the processes that read ahead. Another batch would start them again, where they were."""
+        self._batches: Iterator[Tensor] | None = None
         self._ahead: Tensor | None = None
+
+    def _start(self) -> None:
+        indices = (batch.tolist() for batch in self._order(self._drawn * self.batch_size))
+        generator = stream(self._seed, "workers", index=self._drawn)
+        self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
 
     def __next__(self) -> Tensor:
+        if self._batches is None:
+            self._start()
+        self._drawn += 1
         if self._aside is None:
             return self._fetch()
         batch = self._fetch_aside(self._aside) if self._ahead is None else self._ahead
@@ -129,6 +166,7 @@ class Streamed:
         return batch
 
     def _fetch(self) -> Tensor:
+        assert self._batches is not None
         return to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
 
     def _fetch_aside(self, aside: torch.cuda.Stream) -> Tensor:

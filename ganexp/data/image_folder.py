@@ -1,20 +1,37 @@
 """Any folder of images."""
 
+import functools
+import logging
+import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
-from torchvision.datasets.folder import IMG_EXTENSIONS, pil_loader
-from torchvision.transforms import v2 as transforms
-from torchvision.transforms.v2 import functional
+from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from ganexp.data.dataset import file_stamps, image_shape
+from ganexp.data.dataset import Stamp, image_shape, printable, stamp
+from ganexp.data.decoding import decoded
+from ganexp.data.digest import of_files
+
+log = logging.getLogger(__name__)
+EXTENSIONS = (*IMG_EXTENSIONS, ".gif")
 
 
 class ImageFolder:
     """Every image below a folder, at any depth: shorter side scaled to `image_size`, then the central square.
+
+    - Files count as images by their extensions: torchvision's, and `.gif`. What else lies there is skipped and counted, with
+      a warning. Folders behind symbolic links are read too, each real folder once.
+    - Of an animation or a file of several pages, the first image is taken.
+    - Images are turned as their EXIF orientation says.
+    - What is transparent shows a white background.
+    - 16-bit images are scaled from [0, 65535]; floats from the smallest of [0, 1], [0, 255] and [0, 65535] that holds all
+      values of the image. Pixels outside these ranges are refused.
+    - Every image then becomes RGB, is scaled bilinearly with antialiasing, and, for one channel, becomes grey.
+
+    The folder is listed once, when it is first needed.
 
     Args:
         path: The folder.
@@ -22,48 +39,78 @@ class ImageFolder:
         channels: 3 for colour, 1 for grey.
 
     Raises:
-        ValueError: The path is not a folder, or has no image with an extension that torchvision knows.
+        ValueError: The path is not a folder, or holds no images.
     """
 
     def __init__(self, path: str, *, image_size: int = 64, channels: int = 3) -> None:
         if channels not in (1, 3):
             raise ValueError(f"channels must be 1 or 3, not {channels}")
         self.shape = image_shape(channels, image_size)
-        folder = Path(path).expanduser()
-        if not folder.is_dir():
+        self.folder = Path(path).expanduser()
+        if not self.folder.is_dir():
             raise ValueError(f"path must be a folder of images, and {path} is none")
-        self.folder = folder
-        if not any(self._files()):
-            raise ValueError(f"path must be a folder of images, and {path} holds none of {', '.join(IMG_EXTENSIONS)}")
+        if all(isinstance(found, str) for _, found in self._walk()):
+            raise ValueError(f"path must be a folder of images, and {path} holds none of {', '.join(EXTENSIONS)}")
 
-    def fingerprint(self) -> list[tuple[str, int, int]]:
-        """Name, size and time of every image."""
-        return file_stamps(self._files(), self.folder)
+    def fingerprint(self) -> list[object]:
+        """Where the folder is, and the name, size and times of every image."""
+        return [str(self.folder.resolve()), *((name, *stamp) for name, stamp in self._named())]
+
+    def digest(self) -> str:
+        """Return what identifies the images wherever they lie."""
+        return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()])
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
-        return _Images(sorted(self._files()), self.shape)
+        return _Images(sorted(self._stamps), self.shape)
 
-    def _files(self) -> Iterator[Path]:
-        return (file for file in self.folder.rglob("*") if file.suffix.lower() in IMG_EXTENSIONS and file.is_file())
+    def _named(self) -> list[tuple[str, Stamp]]:
+        return [(str(path.relative_to(self.folder)), self._stamps[path]) for path in sorted(self._stamps)]
+
+    @functools.cached_property
+    def _stamps(self) -> dict[Path, Stamp]:
+        """List the images, and say what else lies among them."""
+        found = list(self._walk())
+        stamps = {path: what for path, what in found if not isinstance(what, str)}
+        skipped = Counter(what for _, what in found if isinstance(what, str))
+        if skipped:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
+            log.warning("%s: %d images are read, %d skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds)
+        return stamps
+
+    def _walk(self) -> Iterator[tuple[Path, Stamp | str]]:
+        """Yield every image with its stamp, and what is skipped with its kind."""
+        seen: set[tuple[int, int]] = set()
+        unreadable: list[OSError] = []
+        for place, folders, names in os.walk(self.folder, followlinks=True, onerror=unreadable.append):
+            real = os.stat(place)
+            if (real.st_dev, real.st_ino) in seen:  # a link back, or a second way to the same folder
+                folders.clear()
+                continue
+            seen.add((real.st_dev, real.st_ino))
+            folders.sort(key=lambda name: (os.path.islink(os.path.join(place, name)), name))  # the way without links wins
+            for path in (Path(place, name) for name in names):
+                yield path, _stamp_or_kind(path)
+        for error in unreadable:
+            yield Path(error.filename), "unreadable folder"
+
+
+def _stamp_or_kind(path: Path) -> Stamp | str:
+    kind = path.suffix.lower()
+    if kind not in EXTENSIONS:
+        return kind or "without extension"
+    if path.is_file():
+        return stamp(path)
+    return "broken link" if path.is_symlink() else f"{kind} that is no file"
 
 
 class _Images(MapStyle[Tensor]):
     def __init__(self, files: list[Path], shape: tuple[int, int, int]) -> None:
         self.files = files
-        channels, size, _ = shape
-        self.transform = transforms.Compose(
-            [transforms.Resize(size), transforms.CenterCrop(size), transforms.Grayscale(channels)]
-            if channels == 1
-            else [transforms.Resize(size), transforms.CenterCrop(size)]
-        )
+        self.channels, self.size, _ = shape
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> Tensor:
-        try:
-            image = pil_loader(str(self.files[index]))
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise OSError(f"{self.files[index]} cannot be decoded as an image ({error})") from error
-        return functional.pil_to_tensor(self.transform(image))
+        return decoded(self.files[index], self.size, self.channels)

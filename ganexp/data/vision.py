@@ -9,7 +9,8 @@ from torch import Tensor
 from torchvision import datasets
 from torchvision.transforms.v2 import functional as transforms
 
-from ganexp.data.dataset import file_stamps, image_shape
+from ganexp.data.dataset import image_shape, stamp
+from ganexp.data.digest import of_files
 
 
 class _Vision:
@@ -21,48 +22,74 @@ class _Vision:
     """
 
     source: ClassVar[type[Any]]
-    folder: ClassVar[str]
+    files: ClassVar[str]
+    """Where the images lie below `root`, as a pattern."""
     channels: ClassVar[int]
 
     def __init__(self, root: str, *, image_size: int = 32) -> None:
         self.shape = image_shape(self.channels, image_size)
         self.root = Path(root).expanduser()
 
-    def fingerprint(self) -> list[tuple[str, int, int]]:
-        """Name, size and time of every file that torchvision has of the set, or of none before it is downloaded."""
-        return file_stamps((path for path in (self.root / self.folder).rglob("*") if path.is_file()), self.root)
+    def fingerprint(self) -> list[object]:
+        """Where the set lies, and the name, size and times of every file of images; of none before it is downloaded."""
+        return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
+
+    def digest(self) -> str:
+        """Return what identifies the images wherever they lie."""
+        return of_files(self.root, [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()])
 
     def load(self) -> Tensor:
         """Return `(N, C, image_size, image_size)`, uint8.
 
         Raises:
-            OSError: The set is neither in `root` nor to be had from the network.
+            OSError: The set is neither in `root` nor to be had from the network, or its files are broken.
         """
         try:
-            images = torch.as_tensor(self.source(root=self.root, train=True).data)
-        except (OSError, RuntimeError):
-            images = self._downloaded()
-        images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+            images = self._read()
+        except Exception as error:  # what a broken file makes torchvision raise has no common type
+            raise OSError(self._trouble(error)) from error
         if images.shape[1:] == self.shape:
             return images.contiguous()
         return torch.cat([transforms.resize(part, list(self.shape[1:])) for part in images.split(4096)])
 
-    def _downloaded(self) -> Tensor:
-        """Download the set, one process at a time: another one then finds it there."""
-        name = self.source.__name__
+    def _read(self) -> Tensor:
+        """Read the set as `(N, C, H, W)`, or download it, one process at a time: another one then finds it there."""
         try:
+            source = self.source(root=self.root, train=True)
+        except RuntimeError:  # torchvision's word for a set that is not there
             self.root.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.root / f".{name}.lock"):
-                return torch.as_tensor(self.source(root=self.root, train=True, download=True).data)
-        except (OSError, RuntimeError) as error:
-            raise OSError(f"{name} is not in {self.root} and could not be downloaded ({error})") from error
+            with FileLock(self.root / f".{self.source.__name__}.lock"):
+                source = self.source(root=self.root, train=True, download=True)
+        images = torch.as_tensor(source.data)
+        images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+        if images.shape[1] != self.channels or not images.numel():
+            raise ValueError(f"they hold an array of shape {list(source.data.shape)}")
+        return images
+
+    def _found(self) -> list[Path]:
+        return sorted(path for path in self.root.glob(self.files) if path.is_file())
+
+    def _trouble(self, error: Exception) -> str:
+        """Return in one sentence what is wrong and what can be done."""
+        name, folder = self.source.__name__, (self.root / self.files).parent
+        lines = str(error).split("\n")  # torchvision's own list of what it tried has the cause at its end
+        reason = next((line.strip() for line in reversed(lines) if line.strip()), type(error).__name__)
+        if self._found():
+            return (
+                f"the files of {name} in {folder} are broken or incomplete ({reason}): "
+                "replace them, or delete them to have all downloaded anew"
+            )
+        return (
+            f"{name} is not in {self.root} and cannot be downloaded ({reason}): put its files into {folder}, "
+            "name the folder that has them with data_root=…, or take dataset=digits, which needs none"
+        )
 
 
 class MNIST(_Vision):
     """60,000 handwritten digits, 28×28 grey (LeCun et al. 1998)."""
 
     source = datasets.MNIST
-    folder = "MNIST"
+    files = "MNIST/raw/train-images-idx3-ubyte"
     channels = 1
 
 
@@ -70,7 +97,7 @@ class FashionMNIST(_Vision):
     """60,000 articles of clothing, 28×28 grey (Xiao et al. 2017)."""
 
     source = datasets.FashionMNIST
-    folder = "FashionMNIST"
+    files = "FashionMNIST/raw/train-images-idx3-ubyte"
     channels = 1
 
 
@@ -78,5 +105,5 @@ class CIFAR10(_Vision):
     """50,000 photographs of ten kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
 
     source = datasets.CIFAR10
-    folder = "cifar-10-batches-py"
+    files = "cifar-10-batches-py/data_batch_*"
     channels = 3

@@ -1,12 +1,46 @@
 """Processes that read images beside training."""
 
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
+STOPS = {getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)}
 
-def loader(data: Any, workers: int, **settings: Any) -> DataLoader[Any]:
-    """Return torch's DataLoader over a map-style dataset, with so many processes."""
+
+def loader(data: Any, workers: int, generator: torch.Generator, **settings: Any) -> DataLoader[Any]:
+    """Return torch's DataLoader over a map-style dataset, with so many processes.
+
+    The generator seeds the processes: left to itself, a DataLoader draws that seed from torch's global stream, and so
+    shifts every dropout after it.
+    """
     context = "fork" if workers and sys.platform == "linux" else None  # a joblib worker's own cannot start others
-    return DataLoader(data, num_workers=workers, multiprocessing_context=context, **settings)
+    start = _attach_to_parent if hasattr(signal, "sigtimedwait") else None
+    return DataLoader(
+        data, num_workers=workers, generator=generator, multiprocessing_context=context, worker_init_fn=start, **settings
+    )
+
+
+def _attach_to_parent(worker_id: int) -> None:
+    """Let this process end within a second of its parent, and leave to the parent what others signal.
+
+    A signal to a whole process group or job asks the run to finish its iteration and to write a checkpoint, for which it
+    may still need batches. Torch's own worker looks for its parent every five seconds, and not while it hands over a batch.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # of this thread and of those that it starts
+    threading.Thread(target=_watch, args=(parent.pid,), daemon=True).start()
+
+
+def _watch(parent: int | None) -> None:
+    while os.getppid() == parent:
+        received = signal.sigtimedwait(STOPS, 1)
+        if received is not None and received.si_pid == parent:
+            break  # torch ends a worker that hangs in this way
+    os._exit(0)

@@ -46,6 +46,7 @@ def capture(trainer: "Trainer") -> State:
         "last_fake": gan.last_fake,
         "updates": dict(gan.updates),
         "iteration": trainer.iteration,
+        "data": trainer.reals.digest,
         "real_batches": trainer.reals.batches,
         "real_images": trainer.reals.images,
         "wall_s": trainer.wall_s(),
@@ -59,6 +60,9 @@ def restore(trainer: "Trainer", state: State) -> None:
     Raises:
         CheckpointError: It does not fit.
     """
+    before, now = str(state.get("data", "")), trainer.reals.digest
+    if before and now and before != now:
+        raise CheckpointError("the data are not those that the run was trained on: bring them back, or begin a new run")
     gan = trainer.gan
     try:
         gan.generator.load_state_dict(state["generator"])

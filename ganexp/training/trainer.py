@@ -292,6 +292,7 @@ class Trainer:
     def _finish(self, state: State) -> Summary:
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         summary: Summary = {"state": state, "iteration": self.iteration, "wall_s": self.wall_s(), "paths": {}, "last": last}
+        self.reals.close()
         try:
             for book in self.books:
                 book.close(state)

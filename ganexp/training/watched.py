@@ -25,6 +25,17 @@ class Watched:
         getattr(self.reals, "seek")(batches)  # noqa: B009
         self.batches, self.images = batches, images
 
+    def close(self) -> None:
+        """End what reads ahead. Only a feed that can seek is closed: a plain generator may be wanted for more."""
+        if hasattr(self.reals, "seek"):
+            getattr(self.reals, "close", lambda: None)()
+
+    @property
+    def digest(self) -> str:
+        """What identifies the data; empty if that is not known."""
+        digest = getattr(self.reals, "digest", "")
+        return digest if isinstance(digest, str) else ""
+
     def __iter__(self) -> Iterator[Tensor]:
         return self
 

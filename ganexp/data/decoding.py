@@ -1,0 +1,79 @@
+"""From an image file to a square of pixels."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+from torch import Tensor
+from torchvision.transforms.v2 import functional
+
+from ganexp.data.dataset import printable
+
+
+def decoded(path: Path, size: int, channels: int) -> Tensor:
+    """Return the central square of an image, `(channels, size, size)`, uint8; `ImageFolder` states the rules.
+
+    Raises:
+        OSError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
+    """
+    try:
+        with Image.open(path) as image:
+            image.load()
+            upright = _upright(image)
+            square = _central_square(_of_eight_bits(upright), size)
+    except Exception as error:  # what a broken file makes Pillow raise has no common type
+        raise OSError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
+    return functional.pil_to_tensor(square if channels == 3 else square.convert("L"))
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turn an image as its EXIF orientation says; one whose EXIF is broken is taken to be upright."""
+    try:
+        ImageOps.exif_transpose(image, in_place=True)
+    except Exception:  # as above; the pixels have been read by now
+        return image
+    return image
+
+
+def _of_eight_bits(image: Image.Image) -> Image.Image:
+    """Scale what has more than eight bits per channel; Pillow itself would clip it."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    values = np.asarray(image)
+    low, high = values.min(), values.max()
+    whites = (1, 255, 65535) if image.mode == "F" else (65535,)
+    white = next((white for white in whites if low >= 0 and high <= white), None)
+    if white is None:
+        raise ValueError(
+            f"its pixels are in [{low:g}, {high:g}], and what is white there is not known: save it in 8 or 16 bits"
+        )
+    return Image.fromarray(np.rint(values * np.float32(255 / white)).astype(np.uint8))
+
+
+def _central_square(image: Image.Image, size: int) -> Image.Image:
+    """Scale the shorter side to `size` and cut out the middle, in RGB, touching only the pixels that come to be seen.
+
+    To within one level of 255, the result is that of torchvision's `Resize` and `CenterCrop`, which would first scale the
+    whole image: gigabytes, for one that is very long and one pixel wide.
+    """
+    long, short = max(image.size), min(image.size)
+    scaled = size * long // short
+    scale = long / scaled
+    begin = round((scaled - size) / 2)
+    left, right = begin * scale, min((begin + size) * scale, long)
+    support = math.ceil(max(scale, 1)) + 1  # how far beside the square the filter reaches
+    first, last = max(0, math.floor(left) - support), min(long, math.ceil(right) + support)
+    box: tuple[float, float, float, float] = (left - first, 0, right - first, short)
+    if image.width > image.height:
+        image = image.crop((first, 0, last, short))
+    else:
+        image, box = image.crop((0, first, short, last)), (box[1], box[0], box[3], box[2])
+    return _over_white(image).resize((size, size), Image.Resampling.BILINEAR, box)
+
+
+def _over_white(image: Image.Image) -> Image.Image:
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")

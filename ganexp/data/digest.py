@@ -1,0 +1,41 @@
+"""What tells, wherever the data lie, that they are those which a run was trained on: kept in its checkpoints.
+
+It is made to be cheap, and so does not see everything: of files, it sees every name and size and the contents of a few; of
+a tensor, every value up to `MOST` bytes, and evenly spaced samples beyond.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+MOST = 2**28
+"""Bytes of a tensor that are read."""
+FILES, HEAD = 64, 2**16
+"""Of how many files, evenly spaced, how many of the first bytes are read."""
+
+
+def of_data(data: Tensor | MapStyle[Tensor]) -> str:
+    """Return the digest of a tensor's values, or of the number of samples where each would have to be read."""
+    if not isinstance(data, Tensor):
+        return f"samples-{len(data)}"  # type: ignore[arg-type]
+    seen = data[:: -(-data.nbytes // MOST) or 1].contiguous().cpu()
+    content = hashlib.sha256(f"{data.dtype} {list(data.shape)}".encode())
+    content.update(seen.view(torch.uint8).numpy().data)  # as bytes, since NumPy has no bfloat16
+    return f"tensor-{content.hexdigest()[:32]}"
+
+
+def of_files(folder: Path, sizes: Iterable[tuple[str, int]]) -> str:
+    """Return the digest of files, given by their names below a folder and their sizes."""
+    sizes = list(sizes)
+    content = hashlib.sha256()
+    for name, size in sizes:
+        content.update(os.fsencode(name) + b"\0%d\0" % size)
+    for name, _ in sizes[:: -(-len(sizes) // FILES) or 1]:
+        with (folder / name).open("rb") as file:
+            content.update(file.read(HEAD))
+    return f"files-{content.hexdigest()[:32]}"
