@@ -43,7 +43,7 @@ def run(cfg: DictConfig) -> float | None:
         one_option_per_group(cfg, hydra.runtime.choices)
         point_latest_at(folder)
         with Stopping() as stopping:
-            summary = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping).fit()
+            summary = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust).fit()
     except Exception as error:
         _log(error)
         raise SystemExit(1) from None
@@ -56,7 +56,7 @@ def run(cfg: DictConfig) -> float | None:
 
 def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
     """Run one job of a sweep; whatever happens to it, the others go on, and its end is kept in its summary.json."""
-    overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith("sweep.resume=")]
+    overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith(("sweep.resume=", "trust="))]
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     before = read_document(folder / "summary.json")
     if before.get("state") == "finished" and before.get("overrides") == overrides:
@@ -69,7 +69,7 @@ def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
         one_option_per_group(cfg, hydra.runtime.choices)
         with _share_of_the_machine(cfg, hydra.launcher):
             point_latest_at(folder.parent)
-            summary = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder)).fit()
+            summary = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder), trust=cfg.trust).fit()
         print(epilogue(summary).splitlines()[0])
     except ConfigError as error:
         log.warning("Skipped: %s", error)
