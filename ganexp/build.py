@@ -169,6 +169,7 @@ def _loaded(path: Path, values: dict[str, Any]) -> State:
     differing = contradictions(state["config"], values)
     if differing:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+        keys = " ".join(keys.split())[:200]  # those of the file may be anything
         raise ConfigError(
             f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
         )

@@ -166,7 +166,7 @@ def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for key, value in values.items():
-        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
     return pairs
 
 

@@ -62,7 +62,7 @@ def refuse_unlike(name: str, own: Any, given: Any) -> None:
     if isinstance(own, Tensor):
         if not isinstance(given, Tensor) or given.shape != own.shape or given.dtype != own.dtype:
             raise ValueError(f"{name} should be {described(own)}, not {described(given)}")
-        if own.is_floating_point() and not given.isfinite().all() and own.isfinite().all():
+        if own.is_floating_point() and not given.isfinite().all() and (own.is_meta or own.isfinite().all()):
             raise ValueError(f"{name} is not finite")
     elif isinstance(own, dict):
         _refuse_other_keys(name, own, given)

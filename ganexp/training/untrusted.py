@@ -52,23 +52,23 @@ def refuse_oversized(path: Path, state: dict[str, Any]) -> None:
     """
     try:
         _count(state, MOST_VALUES)
-        _count(state.get("config"), MOST_VALUES_OF_A_CONFIGURATION)
+        _count(state["config"], MOST_VALUES_OF_A_CONFIGURATION, tensors=False)
     except ValueError as error:
         raise CheckpointError(f"{path} is no checkpoint of ganexp: {error}") from None
 
 
-def _count(value: Any, left: int, depth: int = 0) -> int:
+def _count(value: Any, left: int, depth: int = 0, *, tensors: bool = True) -> int:
     """Return how many values are left to be counted, every value as often as it is reached."""
     left -= 1
     if left < 0 or depth > DEEPEST:
         raise ValueError("it is nested too deeply, or holds too many values")
     if isinstance(value, dict):
         for key, item in value.items():
-            left = _count(item, _count(key, left, depth + 1), depth + 1)
+            left = _count(item, _count(key, left, depth + 1), depth + 1, tensors=tensors)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            left = _count(item, left, depth + 1)
-    elif isinstance(value, Tensor):
+            left = _count(item, left, depth + 1, tensors=tensors)
+    elif isinstance(value, Tensor) and tensors:
         if value.layout is not torch.strided or value.is_quantized or value.requires_grad:
             raise ValueError("a tensor in it is of a kind that no checkpoint holds")
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
