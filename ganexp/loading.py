@@ -21,7 +21,8 @@ class Trained(nn.Module):
 
     def __init__(self, network: nn.Module, config: Config, device: torch.device | str) -> None:
         super().__init__()
-        self.network = network.to(device, dtype_of(config)).requires_grad_(False).eval()
+        self.network = network.to(device, dtype_of(config))
+        self.requires_grad_(False).eval()
         self.latent_dim = config.latent_dim
         self._prior = config.prior
         self._device, self._dtype = torch.device(device), dtype_of(config)
