@@ -183,10 +183,21 @@ def report(error: Exception) -> str | int:
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
         return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
+    if isinstance(error, (TypeError, ValueError, RecursionError)) and _raised_in_composing(error):
+        reason = " ".join(str(error).split())[:80]
+        return f"Error: a value is nested too deeply, too long, or no option of its group, as in loss=hinge ({reason})."
     if any(frame.name == "best_trial" for frame in traceback.extract_tb(error.__traceback__)):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     traceback.print_exception(error, file=sys.stderr)
     return 1
+
+
+def _raised_in_composing(error: Exception) -> bool:
+    """Say whether Hydra has failed on what was typed, without a word of its own."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, RecursionError):
+        return not any(file.startswith(str(Path(__file__).parent)) for file in files)
+    return files[-1].endswith(("hydra/_internal/defaults_list.py", "override_parser/overrides_visitor.py"))
 
 
 def _raised_by_mkdir(error: OSError) -> bool:

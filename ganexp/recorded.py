@@ -18,7 +18,9 @@ OF_LAUNCHERS = (
     *("n_jobs", "backend", "verbose", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "nodes", "mem_gb"),
     *("name", "partition", "account", "qos", "signal_delay_s", "max_num_timeout", "array_parallelism"),
 )
-TO_HYDRA = re.compile(rf"hydra/launcher=\w+|hydra\.launcher\.({'|'.join(OF_LAUNCHERS)})=[\w-]+|hydra\.sweeper\.max_batch_size=\d+")
+TO_HYDRA = re.compile(
+    rf"hydra/launcher=\w+|hydra\.launcher\.({'|'.join(OF_LAUNCHERS)})=[\w-]+|hydra\.sweeper\.max_batch_size=\d+"
+)
 """All that a recorded override may say to Hydra: which launcher, and how many jobs of what size. None is code or a path."""
 
 

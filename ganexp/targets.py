@@ -118,12 +118,14 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     """Build what a node describes, with arguments that only the run knows.
 
     Raises:
-        ConfigError: The target is not what its group consists of, or refuses an argument with a ValueError.
+        ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, or cannot read a file.
     """
     try:
         return target(node, key)(*positional, **arguments(node), **runtime)
     except ConfigError:
         raise
+    except OSError as error:
+        raise ConfigError(f"{key}: {error.strerror}, {str(error.filename)[:200]}.") from error
     except ValueError as error:
         sentence = str(error)
         joint = "." if sentence.split(" ")[0] in node else ": "

@@ -93,7 +93,19 @@ def test_a_strangers_module_is_not_imported_by_resuming(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "3", "a: b", "- {a: b}", "- 3", "", "\x00", "- &a [x]\n- [*a, *a]", "- x\n" * 100_000, "- " * 9000 + "x", "- !!python/name:os.system"],
+    [
+        "{",
+        "3",
+        "a: b",
+        "- {a: b}",
+        "- 3",
+        "",
+        "\x00",
+        "- &a [x]\n- [*a, *a]",
+        "- x\n" * 100_000,
+        "- " * 9000 + "x",
+        "- !!python/name:os.system",
+    ],
 )
 def test_a_broken_record_is_one_sentence(text, tmp_path):
     path = tmp_path / "overrides.yaml"

@@ -16,7 +16,15 @@ from tests.composing import composed
 from tests.training.test_resume import overrides
 
 PLACES = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer.g", "optimizer.d")
-DANGEROUS = ("os.system", "subprocess.Popen", "subprocess.run", "builtins.eval", "builtins.exec", "builtins.open", "shutil.rmtree")
+DANGEROUS = (
+    "os.system",
+    "subprocess.Popen",
+    "subprocess.run",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.open",
+    "shutil.rmtree",
+)
 DANGEROUS += ("ganexp.build.os.system", "ganexp.build.Path", "ganexp.build.load", "os:system", "torch.load", "pickle.Unpickler")
 
 

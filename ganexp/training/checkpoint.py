@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -10,7 +10,7 @@ import torch
 def random_states(device: torch.device) -> dict[str, Any]:
     """Return where every global stream stands."""
     version, words, gauss = random.getstate()
-    numpy: dict[str, Any] = np.random.get_state(legacy=False)
+    numpy: dict[str, Any] = np.random.get_state(legacy=False)  # noqa: NPY002 (others draw from it)
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
@@ -49,7 +49,7 @@ def set_random_states(state: dict[str, Any], device: torch.device) -> None:
     if state["cuda"] is not None:
         torch.cuda.set_rng_state(state["cuda"], device)
     random.setstate(_python(state["python"]))
-    np.random.set_state(_numpy(state["numpy"]))
+    np.random.set_state(_numpy(state["numpy"]))  # noqa: NPY002
 
 
 def _python(state: dict[str, Any]) -> tuple[Any, ...]:

@@ -13,8 +13,8 @@ from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
 from tests.training.test_resume import assert_same, overrides, state
 
-SHARE = float(os.environ.get("GANEXP_TAMPERED", "0.03"))
-"""How much of all that could be tried is; 1 is everything."""
+SHARE = 0.03 * float(os.environ.get("GANEXP_EXAMPLES", "1"))
+"""How much of all that could be tried is, always the same; GANEXP_EXAMPLES=30 is nearly everything."""
 GONE = object()
 
 
@@ -27,7 +27,15 @@ def transposed(tensor):
 
 
 PLAIN = [GONE, None, True, -1, 0, 3, 10**30, 10**5000, -0.5, float("nan"), float("inf"), "x", "x" * 50_000, [], {}, [[1]]]
-PLAIN += [{"a": 1}, {1: 2}, torch.zeros(3), torch.zeros(()), torch.zeros(2, 0), torch.tensor(float("nan")), torch.ones(2).to_sparse()]
+PLAIN += [
+    {"a": 1},
+    {1: 2},
+    torch.zeros(3),
+    torch.zeros(()),
+    torch.zeros(2, 0),
+    torch.tensor(float("nan")),
+    torch.ones(2).to_sparse(),
+]
 OF_TENSORS = [
     lambda t: t.to(torch.float64) if t.dtype != torch.float64 else t.float(),
     lambda t: t.to(torch.int64),
@@ -63,6 +71,15 @@ def tampered(state, path, value):
     return changed
 
 
+def refusal(kind, attempt):
+    """Return what an attempt is refused with, or nothing if it is not."""
+    try:
+        attempt()
+    except kind as error:
+        return str(error)
+    return None
+
+
 CASES = {
     "adam": overrides("detach"),
     "wrappers": [*overrides("without ema"), "ema=0.9", "lookahead.every=2", "optimizer=optimistic_adam"],
@@ -71,7 +88,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["adam", *(pytest.param(case, marks=pytest.mark.slow) for case in [*CASES][1:])])
 def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_path):
     path = tmp_path / "tampered.pt"
     trainer = build(composed(*CASES[case], "iterations=1000000"))
@@ -84,13 +101,11 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
         if place[0] == "config" and len(place) > 1:
             continue  # which is compared with what is built, in the test below
         changes = [*PLAIN, *([change(value) for change in OF_TENSORS] if isinstance(value, torch.Tensor) else [])]
-        for change in chance.sample(changes, max(1, round(SHARE * len(changes)))):
+        for change in chance.sample(changes, min(len(changes), max(1, round(SHARE * len(changes))))):
             torch.save(tampered(genuine, place, change), path)
             before = copy.deepcopy(state(trainer))
-            try:
-                trainer.resume(checkpoint.load(path))
-            except CheckpointError as error:
-                said = str(error)
+            said = refusal(CheckpointError, lambda: trainer.resume(checkpoint.load(path)))
+            if said:
                 refused += 1
                 assert len(said.splitlines()) == 1
                 assert len(said) < 500
@@ -109,14 +124,11 @@ def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
     genuine = checkpoint.capture(trainer)
     chance = random.Random(0)
     for place, _ in list(places(genuine)):
-        if place[0] != "config" or chance.random() > 0.5:
+        if place[0] != "config" or chance.random() > 10 * SHARE:
             continue
         torch.save(tampered(genuine, place, chance.choice(PLAIN)), path)
-        try:
-            build(composed(*settings), checkpoint=path)
-        except ConfigError as error:
-            assert str(error).startswith("resume: ")
-            assert len(str(error).splitlines()) == 1
+        said = refusal(ConfigError, lambda: build(composed(*settings), checkpoint=path))
+        assert not said or (said.startswith("resume: ") and len(said.splitlines()) == 1)
 
 
 def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
@@ -125,7 +137,9 @@ def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
     trainer.iterate()
     genuine = checkpoint.capture(trainer)
     changed = tampered(genuine, ("optimizer_g", "state", 0, "exp_avg"), torch.zeros(3))
-    with pytest.raises(CheckpointError, match=r"optimizer_g\.0\.exp_avg should be a tensor \(8, 3\) of .*, not a tensor \(3,\)"):
+    with pytest.raises(
+        CheckpointError, match=r"optimizer_g\.0\.exp_avg should be a tensor \(8, 3\) of .*, not a tensor \(3,\)"
+    ):
         trainer.resume(changed)
 
 
