@@ -17,7 +17,7 @@ AT_ONCE = 256
 
 
 class Trained(nn.Module):
-    """A generator that has been trained, with the prior that it was trained with. It maps latents `(B, latent_dim)` to samples."""
+    """A trained generator, with its prior: maps latents `(B, latent_dim)` to samples."""
 
     def __init__(self, network: nn.Module, config: Config, device: torch.device | str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     config = parse(state["config"])
     check_node("generator", config.generator, trust)
     shape = _shape(path, state["shape"])
-    weights = state.get("ema") or state.get("generator")
+    weights: dict[str, Tensor] = state.get("ema") or state.get("generator") or {}
     try:
         with torch.device("meta"):  # so that a file which claims much takes no memory
             like = make(config.generator, "generator", config.latent_dim, shape).to(dtype_of(config))
