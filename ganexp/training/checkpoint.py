@@ -147,7 +147,8 @@ def load(path: Path) -> State:
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
         reason = " ".join(str(error).split())[:120]
         raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT or not isinstance(state.get("config"), dict):
+    ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
+    if not ours or not isinstance(state.get("config"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")
     refuse_oversized(path, state)
     if type(state.get("iteration")) is not int or state["iteration"] < 0:

@@ -44,7 +44,14 @@ def test_what_is_not_ours_is_refused(tmp_path):
     path = tmp_path / "file.pt"
     with pytest.raises(CheckpointError, match="is not there"):
         checkpoint.load(path)
-    for values in ({"state_dict": {}}, [1, 2], torch.zeros(3), {"format": 99, "config": {}}, {"format": 1, "config": 3}):
+    for values in (
+        {"state_dict": {}},
+        [1, 2],
+        torch.zeros(3),
+        {"format": 99, "config": {}},
+        {"format": 1, "config": 3},
+        {"format": torch.zeros(3)},
+    ):
         torch.save(values, path)
         with pytest.raises(CheckpointError, match="no checkpoint of this version"):
             checkpoint.load(path)
