@@ -2,7 +2,8 @@
 
 from ganexp.build import build
 from ganexp.gan import GAN
+from ganexp.loading import load
 from ganexp.prior import Prior
 from ganexp.training import Trainer
 
-__all__ = ["GAN", "Prior", "Trainer", "build"]
+__all__ = ["GAN", "Prior", "Trainer", "build", "load"]

@@ -9,12 +9,13 @@ import torch
 from torch import nn
 
 from ganexp.checking import check, device_of, dtype_of, name_of, plain, precision_of, refuse_used_folder, strategy_of
-from ganexp.config import Config, ConfigError, make
+from ganexp.config import Config, ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
 from ganexp.prior import Prior
 from ganexp.provenance import provenance
+from ganexp.targets import Trust, make
 from ganexp.training import EMA, CheckpointError, NoEMA, Stopping, Trainer, cuda_graph, execution
 from ganexp.training.checkpoint import State, contradictions, load
 from ganexp.training.trainer import Strategy
@@ -23,7 +24,12 @@ log = logging.getLogger(__name__)
 
 
 def build(
-    cfg: Any, folder: str | Path | None = None, *, checkpoint: str | Path | None = None, stopping: Stopping | None = None
+    cfg: Any,
+    folder: str | Path | None = None,
+    *,
+    checkpoint: str | Path | None = None,
+    stopping: Stopping | None = None,
+    trust: Trust = (),
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
@@ -34,12 +40,15 @@ def build(
         folder: The run folder. Without one, nothing is written, neither there nor to W&B.
         checkpoint: A file to go on from, of a run with the same configuration; its rows are gone on with in `folder`.
         stopping: What tells that a signal has asked the run to stop.
+        trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
+            for a configuration that is your own.
 
     Raises:
-        ConfigError: The configuration has a mistake, two choices do not fit, or the checkpoint does not.
+        ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
+            of a module that is not trusted.
     """
     values = plain(cfg)
-    config = check(values)
+    config = check(values, trust=trust)
     state = _loaded(Path(checkpoint), values) if checkpoint else None
     if folder and state is None:
         refuse_used_folder(Path(folder))
@@ -91,6 +100,7 @@ def build(
         stopping=stopping,
         on_divergence=config.on_divergence,
         cuda_graph=_records(config, strategy),
+        shape=dataset.shape,
     )
     if state is not None:
         try:
@@ -162,6 +172,7 @@ def _loaded(path: Path, values: dict[str, Any]) -> State:
     differing = [key for key in contradictions(state["config"], values) if key not in moved]
     if differing:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+        keys = " ".join(keys.split())[:200]  # those of the file may be anything
         raise ConfigError(
             f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
         )

@@ -95,7 +95,7 @@ def _resume(config: DictConfig) -> None:
 
 def _check(config: DictConfig) -> None:
     one_option_per_group(config, config.hydra.runtime.choices)
-    check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+    check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]), trust=config.trust)
 
 
 def _check_metric(config: DictConfig) -> None:

@@ -11,34 +11,38 @@ from typing import Any
 import torch
 from torch import nn
 
-from ganexp.config import Config, ConfigError, arguments, make, parse, target
+from ganexp.config import Config, ConfigError, parse
 from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
 from ganexp.one_pass import refuse_coupled_images
 from ganexp.penalties import NoPenalty
 from ganexp.strategies import Lookahead, one_stage
 from ganexp.streams import undisturbed
+from ganexp.targets import Trust, arguments, check_targets, make, target
 from ganexp.training import execution
 from ganexp.training.trainer import Strategy
 
 log = logging.getLogger(__name__)
 
 
-def check(cfg: Any) -> Config:
+def check(cfg: Any, *, trust: Trust = ()) -> Config:
     """Check a configuration without reading data, taking memory or writing anything, and return it parsed.
 
     The networks are built and run on torch's meta device, where tensors have shapes but no memory.
 
+    Args:
+        cfg: A configuration composed by Hydra, or the same as plain dictionaries.
+        trust: Modules beside ganexp's whose code the configuration may run, or None for any.
+
     Raises:
-        ConfigError: The configuration has a mistake, or two choices do not fit.
+        ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
     """
     config = parse(plain(cfg))
+    check_targets(config, trust)
     _check_execution(config)
     refuse_unknown_metric("keep_best", config.keep_best)
-    shape = tuple(make(config.dataset, "dataset").shape)
+    shape = shape_of(make(config.dataset, "dataset"), config)
     loss, penalty = make(config.loss, "loss"), make(config.penalty, "penalty")
-    if not isinstance(loss, Loss):
-        raise ConfigError(f"loss._target_={config.loss['_target_']} must be a ganexp.losses.Loss.")
     strategy = strategy_of(config)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
@@ -216,6 +220,20 @@ def precision_of(config: Config) -> execution.Precision:
         return execution.resolved(config.precision, device_of(config.device))
     except ValueError as error:
         raise ConfigError(f"precision={error}.") from None
+
+
+def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:
+    """Return the shape of one sample.
+
+    Raises:
+        ConfigError: The data set does not tell.
+    """
+    shape = getattr(dataset, "shape", None)
+    if not isinstance(shape, (tuple, list)) or not all(type(size) is int and size > 0 for size in shape):
+        raise ConfigError(
+            f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
+        )
+    return tuple(shape)
 
 
 def name_of(node: dict[str, Any]) -> str:

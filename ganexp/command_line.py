@@ -43,7 +43,7 @@ def run(cfg: DictConfig) -> float | None:
         one_option_per_group(cfg, hydra.runtime.choices)
         point_latest_at(folder)
         with Stopping() as stopping:
-            summary = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping).fit()
+            summary = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust).fit()
     except Exception as error:
         _log(error)
         raise SystemExit(1) from None
@@ -56,7 +56,7 @@ def run(cfg: DictConfig) -> float | None:
 
 def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
     """Run one job of a sweep; whatever happens to it, the others go on, and its end is kept in its summary.json."""
-    overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith("sweep.resume=")]
+    overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith(("sweep.resume=", "trust="))]
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     before = read_document(folder / "summary.json")
     if before.get("state") == "finished" and before.get("overrides") == overrides:
@@ -69,7 +69,7 @@ def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
         one_option_per_group(cfg, hydra.runtime.choices)
         with _share_of_the_machine(cfg, hydra.launcher):
             point_latest_at(folder.parent)
-            summary = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder)).fit()
+            summary = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder), trust=cfg.trust).fit()
         print(epilogue(summary).splitlines()[0])
     except ConfigError as error:
         log.warning("Skipped: %s", error)
@@ -183,10 +183,21 @@ def report(error: Exception) -> str | int:
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
         return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
+    if isinstance(error, (TypeError, ValueError, RecursionError)) and _raised_in_composing(error):
+        reason = " ".join(str(error).split())[:80]
+        return f"Error: a value is nested too deeply, too long, or no option of its group, as in loss=hinge ({reason})."
     if any(frame.name == "best_trial" for frame in traceback.extract_tb(error.__traceback__)):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     traceback.print_exception(error, file=sys.stderr)
     return 1
+
+
+def _raised_in_composing(error: Exception) -> bool:
+    """Say whether Hydra has failed on what was typed, without a word of its own."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, RecursionError):
+        return not any(file.startswith(str(Path(__file__).parent)) for file in files)
+    return files[-1].endswith(("hydra/_internal/defaults_list.py", "override_parser/overrides_visitor.py"))
 
 
 def _raised_by_mkdir(error: OSError) -> bool:

@@ -1,27 +1,24 @@
 """The schema of a configuration: which keys there are, of what type and in what range.
 
 Top-level keys are declared here. The keys of a group's member are the keyword arguments of the class or function that
-its `_target_` names, checked against the annotations in that signature: a new loss, strategy or network needs no line
-here. Ranges of those arguments are checked by their own constructors.
+its `_target_` names, checked by `ganexp.targets` against the annotations in that signature: a new loss, strategy or
+network needs no line here. Ranges of those arguments are checked by their own constructors.
 """
 
 import difflib
-import inspect
 import json
-import pkgutil
-import re
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal, get_type_hints
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 Node = dict[str, Any]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
-FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "strategy": 2}
-"""How many leading arguments of a target are not configured but given by the run, by group."""
-
 Interval = Annotated[int, Field(ge=1, le=10**12)]
+LONGEST_SHOWN = 200
+"""How many characters of a wrong value a sentence quotes."""
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 
 
 class ConfigError(ValueError):
@@ -98,6 +95,7 @@ class Config(BaseModel):
     keep_best: str | None = None
     on_divergence: Literal["stop", "warn", "rollback"] = "stop"
     resume: str | None = None
+    trust: ModuleName | list[ModuleName] | None = None
     data_root: Annotated[str, Field(min_length=1)] = "~/.cache/ganexp"
     feed: Literal["auto", "resident", "streamed"] = "auto"
     flip: bool = False
@@ -113,13 +111,13 @@ def parse(values: dict[str, Any]) -> Config:
         ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
     """
     try:
-        config = Config.model_validate_json(json.dumps(values))
+        text = json.dumps(values)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
+    try:
+        return Config.model_validate_json(text)
     except ValidationError as error:
         raise ConfigError(_sentence(error, values)) from None
-    for group, leading in FROM_THE_RUN.items():
-        _check_node(group, getattr(config, group), leading, steps=group == "strategy")
-    _check_optimizer(config.optimizer)
-    return config
 
 
 def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
@@ -131,76 +129,12 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     return f"{key} is no key of the configuration; {hint}{remedy}"
 
 
-def target(node: Node, key: str) -> Callable[..., Any]:
-    """Return the class or function that a node names."""
-    name = node.get("_target_")
-    if not isinstance(name, str):
-        raise ConfigError(f"{key}._target_ must name a class or a function, such as ganexp.losses.Hinge.")
-    try:
-        found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # the colon: a function before a module of its name
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{key}._target_={name} cannot be imported: {error}.") from None
-    if not callable(found):
-        raise ConfigError(f"{key}._target_={name} must name a class or a function.")
-    return found
-
-
-def arguments(node: Node) -> dict[str, Any]:
-    """Return a node's keyword arguments."""
-    return {name: value for name, value in node.items() if name not in ("name", "_target_")}
-
-
-def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
-    """Build what a node describes, with arguments that only the run knows.
+def check_type(key: str, value: Any, hint: Any) -> None:
+    """Check a plain value against an annotation.
 
     Raises:
-        ConfigError: The constructor refuses an argument with a ValueError.
+        ConfigError: It is of another type.
     """
-    try:
-        return target(node, key)(*positional, **arguments(node), **runtime)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        sentence = str(error)
-        joint = "." if sentence.split(" ")[0] in node else ": "
-        raise ConfigError(f"{key}{joint}{sentence}.") from error
-
-
-def _check_optimizer(node: Node) -> None:
-    for side in ("g", "d"):
-        if not isinstance(node.get(side), dict):
-            raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
-        _check_node(f"optimizer.{side}", node[side], leading=1)
-    shared = {"name", "g", "d"} | set(arguments(node["g"])) | set(arguments(node["d"]))
-    for name in node:
-        if name not in shared:
-            raise ConfigError(unknown_key(f"optimizer.{name}", shared))
-
-
-def _check_node(key: str, node: Node, leading: int, steps: bool = False) -> None:
-    function = target(node, key)
-    try:
-        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError, NameError) as error:
-        raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
-    if steps and inspect.isclass(function):
-        leading = 0  # a strategy with settings is an object, which is given the GAN when it is called
-    named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    known = {p.name: p.default for p in named[leading:] if not (steps and p.name in ("d_steps", "g_steps"))}
-    if not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
-        raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
-    for name, value in arguments(node).items():
-        if name not in known:
-            raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
-        if name in hints and value != "???":
-            _check_type(f"{key}.{name}", value, hints[name])
-    for name, default in known.items():
-        if node.get(name, default) in ("???", inspect.Parameter.empty):
-            raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
-
-
-def _check_type(key: str, value: Any, hint: Any) -> None:
     try:
         TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except PydanticSchemaGenerationError:
@@ -211,8 +145,7 @@ def _check_type(key: str, value: Any, hint: Any) -> None:
 
 def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     first = error.errors()[0]
-    kinds = ("float", "int", "bool", "literal", "constrained")  # the members of a union, which are no keys
-    path = [str(part) for part in first["loc"] if not str(part).startswith(kinds)]
+    path, value = _place(error, values)
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
         below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig, "sweep": SweepConfig}
@@ -220,20 +153,32 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
         return unknown_key(key, known)
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."
-    value: Any = values
-    for part in path:
-        value = value[part] if isinstance(value, dict) else value[int(part)]
     if key == "ema":
-        return f"ema should be off or a decay between 0 and 1, such as 0.999, not {value}."
+        return f"ema should be off or a decay between 0 and 1, such as 0.999, not {_shown(value)}."
+    if path[:1] == ["trust"]:
+        return f"trust should be the name of a module, or a list of them, as in trust=[mine,other], not {_shown(value)}."
     if key in ("cuda_graph", "channels_last"):
         return f"{key} should be auto, true or false, not {_shown(value)}."
     if key in ("threads", "workers"):
         return f"{key} should be auto or an integer from {1 if key == 'threads' else 0}, not {_shown(value)}."
     if key == "wandb.project":
-        return f"wandb.project should be 1 to 128 characters without / \\ # ? % and :, not {value}."
+        return f"wandb.project should be 1 to 128 characters without / \\ # ? % and :, not {_shown(value)}."
     if key == "device":
-        return f"device should be auto, cpu, cuda or cuda:N, not {value}."
+        return f"device should be auto, cpu, cuda or cuda:N, not {_shown(value)}."
     return _told(key, first["msg"], value)
+
+
+def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], Any]:
+    """Return the keys that lead to a mistake, and what is there; pydantic also names the members of unions in between."""
+    path: list[str] = []
+    value: Any = values
+    first = error.errors()[0]
+    for part in first["loc"]:
+        inside = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
+        if inside or first["type"] == "missing":
+            path.append(str(part))
+            value = value[part] if inside else None
+    return path, value
 
 
 def _told(key: str, message: str, value: Any) -> str:
@@ -243,5 +188,6 @@ def _told(key: str, message: str, value: Any) -> str:
     return f"{key} {said}, not {_shown(value)}."
 
 
-def _shown(value: Any) -> Any:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else value
+def _shown(value: Any) -> str:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from ganexp.config import ConfigError
 from ganexp.logbook import runs
+from ganexp.recorded import overrides_in, refuse_risky
 from ganexp.sweeping import Sweep
 from ganexp.training.checkpoint import contradictions
 
@@ -26,13 +25,14 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     checkpoint = located(name)
     record = checkpoint.parent.parent / ".hydra" / "overrides.yaml"
     try:
-        before = [str(override) for override in OmegaConf.load(record)]
-    except (OSError, ValueError, TypeError) as error:
+        before = overrides_in(record)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"resume={name}: its command line is not in {record}: {error}.") from None
     further = [argument for argument in arguments if not argument.startswith("resume=")]
     replaced = {argument.partition("=")[0].lstrip("+~") for argument in further}
-    kept = [one for one in before if one.partition("=")[0].lstrip("+~") not in {*replaced, "resume"}]
-    return [*kept, *further, f"resume={checkpoint}"]
+    kept = [one for one in before if one.partition("=")[0].lstrip("+~") not in {*replaced, "resume", "trust"}]
+    refuse_risky(kept, f"resume={name}")
+    return [*kept, *_trusting(further), f"resume={checkpoint}"]
 
 
 def located(name: str) -> Path:
@@ -66,7 +66,7 @@ def _sweep(arguments: Sequence[str]) -> list[str]:
     """
     (name, *_) = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.resume=")]
     further = [one for one in arguments if not one.startswith("sweep.resume=") and one not in ("-m", "--multirun")]
-    foreign = [one for one in further if not one.startswith("hydra")]
+    foreign = [one for one in further if not one.startswith(("hydra", "trust="))]
     if foreign:
         raise ConfigError(f"sweep.resume runs the rest of a sweep as it was begun: leave out {' '.join(foreign)}.")
     folder = Path(name)
@@ -76,5 +76,12 @@ def _sweep(arguments: Sequence[str]) -> list[str]:
         raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
     if not sweep.jobs:
         raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
-    kept = [one for one in sweep.overrides if not one.startswith("hydra.sweep.dir=")]
-    return ["-m", *kept, *further, f"hydra.sweep.dir={folder}", f"sweep.resume={folder}"]
+    replaced = {argument.partition("=")[0].lstrip("+~") for argument in further} | {"hydra.sweep.dir", "trust"}
+    kept = [one for one in sweep.overrides if one.partition("=")[0].lstrip("+~") not in replaced]
+    refuse_risky(kept, f"sweep.resume={name}")
+    return ["-m", *kept, *_trusting(further), f"hydra.sweep.dir={folder}", f"sweep.resume={folder}"]
+
+
+def _trusting(further: Sequence[str]) -> list[str]:
+    """Say which modules are trusted: those that are named here and now, and without a word none, whoever wrote the folder."""
+    return [*further] if any(one.startswith("trust=") for one in further) else [*further, "trust=[]"]

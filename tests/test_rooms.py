@@ -25,18 +25,21 @@ ALLOWED = {
     "logbook": (set(), FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib"}),
     "training": ({"gan", "logbook", "prior", "streams"}, FRAMEWORK),
     "config": (set(), {"pydantic"}),
+    "targets": ({"config", "losses", "penalties"}, FRAMEWORK),
     "checking": (
-        {"config", "logbook", "losses", "one_pass", "penalties", "strategies", "streams", "training"},
+        {"config", "logbook", "losses", "one_pass", "penalties", "strategies", "streams", "targets", "training"},
         FRAMEWORK | {"omegaconf"},
     ),
-    "build": ({"checking", "config", "data", "gan", "logbook", "prior", "provenance", "training"}, FRAMEWORK),
+    "build": ({"checking", "config", "data", "gan", "logbook", "prior", "provenance", "targets", "training"}, FRAMEWORK),
+    "loading": ({"checking", "config", "prior", "targets", "training"}, FRAMEWORK),
     "provenance": (set(), set()),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
     "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
-    "resuming": ({"config", "logbook", "sweeping", "training"}, {"omegaconf"}),
+    "recorded": ({"config"}, {"hydra", "yaml"}),
+    "resuming": ({"config", "logbook", "recorded", "sweeping", "training"}, set()),
     "callbacks": ({"checking", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
-    "__init__": ({"build", "gan", "prior", "training"}, set()),
+    "__init__": ({"build", "gan", "loading", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)
 

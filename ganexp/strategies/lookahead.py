@@ -51,6 +51,24 @@ class Lookahead:
         """Return what a checkpoint must hold."""
         return {"iterations": self.iterations, "slow": self.slow}
 
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of networks like these.
+
+        Raises:
+            ValueError: It counts no iterations, or its slow copies are of other shapes or types.
+        """
+        iterations, slow = state["iterations"], state["slow"]
+        fast = [*gan.generator.parameters(), *gan.discriminator.parameters()]
+        if type(iterations) is not int or not 0 <= iterations < 2**62:
+            raise ValueError("lookahead's iterations should be a count")
+        if not isinstance(slow, list) or (slow and len(slow) != len(fast)):
+            raise ValueError("lookahead's slow copies should be one for each parameter")
+        for copied, own in zip(slow, fast, strict=False):
+            if not isinstance(copied, Tensor) or (copied.shape, copied.dtype) != (own.shape, own.dtype):
+                raise ValueError("lookahead's slow copies should have the shapes and types of the parameters")
+            if not copied.isfinite().all():
+                raise ValueError("lookahead's slow copies should be finite")
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what a checkpoint held."""
-        self.iterations, self.slow = state["iterations"], list(state["slow"])
+        self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]

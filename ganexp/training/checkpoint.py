@@ -2,11 +2,15 @@
 
 import os
 import shutil
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from ganexp.training.fitting import adapted, refuse_unfitting
+from ganexp.training.random_states import random_states, set_random_states
+from ganexp.training.untrusted import CheckpointError as CheckpointError
+from ganexp.training.untrusted import refuse_bomb, refuse_oversized
 
 if TYPE_CHECKING:
     from ganexp.training.trainer import Trainer
@@ -14,13 +18,9 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
 
-FORMAT = 2
+FORMAT = 3
 HARMLESS = ("iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best", "on_divergence")
-HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "threads", "cuda_graph")
-
-
-class CheckpointError(ValueError):
-    """A checkpoint cannot be read or does not fit, said in one sentence."""
+HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "threads", "cuda_graph", "trust")
 
 
 def capture(trainer: "Trainer") -> State:
@@ -30,6 +30,7 @@ def capture(trainer: "Trainer") -> State:
         "format": FORMAT,
         "torch": str(torch.__version__),
         "config": trainer.config,
+        "shape": trainer.shape,
         "generator": gan.generator.state_dict(),
         "discriminator": gan.discriminator.state_dict(),
         "loss": gan.loss.state_dict(),
@@ -39,8 +40,7 @@ def capture(trainer: "Trainer") -> State:
         "optimizer_g": gan.optimizer_g.state_dict(),
         "optimizer_d": gan.optimizer_d.state_dict(),
         "latents": gan.prior.generator.get_state(),
-        "torch_random": torch.get_rng_state(),
-        "cuda_random": torch.cuda.get_rng_state(trainer.device) if trainer.device.type == "cuda" else None,
+        "random": random_states(trainer.device),
         "meter": gan.meter.state_dict(),
         "last_real": gan.last_real,
         "last_fake": gan.last_fake,
@@ -51,6 +51,7 @@ def capture(trainer: "Trainer") -> State:
         "real_images": trainer.reals.images,
         "wall_s": trainer.wall_s(),
         "best": trainer.best,
+        "rollbacks": trainer.rollbacks,
     }
 
 
@@ -58,36 +59,37 @@ def restore(trainer: "Trainer", state: State) -> None:
     """Put a state back into a trainer that was built in the same way.
 
     Raises:
-        CheckpointError: It does not fit.
+        CheckpointError: It does not fit; the trainer is as it was.
     """
     before, now = str(state.get("data", "")), trainer.reals.digest
     if before and now and before != now:
         raise CheckpointError("the data are not those that the run was trained on: bring them back, or begin a new run")
     gan = trainer.gan
     try:
-        gan.generator.load_state_dict(state["generator"])
-        gan.discriminator.load_state_dict(state["discriminator"])
-        gan.loss.load_state_dict(state["loss"])
-        gan.penalty.load_state_dict(state["penalty"], trainer.device)
-        trainer.ema.load_state_dict(state["ema"], state["iteration"])
-        if state["strategy"]:
-            getattr(trainer.strategy, "load_state_dict")(_on(trainer.device, state["strategy"]))  # noqa: B009
-        gan.optimizer_g.load_state_dict(state["optimizer_g"])
-        gan.optimizer_d.load_state_dict(state["optimizer_d"])
-        gan.prior.generator.set_state(state["latents"])
-        torch.set_rng_state(state["torch_random"])
-        if state["cuda_random"] is not None:
-            torch.cuda.set_rng_state(state["cuda_random"], trainer.device)
-        gan.meter.load_state_dict(state["meter"], trainer.device)
-        gan.last_real, gan.last_fake = _on(trainer.device, state["last_real"]), _on(trainer.device, state["last_fake"])
-        gan.updates.clear()
-        gan.updates.update(d=int(state["updates"]["d"]), g=int(state["updates"]["g"]))
-        trainer.iteration = int(state["iteration"])
-        trainer.reals.seek(int(state["real_batches"]), int(state["real_images"]))
-        trainer.earlier_s, trainer.best = float(state["wall_s"]), float(state["best"])
-    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        refuse_unfitting(trainer, capture(trainer), state)
+    except Exception as error:  # what a tampered value makes a stream or a strategy raise has no common type
         reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"the checkpoint does not fit this run ({type(error).__name__}: {reason})") from error
+        said = reason if type(error) is ValueError else f"{type(error).__name__}: {reason}"
+        raise CheckpointError(f"the checkpoint does not fit this run ({said})") from error
+    gan.generator.load_state_dict(state["generator"])
+    gan.discriminator.load_state_dict(state["discriminator"])
+    gan.loss.load_state_dict(state["loss"])
+    gan.penalty.load_state_dict(state["penalty"], trainer.device)
+    trainer.ema.load_state_dict(state["ema"], state["iteration"])
+    if state["strategy"]:
+        getattr(trainer.strategy, "load_state_dict")(_on(trainer.device, state["strategy"]))  # noqa: B009
+    gan.optimizer_g.load_state_dict(adapted(gan.optimizer_g, state["optimizer_g"]))
+    gan.optimizer_d.load_state_dict(adapted(gan.optimizer_d, state["optimizer_d"]))
+    gan.prior.generator.set_state(state["latents"])
+    set_random_states(state["random"], trainer.device)
+    gan.meter.load_state_dict(_on(trainer.device, state["meter"]), trainer.device)
+    gan.last_real, gan.last_fake = _on(trainer.device, state["last_real"]), _on(trainer.device, state["last_fake"])
+    gan.updates.clear()
+    gan.updates.update(state["updates"])
+    trainer.iteration = state["iteration"]
+    trainer.reals.seek(state["real_batches"], state["real_images"])
+    trainer.earlier_s, trainer.best = float(state["wall_s"]), state["best"]
+    trainer.rollbacks = max(trainer.rollbacks, state["rollbacks"])  # one that is under way is not forgotten
 
 
 def save(state: State, folder: Path, *, keep: int) -> None:
@@ -140,9 +142,7 @@ def load(path: Path) -> State:
         CheckpointError: There is none, it is broken, or it is not one of ganexp's.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(part.file_size for part in archive.infolist()) > 2 * path.stat().st_size + 2**20:
-                raise CheckpointError(f"{path} unpacks to far more than its size; it is no checkpoint of ganexp")
+        refuse_bomb(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
@@ -151,8 +151,12 @@ def load(path: Path) -> State:
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
         reason = " ".join(str(error).split())[:120]
         raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT or not isinstance(state.get("config"), dict):
+    ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
+    if not ours or not isinstance(state.get("config"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")
+    refuse_oversized(path, state)
+    if type(state.get("iteration")) is not int or state["iteration"] < 0:
+        raise CheckpointError(f"{path} does not say at which iteration it was written")
     return state
 
 
@@ -166,13 +170,14 @@ def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for key, value in values.items():
-        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
     return pairs
 
 
 def _on(device: torch.device, value: Any) -> Any:
+    """Return a copy on a device, in which no two tensors share memory."""
     if isinstance(value, torch.Tensor):
-        return value.to(device)
+        return value.to(device, copy=True)
     if isinstance(value, dict):
         return {key: _on(device, item) for key, item in value.items()}
     return [_on(device, item) for item in value] if isinstance(value, list) else value

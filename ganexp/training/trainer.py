@@ -53,6 +53,7 @@ class Trainer:
         stopping: What tells that a signal has asked the run to stop.
         on_divergence: What to do when a row is no longer finite or sensible: `stop`, `warn`, or `rollback` to the last
             checkpoint, with new latents from there.
+        shape: Of one sample, kept in the checkpoint, so that its generator can be built again without the data.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Trainer:
         stopping: Stopping | None = None,
         on_divergence: Literal["stop", "warn", "rollback"] = "stop",
         cuda_graph: bool = False,
+        shape: Sequence[int] | None = None,
     ) -> None:
         for name, count in {"d_steps": d_steps, "g_steps": g_steps, "iterations": iterations}.items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -98,6 +100,7 @@ class Trainer:
         self.books = books
         self.folder = folder
         self.config = config or {}
+        self.shape = None if shape is None else list(shape)
         self.keep_checkpoints = keep_checkpoints
         self.keep_best = keep_best
         self.best = float("inf")

@@ -1,14 +1,18 @@
 """A run that is interrupted and resumed is, to the last bit, the run that was not."""
 
+import copy
 import json
+import random
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from ganexp import build
 from ganexp.config import ConfigError
+from ganexp.networks import MLPGenerator
 from ganexp.training import checkpoint
 from tests.composing import composed, options
 
@@ -226,3 +230,40 @@ def test_a_copy_of_a_run_folder_resumes_as_well(tmp_path):
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     ends = [trained(tmp_path / place, settings, 20, resume=True) for place in ("here", "there")]
     assert_same(state(ends[0]), state(ends[1]))
+
+
+class Noisy(MLPGenerator):
+    """A generator that draws from every global stream there is."""
+
+    def forward(self, z):
+        return super().forward(z) + 0.1 * (torch.rand(()) + np.random.randn() + random.gauss(0, 1))  # noqa: NPY002
+
+
+def test_networks_that_draw_random_numbers_by_numpy_or_python_resume_too(tmp_path):
+    cfg = composed(*overrides("without ema"), "iterations=10")
+    cfg.generator._target_ = f"{__name__}.Noisy"
+    whole = build(cfg, trust="tests")
+    for _ in range(3):
+        whole.iterate()
+    checkpoint.write(checkpoint.capture(whole), tmp_path / "x.pt")
+    for _ in range(4):
+        whole.iterate()
+    expected = copy.deepcopy(state(whole))
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    resumed = build(cfg, trust="tests", checkpoint=tmp_path / "x.pt")
+    for _ in range(4):
+        resumed.iterate()
+    assert_same(state(resumed), expected)
+
+
+def test_how_often_a_run_was_rolled_back_is_kept(tmp_path):
+    first = build(composed(*overrides("detach"), "iterations=10"))
+    first.iterate()
+    first.rollbacks = 3
+    checkpoint.write(checkpoint.capture(first), tmp_path / "x.pt")
+    second = build(composed(*overrides("detach"), "iterations=10"), checkpoint=tmp_path / "x.pt")
+    assert second.rollbacks == 3
+    second.rollbacks = 4  # which is under way, and not to be forgotten by going back to a checkpoint of before it
+    second.resume(checkpoint.load(tmp_path / "x.pt"))
+    assert second.rollbacks == 4

@@ -1,0 +1,177 @@
+"""Each field of a checkpoint, changed in every way: refused in one sentence that changes nothing, or trained on with."""
+
+import copy
+import os
+import random
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.config import ConfigError
+from ganexp.training import CheckpointError, checkpoint
+from tests.composing import composed
+from tests.training.test_resume import assert_same, overrides, state
+
+SHARE = 0.03 * float(os.environ.get("GANEXP_EXAMPLES", "1"))
+"""How much of all that could be tried is, always the same; GANEXP_EXAMPLES=30 is nearly everything."""
+GONE = object()
+
+
+def spread(tensor):
+    return torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+
+
+def transposed(tensor):
+    return tensor.flatten()[: tensor.numel()].reshape(tensor.shape[::-1]).permute([*range(tensor.dim())][::-1])
+
+
+PLAIN = [GONE, None, True, -1, 0, 3, 10**30, 10**5000, -0.5, float("nan"), float("inf"), "x", "x" * 50_000, [], {}, [[1]]]
+PLAIN += [
+    {"a": 1},
+    {1: 2},
+    torch.zeros(3),
+    torch.zeros(()),
+    torch.zeros(2, 0),
+    torch.tensor(float("nan")),
+    torch.ones(2).to_sparse(),
+]
+OF_TENSORS = [
+    lambda t: t.to(torch.float64) if t.dtype != torch.float64 else t.float(),
+    lambda t: t.to(torch.int64),
+    lambda t: torch.full_like(t, float("nan")) if t.is_floating_point() else torch.full_like(t, -1),
+    lambda t: torch.full_like(t, 200),
+    lambda t: t.unsqueeze(0),
+    lambda t: t.flatten()[:-1],
+    lambda t: t.to(torch.complex64),
+    lambda t: t.clone().requires_grad_() if t.is_floating_point() else t,
+    spread,
+    transposed,
+]
+
+
+def places(value, path=()):
+    """Yield the path of every value inside, with what is there."""
+    if path:
+        yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def tampered(state, path, value):
+    changed = copy.deepcopy(state)
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    if value is GONE:
+        del inside[path[-1]]
+    else:
+        inside[path[-1]] = value
+    return changed
+
+
+def refusal(kind, attempt):
+    """Return what an attempt is refused with, or nothing if it is not."""
+    try:
+        attempt()
+    except kind as error:
+        return str(error)
+    return None
+
+
+CASES = {
+    "adam": overrides("detach"),
+    "wrappers": [*overrides("without ema"), "ema=0.9", "lookahead.every=2", "optimizer=optimistic_adam"],
+    "penalty": [*overrides("penalty"), "optimizer=negative_momentum", "ema=off"],
+    "buffers": [*overrides("began"), "optimizer=rmsprop", "ema=off"],
+}
+
+
+@pytest.mark.parametrize("case", ["adam", *(pytest.param(case, marks=pytest.mark.slow) for case in [*CASES][1:])])
+def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_path):
+    path = tmp_path / "tampered.pt"
+    trainer = build(composed(*CASES[case], "iterations=1000000"))
+    for _ in range(3):
+        trainer.iterate()
+    genuine = copy.deepcopy(checkpoint.capture(trainer))
+    chance = random.Random(case)
+    refused = 0
+    for place, value in list(places(genuine)):
+        if place[0] == "config" and len(place) > 1:
+            continue  # which is compared with what is built, in the test below
+        changes = [*PLAIN, *([change(value) for change in OF_TENSORS] if isinstance(value, torch.Tensor) else [])]
+        for change in chance.sample(changes, min(len(changes), max(1, round(SHARE * len(changes))))):
+            torch.save(tampered(genuine, place, change), path)
+            before = copy.deepcopy(state(trainer))
+            said = refusal(CheckpointError, lambda: trainer.resume(checkpoint.load(path)))
+            if said:
+                refused += 1
+                assert len(said.splitlines()) == 1
+                assert len(said) < 500
+                assert_same(state(trainer), before)
+            else:
+                trainer.iterate()
+                trainer.resume(copy.deepcopy(genuine))
+    assert refused > 50
+
+
+def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "tampered.pt"
+    settings = [*CASES["adam"], "iterations=100"]
+    trainer = build(composed(*settings))
+    trainer.iterate()
+    genuine = checkpoint.capture(trainer)
+    chance = random.Random(0)
+    for place, _ in list(places(genuine)):
+        if place[0] != "config" or chance.random() > 10 * SHARE:
+            continue
+        torch.save(tampered(genuine, place, chance.choice(PLAIN)), path)
+        said = refusal(ConfigError, lambda: build(composed(*settings), checkpoint=path))
+        assert not said or (said.startswith("resume: ") and len(said.splitlines()) == 1)
+
+
+def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
+    """Fused Adam reads past the end of what is too short."""
+    trainer = build(composed(*CASES["adam"], "iterations=10"))
+    trainer.iterate()
+    genuine = checkpoint.capture(trainer)
+    changed = tampered(genuine, ("optimizer_g", "state", 0, "exp_avg"), torch.zeros(3))
+    with pytest.raises(
+        CheckpointError, match=r"optimizer_g\.0\.exp_avg should be a tensor \(8, 3\) of .*, not a tensor \(3,\)"
+    ):
+        trainer.resume(changed)
+
+
+def test_moments_in_another_layout_are_laid_out_like_their_parameters():
+    """The numbers are the same, so the run is: in float32, to the last bit."""
+    settings = [*CASES["adam"], "iterations=10"]
+    plain, other = build(composed(*settings)), build(composed(*settings))
+    plain.iterate()
+    genuine = copy.deepcopy(checkpoint.capture(plain))
+    moments = genuine["optimizer_g"]["state"][0]
+    moments["exp_avg"] = moments["exp_avg"].t().contiguous().t()
+    other.resume(genuine)
+    for trainer in (plain, other):
+        trainer.iterate()
+    assert_same(state(other)["generator"], state(plain)["generator"])
+
+
+def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
+    trainer = build(composed(*CASES["adam"], "iterations=10"))
+    trainer.iterate()
+    genuine = copy.deepcopy(checkpoint.capture(trainer))
+    moments = genuine["optimizer_g"]["state"][0]
+    moments["exp_avg_sq"] = moments["exp_avg"]
+    trainer.resume(genuine)
+    held = trainer.gan.optimizer_g.state[trainer.gan.optimizer_g.param_groups[0]["params"][0]]
+    assert held["exp_avg"].data_ptr() != held["exp_avg_sq"].data_ptr()
+
+
+@pytest.mark.parametrize("iteration", [None, -1, True, 2.0, float("nan"), "3", 10**30, GONE])
+def test_an_odd_iteration_is_one_sentence(iteration, tmp_path):
+    trainer = build(composed(*CASES["adam"], "iterations=10"))
+    trainer.iterate()
+    torch.save(tampered(checkpoint.capture(trainer), ("iteration",), iteration), tmp_path / "x.pt")
+    with pytest.raises(ConfigError, match=r"\Aresume: [^\n]*(iteration|too long)"):
+        build(composed(*CASES["adam"], "iterations=10"), checkpoint=tmp_path / "x.pt")
