@@ -182,7 +182,7 @@ def report(error: Exception) -> str | int:
     if isinstance(error, OSError) and _raised_by_mkdir(error):
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
-        return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
+        return f"Error: {sentence(error)}"
     if any(frame.name == "best_trial" for frame in traceback.extract_tb(error.__traceback__)):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     traceback.print_exception(error, file=sys.stderr)

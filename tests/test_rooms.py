@@ -33,9 +33,10 @@ ALLOWED = {
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
     "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
+    "composing": ({"command_line", "config", "sentences"}, {"hydra", "omegaconf"}),
     "resuming": ({"config", "logbook", "sweeping", "training"}, {"omegaconf"}),
     "callbacks": ({"checking", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
-    "__init__": ({"build", "gan", "prior", "training"}, set()),
+    "__init__": ({"build", "composing", "gan", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)
 
