@@ -90,8 +90,8 @@ class Trainer:
         self.reals = Watched(reals, self.timer.phase, batch_size=gan.batch_size, device=self.device, dtype=gan.prior.dtype)
         if on_divergence == "rollback" and self.reals.passes_once:
             raise ValueError(
-                'on_divergence must be "stop" or "warn" with an iterator, which cannot go back: for "rollback" give what can be '
-                "iterated again, such as a DataLoader"
+                'on_divergence must be "stop" or "warn" with an iterator, which cannot go back: for "rollback" give what can '
+                "be iterated again, such as a DataLoader"
             )
         self.strategy = strategy
         self.iterations = iterations

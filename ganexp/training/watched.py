@@ -38,7 +38,7 @@ class Watched:
         dtype: torch.dtype,
     ) -> None:
         map_style = isinstance(reals, Dataset) and not isinstance(reals, IterableDataset)
-        if map_style or isinstance(reals, Tensor) or not (hasattr(reals, "__iter__") or hasattr(reals, "__next__")):
+        if map_style or isinstance(reals, Tensor) or not hasattr(reals, "__iter__"):
             raise ValueError(
                 f"reals must be batches to iterate over, not a {type(reals).__name__}: "
                 f"give ganexp.data.Streamed(data, batch_size={batch_size}) or a DataLoader over it"
@@ -51,6 +51,9 @@ class Watched:
         self.batches, self.images = 0, 0
         self.last: Tensor
         self._full = self._full_batches()
+        said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
+        if said not in (None, batch_size):
+            raise ValueError(self._wrong_size(said))
 
     def seek(self, batches: int, images: int) -> None:
         """Go on as if so many batches, with so many images, had been drawn: by drawing them, where `reals` has no `seek`."""
@@ -89,7 +92,7 @@ class Watched:
         """Yield the batches of one epoch after another, each without a short one at its end."""
         while True:
             drawn, short = 0, None
-            for batch in self.reals if hasattr(self.reals, "__iter__") else iter(self.reals.__next__, object()):
+            for batch in self.reals:
                 images = self._images(batch)
                 if short is not None or len(images) > self.batch_size or (drawn == 0 and len(images) < self.batch_size):
                     raise ValueError(self._wrong_size(len(images) if short is None else short))
@@ -100,7 +103,7 @@ class Watched:
                 yield images
             if drawn == 0 or self.passes_once:
                 raise ValueError(
-                    f"reals ended after {self.batches} batches: give an endless iterator, or what can be iterated again, such as "
+                    f"reals ended after {drawn} batches: give an endless iterator, or what can be iterated again, such as "
                     "a list or a DataLoader"
                 )
 
@@ -114,7 +117,7 @@ class Watched:
             )
         return images.to(self.device, self.dtype, non_blocking=True)
 
-    def _wrong_size(self, found: int) -> str:
+    def _wrong_size(self, found: object) -> str:
         return (
             f"reals has batches of {found} and GAN draws {self.batch_size} latents: "
             f"give GAN(…, batch_size={found}), or batches of {self.batch_size}"
