@@ -43,7 +43,7 @@ class Watched:
                 f"reals must be batches to iterate over, not a {type(reals).__name__}: "
                 f"give ganexp.data.Streamed(data, batch_size={batch_size}) or a DataLoader over it"
             )
-        self.reals = reals
+        self.reals: Any = reals
         self.phase = phase
         self.batch_size, self.device, self.dtype = batch_size, device, dtype
         self.seeks = hasattr(reals, "seek")
@@ -58,7 +58,7 @@ class Watched:
     def seek(self, batches: int, images: int) -> None:
         """Go on as if so many batches, with so many images, had been drawn: by drawing them, where `reals` has no `seek`."""
         if self.seeks:
-            getattr(self.reals, "seek")(batches)  # noqa: B009
+            self.reals.seek(batches)
         else:
             self._skip_to(batches)
         self.batches, self.images = batches, images
