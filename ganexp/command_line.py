@@ -182,7 +182,7 @@ def report(error: Exception) -> str | int:
     if isinstance(error, OSError) and _raised_by_mkdir(error):
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
-        return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
+        return f"Error: {sentence(error)}"
     if isinstance(error, (TypeError, ValueError, RecursionError)) and _raised_in_composing(error):
         reason = " ".join(str(error).split())[:80]
         return f"Error: a value is nested too deeply, too long, or no option of its group, as in loss=hinge ({reason})."

@@ -28,6 +28,8 @@ def sentence(error: Exception) -> str:
     if isinstance(error, ConfigCompositionException) and isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
         siblings = cause.parent_node if isinstance(cause.parent_node, DictConfig) else {}
         return unknown_key(str(cause.full_key), [str(key) for key in siblings if key != "hydra"])
+    if str(error).startswith("Config group override must be"):
+        return "a group cannot be null; give it one of its options, as in loss=hinge."
     if "Ambiguous value" in str(error):
         key, _, value = str(error).splitlines()[0].split("'")[1].partition("=")
         return f"{key}={value} is several values: add -m to run each of them, or write {key}=[{value}] for a list."

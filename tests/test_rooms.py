@@ -36,10 +36,11 @@ ALLOWED = {
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
     "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
+    "composing": ({"command_line", "config", "sentences"}, {"hydra", "omegaconf"}),
     "recorded": ({"config"}, {"hydra", "yaml"}),
     "resuming": ({"config", "logbook", "recorded", "sweeping", "training"}, set()),
     "callbacks": ({"checking", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
-    "__init__": ({"build", "gan", "loading", "prior", "training"}, set()),
+    "__init__": ({"build", "composing", "gan", "loading", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)
 

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -39,7 +39,8 @@ class Trainer:
 
     Args:
         gan: The networks with all that belongs to them.
-        reals: An endless iterator of real batches on the device.
+        reals: Real batches `(gan.batch_size, …)`, from an endless iterator, or from what can be iterated again, epoch by
+            epoch, such as a DataLoader: see `Watched`.
         strategy: One of `ganexp.strategies`, or any function like them.
         iterations: How many iterations `fit` runs.
         d_steps, g_steps: Updates of each network per iteration, each at least 1.
@@ -59,7 +60,7 @@ class Trainer:
     def __init__(
         self,
         gan: GAN,
-        reals: Iterator[Tensor],
+        reals: Iterable[Any],
         strategy: Strategy,
         *,
         iterations: int,
@@ -70,7 +71,7 @@ class Trainer:
         checkpoint_every: int = 1000,
         ema: NoEMA | None = None,
         books: Sequence[Book] = (),
-        folder: Path | None = None,
+        folder: str | Path | None = None,
         config: dict[str, Any] | None = None,
         keep_checkpoints: int = 2,
         keep_best: str | None = None,
@@ -88,7 +89,12 @@ class Trainer:
         if cuda_graph and reason:
             raise ValueError(f"cuda_graph must be False: {reason}")
         self.timer = timer_for(self.device)
-        self.reals = Watched(reals, self.timer.phase)
+        self.reals = Watched(reals, self.timer.phase, batch_size=gan.batch_size, device=self.device, dtype=gan.prior.dtype)
+        if on_divergence == "rollback" and self.reals.passes_once:
+            raise ValueError(
+                'on_divergence must be "stop" or "warn" with an iterator, which cannot go back: for "rollback" give what can '
+                "be iterated again, such as a DataLoader"
+            )
         self.strategy = strategy
         self.iterations = iterations
         self.d_steps = d_steps
@@ -98,7 +104,7 @@ class Trainer:
         self.checkpoint_every = checkpoint_every
         self.ema = ema or NoEMA(gan.generator)
         self.books = books
-        self.folder = folder
+        self.folder = None if folder is None else Path(folder)
         self.config = config or {}
         self.shape = None if shape is None else list(shape)
         self.keep_checkpoints = keep_checkpoints

@@ -58,6 +58,7 @@ def same(rows, items):
     assert [row["loss/d"] for row in rows] == pytest.approx([item["loss/d"] for item in items])
 
 
+@pytest.mark.slow
 def test_a_server_that_is_well_gets_every_row(tmp_path):
     with serving() as server:
         process = begin(tmp_path, server.url, "iterations=5")

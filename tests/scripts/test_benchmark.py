@@ -87,6 +87,7 @@ def test_turns_are_as_long_as_asked(monkeypatch):
     assert (ratio.low, ratio.middle, ratio.high) == pytest.approx((3, 3, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tiny_cases")
 def test_every_part_fills_its_table():
     pace = {"repeats": 1, "turn_s": 0.0}

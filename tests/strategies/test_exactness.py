@@ -12,7 +12,10 @@ from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
 ITERATIONS = 4
 STEPS = list(itertools.product([1, 2, 3], repeat=2))
 every_loss = pytest.mark.parametrize("loss", CASES)
-every_count = pytest.mark.parametrize(("d_steps", "g_steps"), STEPS)
+every_count = pytest.mark.parametrize(
+    ("d_steps", "g_steps"),
+    [pytest.param(*steps, marks=() if steps in [(1, 1), (3, 2)] else pytest.mark.slow) for steps in STEPS],
+)
 
 
 def train(strategy, loss, d_steps, g_steps, *, redundant_gradients=False):

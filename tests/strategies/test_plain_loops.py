@@ -176,7 +176,10 @@ PLAIN = {name.removeprefix("plain_"): f for name, f in list(globals().items()) i
 PLAIN["one_stage"] = plain_joint
 
 
-@pytest.mark.parametrize("steps", [(1, 1), (2, 1), (1, 2), (3, 2)])
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize("steps", [(1, 1), pytest.param((2, 1), marks=slow), pytest.param((1, 2), marks=slow), (3, 2)])
 @pytest.mark.parametrize("loss", CASES)
 @pytest.mark.parametrize("strategy", sorted(PLAIN))
 def test_strategy_equals_plain_loop(strategy, loss, steps):

@@ -1,0 +1,203 @@
+"""docs/library.md: its examples, run as they stand, and what they are said to do."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import ganexp
+from ganexp import Trainer
+from ganexp.config import ConfigError
+from tests.composing import CONF, composed
+
+PAGE = (CONF.parent / "docs" / "library.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
+
+
+def blocks(section, language="python"):
+    return re.findall(rf"```{language}\n(.*?)```", SECTIONS[section], re.DOTALL)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return what runs examples in a fresh folder, in one namespace, after the one that all others build upon."""
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__", "ganexp": ganexp}
+
+    def run(*sections):
+        for section in ("Without one", *sections):
+            for block in blocks(section):
+                if not block.startswith("# squares.py"):
+                    exec(compile(block, section, "exec"), names)
+        return names
+
+    return run
+
+
+def test_every_section_is_run_here():
+    ours = (CONF.parent / "tests" / "test_library.py").read_text()
+    assert all(f'"{section}"' in ours for section in SECTIONS if blocks(section))
+
+
+def test_examples_are_short():
+    assert all(len([line for line in block.splitlines() if line]) <= 16 for section in SECTIONS for block in blocks(section))
+
+
+def test_a_configuration(run):
+    names = run("From a configuration")
+    assert names["trainer"].iteration == 100
+    assert type(names["trainer"].gan.loss).__name__ == "Hinge"
+
+
+def test_a_loader(run):
+    names = run("A loader of your own")
+    drawn = names["trainer"].reals
+    assert drawn.images == 100 * 32
+    assert all(any(torch.equal(image, one) for one in names["images"]) for image in drawn.last)
+
+
+def test_a_data_set(run, tmp_path, monkeypatch):
+    (module,) = [block for block in blocks("A data set of your own") if block.startswith("# squares.py")]
+    (tmp_path / "squares.py").write_text(module)
+    (tmp_path / "my_conf" / "dataset").mkdir(parents=True)
+    (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A data set of your own", "yaml"))
+    monkeypatch.syspath_prepend(tmp_path)
+    names = run("A data set of your own")
+    assert {1.0, -1.0} == set(names["trainer"].reals.last.unique().tolist())
+
+
+@pytest.mark.slow
+def test_a_data_set_on_the_command_line(tmp_path):
+    (module,) = [block for block in blocks("A data set of your own") if block.startswith("# squares.py")]
+    (command,) = blocks("A data set of your own", "bash")
+    (tmp_path / "squares.py").write_text(module)
+    (tmp_path / "my_conf" / "dataset").mkdir(parents=True)
+    (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A data set of your own", "yaml"))
+    command = command.strip().replace("python train.py", f"{sys.executable} {CONF.parent / 'train.py'}")
+    command += " iterations=20 wandb.mode=disabled hydra.run.dir=run"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert "Trained 20 iterations" in done.stdout, done.stderr
+
+
+def test_a_strategy(run, capsys):
+    run("A loader of your own", "A strategy of your own")
+    assert capsys.readouterr().out.splitlines()[-1] == "50 100"
+
+
+def test_the_readmes_strategy_is_detach(run):
+    readme = (CONF.parent / "README.md").read_text()
+    (snippet,) = re.findall(r"```python\n(def detach.*?)```", readme, re.DOTALL)
+    names = run()
+    own = {}
+    exec(snippet, own)
+    trained = []
+    for strategy in (names["detach"], own["detach"]):
+        torch.manual_seed(0)
+        gan = names["new_gan"]()
+        batches = [torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))]
+        Trainer(gan, batches, strategy, iterations=5).fit()
+        trained.append(torch.cat([p.flatten() for p in gan.generator.parameters()]))
+    assert torch.equal(*trained)
+
+
+def test_a_book(run):
+    names = run("A loader of your own", "A book of your own")
+    assert [iteration for iteration, _ in names["curve"].points] == [20, 40, 60, 80, 100]
+
+
+@pytest.mark.slow
+def test_a_wandb_run(run, tmp_path, monkeypatch):
+    from tests.logbook.test_wandb import records
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run("A loader of your own", "A book of your own", "A W&B run of your own")
+    found, place = records(tmp_path)
+    rows = [record["item"] for record in found["history"]]
+    assert [row["progress/iteration"] for row in rows] == [50, 100]
+    assert len(list(place.glob("files/media/images/*.png"))) == 2
+
+
+def test_going_on(run, tmp_path):
+    names = run("A loader of your own", "Going on")
+    assert names["trainer"].iteration == 100
+    assert names["trainer"].earlier_s > 0
+    assert (tmp_path / "runs" / "mine" / "checkpoints" / "iteration_000000100.pt").exists()
+
+
+@pytest.mark.parametrize("overrides", [[], ["loss=hinge", "optimizer.d.lr=4e-4"], ["experiment=began", "latent_dim=3"]])
+def test_a_composed_configuration_is_the_command_lines(overrides):
+    assert ganexp.compose(*overrides) == composed(*overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("loss=hing", "loss=hing is no option; choose one of began, hinge, "),
+        ("d_stepz=2", "d_stepz is no key of the configuration; did you mean d_steps?"),
+        ("loss=null", "a group cannot be null; give it one of its options, as in loss=hinge."),
+        ("loss=[hinge,wgan]", "loss mixes several options into one: choose one of them"),
+        ("resume=auto", "resume= is the command line's: here, ganexp.build(cfg, folder, checkpoint=…) goes on with a run."),
+    ],
+)
+def test_a_mistake_is_told_in_the_command_lines_sentence(override, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        ganexp.compose(override)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of what is built from, in a folder called as the package is."""
+    folder = tmp_path_factory.mktemp("beside") / "ganexp"
+    folder.mkdir()
+    for name in ("pyproject.toml", "README.md", "train.py"):
+        shutil.copy(CONF.parent / name, folder)
+    for name in ("conf", "ganexp"):
+        shutil.copytree(CONF.parent / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def python(*arguments, cwd):
+    done = subprocess.run([*map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def pip(interpreter, *arguments, cwd):
+    python(interpreter, "-m", "pip", *arguments, "-q", "--no-deps", "--no-build-isolation", "--no-index", cwd=cwd)
+
+
+TRAINS = """
+import ganexp, inspect
+small = ["dataset.image_size=8", "generator=mlp", "discriminator=mlp", "iterations=3"]
+trainer = ganexp.build(ganexp.compose("loss=hinge", *small))
+trainer.fit()
+print(ganexp.__file__, trainer.iteration, type(trainer.gan.loss).__name__)
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_beside_the_clone_finds_the_package_once_it_is_installed(clone, tmp_path):
+    python(sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment", cwd=tmp_path)
+    (own,) = (tmp_path / "environment").glob("lib/python*/site-packages")
+    (own / "shared.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    interpreter = tmp_path / "environment" / "bin" / "python"
+    pip(interpreter, "install", "-e", clone, cwd=tmp_path)
+    said = python(interpreter, "-c", TRAINS, cwd=clone.parent)
+    assert said.splitlines()[-1] == f"{clone / 'ganexp' / '__init__.py'} 3 Hinge"
+
+
+@pytest.mark.slow
+def test_a_wheel_brings_everything_and_trains(clone, tmp_path):
+    pip(sys.executable, "wheel", "-w", tmp_path, clone, cwd=tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    pip(sys.executable, "install", "--target", tmp_path / "site", wheel, cwd=tmp_path)
+    for suffix in ("py", "yaml"):
+        there = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site" / "ganexp").rglob(f"*.{suffix}")}
+        assert there == {str(path.relative_to(clone)) for path in (clone / "ganexp").rglob(f"*.{suffix}")} | {
+            str("ganexp" / path.relative_to(clone)) for path in (clone / "conf").rglob(f"*.{suffix}")
+        }
+    said = python(sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n{TRAINS}", cwd=tmp_path)
+    assert said.splitlines()[-1] == f"{tmp_path / 'site' / 'ganexp' / '__init__.py'} 3 Hinge"

@@ -1,0 +1,118 @@
+"""What a user may give as real batches, what comes of it, and which sentence ends what cannot be."""
+
+import itertools
+import json
+import logging
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from ganexp import Trainer, strategies
+from ganexp.data import Resident
+from ganexp.training.checkpoint import load
+from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
+
+POINTS = torch.arange(100.0).view(50, 2) / 50
+
+
+def trained(reals, iterations, strategy=strategies.detach, loss="nonsaturating", **settings):
+    made = Trainer(tiny_gan(CASES[loss]), reals, strategy, iterations=iterations, sample_every=0, **settings)
+    made.fit()
+    return made
+
+
+def seen_of(reals, iterations):
+    """Return the real batches that a strategy is given."""
+    seen = []
+
+    def look(gan, reals, *, d_steps, g_steps):
+        seen.append(next(reals))
+        strategies.detach(gan, itertools.repeat(seen[-1]), d_steps=1, g_steps=1)
+
+    return seen, trained(reals, iterations, look)
+
+
+def test_what_can_be_iterated_again_is_drawn_epoch_by_epoch_without_its_short_last_batch():
+    expected = [part.double() for part in POINTS.split(BATCH) if len(part) == BATCH]
+    for reals in (list(POINTS.split(BATCH)), DataLoader(POINTS, BATCH)):
+        seen, made = seen_of(reals, 19)  # 50 = 8 · 6 + 2
+        assert all(torch.equal(one, other) for one, other in zip(seen, itertools.cycle(expected), strict=False))
+        assert made.reals.images == 19 * BATCH
+
+
+def test_a_loader_that_shuffles_gives_another_order_in_each_epoch():
+    loader = DataLoader(POINTS, BATCH, shuffle=True, generator=torch.Generator().manual_seed(1))
+    seen, _ = seen_of(loader, 16)
+    epochs = torch.cat(seen[:8]), torch.cat(seen[8:])
+    assert not torch.equal(*epochs)
+    assert all(len(epoch.unique(dim=0)) == 48 for epoch in epochs)
+
+
+def test_of_images_with_labels_the_images_are_taken():
+    pairs = DataLoader(TensorDataset(POINTS, torch.zeros(50, dtype=torch.long)), BATCH)
+    assert all(map(torch.equal, state(trained(pairs, 9).gan), state(trained(DataLoader(POINTS, BATCH), 9).gan)))
+
+
+@pytest.mark.parametrize(
+    ("reals", "sentence"),
+    [
+        (Resident(POINTS, batch_size=4), r"reals has batches of 4 and GAN draws 6 latents: give GAN\(…, batch_size=4\)"),
+        (iter([POINTS[:4]]), r"reals has batches of 4 and GAN draws 6 latents: give GAN\(…, batch_size=4\)"),
+        ([POINTS[:6], POINTS[:3], POINTS[:6]], "reals has batches of 3 and GAN draws 6"),
+        (iter(POINTS.split(BATCH)), "reals ended after 8 batches: give an endless iterator, or what can be iterated again"),
+        ([], "reals ended after 0 batches"),
+        ([{"image": POINTS[:6]}], r"a batch of reals must be a tensor of floats, \(6, …\), .*, not dict"),
+        ([POINTS[:6].to(torch.uint8)], r"must be a tensor of floats, .*, not torch.uint8 of shape \(6, 2\)"),
+        (TensorDataset(POINTS), "reals must be batches to iterate over, not a TensorDataset: give ganexp.data.Streamed"),
+        (POINTS, "reals must be batches to iterate over, not a Tensor"),
+        (None, "reals must be batches to iterate over, not a NoneType"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_ends_in_one_sentence(reals, sentence):
+    with pytest.raises(ValueError, match=sentence) as error:
+        trained(reals, 100)
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_that_is_fed_by_a_generator_goes_on_as_if_undisturbed(tmp_path, caplog):
+    undisturbed = trained(real_batches(), 12)
+    trained(real_batches(), 7, folder=tmp_path)
+    resumed = Trainer(tiny_gan(CASES["nonsaturating"]), real_batches(), strategies.detach, iterations=12, sample_every=0)
+    with caplog.at_level(logging.WARNING):
+        resumed.resume(load(tmp_path / "checkpoints" / "last.pt"))
+    assert "7 batches are drawn and left out" in caplog.text
+    resumed.fit()
+    assert all(map(torch.equal, state(resumed.gan), state(undisturbed.gan)))
+
+
+def test_drawing_what_was_drawn_before_leaves_the_random_stream_alone():
+    made = Trainer(tiny_gan(CASES["hinge"]), DataLoader(POINTS, BATCH, shuffle=True), strategies.detach, iterations=1)
+    before = torch.get_rng_state()
+    made.reals.seek(11, 66)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert (made.reals.batches, made.reals.images) == (11, 66)
+
+
+def test_a_loader_with_a_generator_of_its_own_is_resumed_to_the_last_bit(tmp_path):
+    def loader():
+        return DataLoader(POINTS, BATCH, shuffle=True, generator=torch.Generator().manual_seed(2))
+
+    undisturbed = trained(loader(), 20)
+    trained(loader(), 13, folder=str(tmp_path))
+    resumed = Trainer(tiny_gan(CASES["nonsaturating"]), loader(), strategies.detach, iterations=20, sample_every=0)
+    resumed.resume(load(tmp_path / "checkpoints" / "last.pt"))
+    resumed.fit()
+    assert all(map(torch.equal, state(resumed.gan), state(undisturbed.gan)))
+
+
+def test_an_iterator_cannot_be_rolled_back_which_is_said_at_once():
+    with pytest.raises(ValueError, match='on_divergence must be "stop" or "warn" with an iterator'):
+        trained(real_batches(), 5, on_divergence="rollback")
+
+
+def test_the_folder_may_be_a_string(tmp_path):
+    trained(list(POINTS.split(BATCH)), 3, folder=str(tmp_path / "run"))
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["state"] == "finished"
+    assert (tmp_path / "run" / "checkpoints" / "last.pt").exists()
