@@ -22,6 +22,7 @@ FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "pe
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
 Interval = Annotated[int, Field(ge=1, le=10**12)]
+IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class ConfigError(ValueError):
@@ -92,8 +93,8 @@ class Config(BaseModel):
     ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = "off"
     lookahead: LookaheadConfig = LookaheadConfig()
     log_every: Interval = 50
-    sample_every: Interval = 500
-    checkpoint_every: Interval = 1000
+    sample_every: IntervalOrNever = 500
+    checkpoint_every: IntervalOrNever = 1000
     keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 2
     keep_best: str | None = None
     on_divergence: Literal["stop", "warn", "rollback"] = "stop"

@@ -80,7 +80,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """Read one of a run folder's JSON files, such as summary.json; empty if it is not there or broken."""
     try:
         values = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 
@@ -90,7 +90,7 @@ def _read_json(run: Run, name: str) -> dict[str, Any]:
         values = json.loads((run.folder / name).read_text())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         run.problems.append(f"{name} cannot be read: {error}")
         return {}
     if isinstance(values, dict):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ganexp.logbook.documents import written_whole
+
 if TYPE_CHECKING:
     from ganexp.training.trainer import Trainer
 
@@ -106,15 +108,13 @@ def write(state: State, path: Path) -> None:
         OSError: It could not be written; what was there is untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
+    with written_whole(path) as file:
+        try:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        except RuntimeError as error:  # what torch makes of an error of the file, as on a full disk
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def point(name: Path, path: Path) -> None:
