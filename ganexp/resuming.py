@@ -1,5 +1,7 @@
 """Going on with a run or a sweep: the command line that it was begun with, and where its checkpoint is."""
 
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,8 +10,42 @@ from omegaconf import OmegaConf
 
 from ganexp.config import ConfigError
 from ganexp.logbook import runs
+from ganexp.logbook.documents import write_document
+from ganexp.naming import shown
 from ganexp.sweeping import Sweep
 from ganexp.training.checkpoint import contradictions
+
+RECORD = "command.json"
+OPTIONS = {"-cd": "--config-dir", "-cp": "--config-path", "-cn": "--config-name"}
+"""Hydra's options that say where configurations come from."""
+
+
+def options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate the options that say where configurations come from, with absolute paths, from everything else."""
+    found, rest, left = [], [], list(arguments)
+    while left:
+        name, equals, value = left.pop(0).partition("=")
+        option = OPTIONS.get(name, name)
+        if option not in OPTIONS.values() or not (equals or left):
+            rest.append(name + equals + value)
+            continue
+        value = value if equals else left.pop(0)
+        if option == "--config-dir":
+            value = str(Path(value).resolve())
+        elif option == "--config-path" and "://" not in value:
+            value = str((Path(sys.argv[0]).resolve().parent / value).resolve())
+        found += [option, value]
+    return found, rest
+
+
+def record(folder: Path, overrides: Sequence[str], given: Sequence[str]) -> None:
+    """Keep in a run folder what it takes to go on: its overrides, and the options of its command line.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    kept = [one for one in overrides if not one.startswith(("resume=", "sweep.resume="))]
+    write_document(folder / RECORD, {"overrides": kept, "options": list(given)})
 
 
 def resumed(arguments: Sequence[str]) -> list[str]:
@@ -18,33 +54,35 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: There is nothing to go on with.
     """
-    if any(argument.startswith("sweep.resume=") for argument in arguments):
-        return _sweep(arguments)
-    (name, *_) = [argument.partition("=")[2] for argument in arguments if argument.startswith("resume=")]
+    given, overrides = options(arguments)
+    if any(one.startswith("sweep.resume=") for one in overrides):
+        return _sweep(given, overrides)
+    (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("resume=")]
     if name in ("auto", "null", ""):
         return list(arguments)
     checkpoint = located(name)
-    record = checkpoint.parent.parent / ".hydra" / "overrides.yaml"
-    try:
-        before = [str(override) for override in OmegaConf.load(record)]
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"resume={name}: its command line is not in {record}: {error}.") from None
-    further = [argument for argument in arguments if not argument.startswith("resume=")]
-    replaced = {argument.partition("=")[0].lstrip("+~") for argument in further}
+    before, places = _recorded(checkpoint.parent.parent, f"resume={name}")
+    further = [one for one in overrides if not one.startswith("resume=")]
+    replaced = {one.partition("=")[0].lstrip("+~") for one in further}
     kept = [one for one in before if one.partition("=")[0].lstrip("+~") not in {*replaced, "resume"}]
-    return [*kept, *further, f"resume={checkpoint}"]
+    return [*(given or places), *kept, *further, quoted("resume", checkpoint)]
 
 
 def located(name: str) -> Path:
-    """Return the checkpoint that a run folder or a file stands for.
+    """Return the checkpoint that a run folder or a file stands for, past all links.
 
     Raises:
         ConfigError: There is none.
     """
-    path = Path(name)
-    checkpoint = path / "checkpoints" / "last.pt" if path.is_dir() else path
-    if checkpoint.is_file() and checkpoint.parent.name == "checkpoints":
-        return checkpoint
+    try:
+        path = _named(name)
+        checkpoint = path / "checkpoints" / "last.pt" if path.is_dir() else path
+        if checkpoint.is_file() and checkpoint.parent.name == "checkpoints":
+            return checkpoint
+        if (path / "sweep.json").is_file():
+            raise ConfigError(f"resume={name} is a sweep: continue it with sweep.resume={name}.")
+    except (OSError, RuntimeError):  # a name too long, a link to itself
+        pass
     raise ConfigError(f"resume={name} has no checkpoint; name a run folder below outputs/ that has one, or its file.")
 
 
@@ -53,12 +91,57 @@ def newest_alike(values: dict[str, Any], outputs: Path) -> Path | None:
     folders = [path for path in runs.find(outputs) if (path / "checkpoints" / "last.pt").exists()]
     for folder in sorted(folders, key=lambda path: (path / "checkpoints" / "last.pt").stat().st_mtime, reverse=True):
         run = runs.read(folder)
-        if run.config and not contradictions(run.config, values) and run.summary.get("iteration", 0) < values["iterations"]:
+        reached = run.summary.get("iteration")
+        unfinished = not isinstance(reached, int) or reached < values["iterations"]
+        if run.config and not contradictions(run.config, values) and unfinished:
             return folder / "checkpoints" / "last.pt"
     return None
 
 
-def _sweep(arguments: Sequence[str]) -> list[str]:
+def quoted(key: str, value: object) -> str:
+    """Return an override whose value Hydra takes as it is, whatever characters are in it."""
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(value))
+    return f"{key}='{escaped}'"
+
+
+def _named(name: str) -> Path:
+    """Return what a path stands for, which may be written with quotes as Hydra wants them."""
+    path = Path(name)
+    if not path.exists() and len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
+        path = Path(name[1:-1])
+    return shown(path.resolve())
+
+
+def _recorded(folder: Path, asked: str) -> tuple[list[str], list[str]]:
+    """Return the overrides of a run and the options of its command line; a folder may come from anywhere."""
+    document = runs.read_document(folder / RECORD)
+    overrides, places = document.get("overrides"), document.get("options")
+    if not _are_strings(overrides):
+        source, places = folder / ".hydra" / "overrides.yaml", []
+        try:
+            overrides = OmegaConf.to_container(OmegaConf.load(source))
+        except Exception as error:  # what a broken file makes a YAML reader raise has no common type
+            reason = " ".join(str(error).split())[:120]
+            raise ConfigError(f"{asked}: its command line is not in {source}: {reason}.") from None
+        if not _are_strings(overrides):
+            raise ConfigError(f"{asked}: {source} is no list of overrides; begin a new run.")
+    assert isinstance(overrides, list)
+    mine = [one for one in overrides if not one.lstrip("+~").startswith(("hydra", "-"))]
+    return mine, _trusted(places, folder) if _are_strings(places) else []
+
+
+def _are_strings(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _trusted(places: Any, folder: Path) -> list[str]:
+    """Return recorded options, if they are as this machine would have recorded them: no folder brings its own."""
+    found, rest = options(places)
+    outside = all(not Path(value).is_relative_to(folder.resolve()) for value in found[1::2])
+    return found if found == places and outside and not rest else []
+
+
+def _sweep(given: Sequence[str], arguments: Sequence[str]) -> list[str]:
     """Return the command line of the sweep that `sweep.resume=<folder>` names, to be run again in its folder.
 
     Raises:
@@ -69,12 +152,13 @@ def _sweep(arguments: Sequence[str]) -> list[str]:
     foreign = [one for one in further if not one.startswith("hydra")]
     if foreign:
         raise ConfigError(f"sweep.resume runs the rest of a sweep as it was begun: leave out {' '.join(foreign)}.")
-    folder = Path(name)
     try:
+        folder = _named(name)
         sweep = Sweep.load(folder)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):
         raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
     if not sweep.jobs:
         raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
     kept = [one for one in sweep.overrides if not one.startswith("hydra.sweep.dir=")]
-    return ["-m", *kept, *further, f"hydra.sweep.dir={folder}", f"sweep.resume={folder}"]
+    places = given or _trusted(list(sweep.options), folder)
+    return [*places, "-m", *kept, *further, quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]

@@ -44,7 +44,8 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / places["rows"]).read_text().splitlines()]
     assert rows[-1]["progress/g_updates"] == 8
     (run,) = (path for path in (tmp_path / "outputs").iterdir() if path.name not in ("wandb", "latest"))
-    assert run.name.endswith("_digits_softmaxgan_joint_seed0")
+    changed = "generator.width4_discriminator.width4_d_steps1_g_steps2"
+    assert run.name.endswith(f"_digits_softmaxgan_joint_{changed}_seed0")
     assert {"metrics.jsonl", "samples", "checkpoints", "summary.json", "config.json", "provenance.json", ".hydra"} <= {
         path.name for path in run.iterdir()
     }
@@ -139,6 +140,10 @@ def test_latest_is_the_newest_run(tmp_path):
     link = tmp_path / "outputs" / "latest"
     assert link.is_symlink()
     assert link.resolve().name.endswith("_seed1")
+    done = train("resume=outputs/latest", "iterations=6", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert link.resolve().name.endswith("_seed1")
+    assert json.loads((link / "summary.json").read_text())["iteration"] == 6
 
 
 def test_shell_completion_knows_options(tmp_path):

@@ -32,9 +32,16 @@ ALLOWED = {
     "provenance": (set(), set()),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
-    "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
-    "resuming": ({"config", "logbook", "sweeping", "training"}, {"omegaconf"}),
-    "callbacks": ({"checking", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
+    "naming": (set(), set()),
+    "command_line": (
+        {"build", "config", "logbook", "naming", "resuming", "sentences", "sweeping", "training"},
+        {"hydra", "omegaconf", "psutil", "torch"},
+    ),
+    "resuming": ({"config", "logbook", "naming", "sweeping", "training"}, {"omegaconf"}),
+    "callbacks": (
+        {"build", "checking", "command_line", "config", "logbook", "naming", "resuming", "sweeping"},
+        {"hydra", "omegaconf"},
+    ),
     "__init__": ({"build", "gan", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)

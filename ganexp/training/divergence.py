@@ -44,13 +44,13 @@ def unfit(gan: GAN, average: nn.Module) -> str:
     """
     networks, optimizers = (gan.generator, gan.discriminator), (gan.optimizer_g, gan.optimizer_d)
     moments = [value for one in optimizers for state in one.state.values() for value in state.values()]
-    bounded = {
+    bounded: dict[str, list[Tensor]] = {
         "the generator": [*gan.generator.parameters()],
         "the discriminator": [*gan.discriminator.parameters()],
         "the averaged generator": [*average.parameters()],
         "a score": [scores for scores in (gan.last_real, gan.last_fake) if scores is not None],
     }
-    unbounded = {
+    unbounded: dict[str, list[Tensor]] = {
         "a buffer": [buffer for module in (*networks, average, gan.loss) for buffer in module.buffers()],
         "an optimizer": [value for value in moments if isinstance(value, Tensor)],
     }
@@ -64,7 +64,7 @@ def unfit(gan: GAN, average: nn.Module) -> str:
 
 
 def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
-    """Return the largest absolute value, without waiting for the device; it is NaN if one of them is."""
+    """Return the largest absolute value, as a tensor on the device; NaN if one value is."""
     sizes = [
         tensor.detach().abs().amax().double().to(device)
         for tensor in tensors

@@ -1,6 +1,7 @@
 """Signals that ask a run to stop: it finishes the iteration, writes a checkpoint, and ends in order."""
 
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,11 @@ class Stopping:
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self._before: list[dict[signal.Signals, Any]] = []
+        self._then: Callable[[], None] = lambda: None
+
+    def when_received(self, then: Callable[[], None]) -> None:
+        """Have something done as soon as a signal comes."""
+        self._then = then
 
     def __enter__(self) -> "Stopping":
         self._before.append({number: signal.signal(number, self._note) for number in SIGNALS if _is_free(number)})
@@ -30,7 +36,9 @@ class Stopping:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.received = self.received or signal.Signals(number)
+        if self.received is None:
+            self.received = signal.Signals(number)
+            self._then()
 
 
 def _is_free(number: signal.Signals) -> bool:

@@ -113,8 +113,8 @@ def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
     (first, *_) = gan.optimizer_d.state.values()
     places = {
         "generator": [*gan.generator.parameters()][-1],
-        "discriminator": [*gan.discriminator.parameters()][0],
-        "ema": [*made.ema.average.parameters()][0],
+        "discriminator": next(iter(gan.discriminator.parameters())),
+        "ema": next(iter(made.ema.average.parameters())),
         "optimizer": first["exp_avg_sq"],
         "buffer": next(buffer for buffer in gan.generator.buffers() if buffer.is_floating_point()),
         "score": gan.last_fake,
