@@ -1,5 +1,6 @@
 """Between Hydra and a run: checks before anything is written, and where results are at the end."""
 
+import errno
 import logging
 import os
 import shlex
@@ -251,7 +252,7 @@ def report(error: Exception) -> str | int:
         return f"Error: {error}"
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {sentence(error)}"
-    if isinstance(error, OSError) and _raised_by_mkdir(error):
+    if isinstance(error, OSError) and (_raised_by_mkdir(error) or error.errno == errno.ENAMETOOLONG):
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
         return "Error: a group cannot be null; give it one of its options, as in loss=hinge."
