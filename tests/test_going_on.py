@@ -22,6 +22,15 @@ from ganexp.losses import Hinge
 class Loss(Hinge):
     pass
 """
+SLOW = """
+import time
+from pathlib import Path
+from ganexp.strategies import detach
+
+def slow(gan, reals, *, d_steps, g_steps):
+    detach(gan, reals, d_steps=d_steps, g_steps=g_steps)
+    time.sleep(0 if Path("hurry").exists() else 1)
+"""
 
 
 def contents(folder):
@@ -92,8 +101,11 @@ def wait_for(condition):
 @pytest.mark.parametrize(
     ("launcher", "name"), [([], "SIGTERM"), (["hydra/launcher=parallel", "hydra.launcher.n_jobs=2"], "SIGHUP")]
 )
-def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed(launcher, name, tmp_path):
-    process = begin(tmp_path, "-m", *launcher, "seed=0,1", *TINY, "iterations=300", "log_every=5", "checkpoint_every=0")
+def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed(launcher, name, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(SLOW)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sweep = ["-m", *launcher, "seed=0,1", "strategy._target_=mine.slow", *TINY, "iterations=300", "log_every=5"]
+    process = begin(tmp_path, *sweep, "checkpoint_every=0")
     wait_for(lambda: any(path.read_text() for path in tmp_path.glob("outputs/*_multirun/*/metrics.jsonl")))
     (folder,) = tmp_path.glob("outputs/*_multirun")
     before = sorted(folder.rglob("attempt*"))
@@ -110,6 +122,7 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     assert {summary["state"] for summary in summaries} <= {"preempted", "finished"}
     stopped = [path for path in folder.glob("*_*") if (path / "checkpoints" / "last.pt").exists()]
     assert stopped
+    (tmp_path / "hurry").touch()
     command = shlex.split(re.search(f"Stopped by {name}; to go on: python (.*)", out)[1])
     assert command[0] == str(CONF.parent / "train.py")
     done = train(*command[1:], cwd=tmp_path)
