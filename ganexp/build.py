@@ -49,7 +49,7 @@ def build(
     """
     values = plain(cfg)
     config = check(values, trust=trust)
-    state = _loaded(Path(checkpoint), values) if checkpoint else None
+    state = loaded(Path(checkpoint), values) if checkpoint else None
     if folder and state is None:
         refuse_used_folder(Path(folder))
     device, dtype = device_of(config.device), dtype_of(config)
@@ -111,6 +111,7 @@ def build(
     if state is not None:
         for book in trainer.books:
             book.rewind(trainer.iteration)
+        trainer.last_row = {**runs.read(Path(folder)).last} if folder else {}
     return trainer
 
 
@@ -162,8 +163,12 @@ def _records(config: Config, strategy: Strategy) -> bool:
     return not reason
 
 
-def _loaded(path: Path, values: dict[str, Any]) -> State:
-    """Read a checkpoint and refuse it if it is of another configuration or has nothing left to train."""
+def loaded(path: Path, values: dict[str, Any]) -> State:
+    """Read a checkpoint of a run with the same configuration that is not finished, if only by not having said so.
+
+    Raises:
+        ConfigError: It cannot be gone on with.
+    """
     try:
         state = load(path)
     except CheckpointError as error:
@@ -176,7 +181,8 @@ def _loaded(path: Path, values: dict[str, Any]) -> State:
         raise ConfigError(
             f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
         )
-    if state["iteration"] >= values["iterations"]:
+    ended = runs.read_document(path.parent.parent / "summary.json").get("state") == "finished"
+    if state["iteration"] > values["iterations"] or (state["iteration"] == values["iterations"] and ended):
         raise ConfigError(
             f"resume: {path} has all of its {state['iteration']} iterations: give it more, as in iterations=10000."
         )

@@ -14,24 +14,41 @@ from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from ganexp.build import loaded
 from ganexp.checking import check, plain, refuse_unknown_metric, refuse_used_folder
-from ganexp.command_line import one_option_per_group, report, shown
+from ganexp.command_line import asked, command_to_go_on, one_option_per_group, report, stopped_together, tell_workers
 from ganexp.config import ConfigError
-from ganexp.resuming import located, newest_alike
+from ganexp.logbook import runs
+from ganexp.logbook.folder import claim, is_claimed
+from ganexp.naming import CHOICES, rename, run_name, shown
+from ganexp.resuming import located, newest_alike, options, quoted
 from ganexp.sweeping import Sweep, results, table, write_csv
+
+OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
 
 
 class RefuseBadConfig(Callback):
-    """Ends a single run with one sentence before its folder is made."""
+    """Ends a single run with one sentence before anything is written, and gives it a folder that is its own."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the composed configuration; Hydra calls this before anything else."""
         with _ending_in_a_sentence():
+            rename(config, config.hydra.overrides.task)
             _check(config)
-            if config.resume is not None:
-                _resume(config)
-            else:
-                refuse_used_folder(Path(config.hydra.run.dir))  # before Hydra overwrites what it keeps there
+            checkpoint = _checkpoint_to_resume(config) if config.resume is not None else None
+            given = any(str(one).startswith("hydra.run.dir=") for one in config.hydra.overrides.hydra)
+            with read_write(config), open_dict(config):
+                config.resume = _literal(checkpoint) if checkpoint else None
+                if checkpoint:
+                    config.hydra.run.dir = _literal(checkpoint.parent.parent)
+                    config.hydra.output_subdir = None  # what Hydra has written there stays as it is
+                elif not given:
+                    config.hydra.run.dir = _raw(config.hydra.run, "dir").replace(CHOICES, run_name(config))
+                    config.hydra.run.dir = _literal(_made(Path(config.hydra.run.dir)))
+            folder = Path(config.hydra.run.dir)
+            if checkpoint is None:
+                refuse_used_folder(folder)
+            _claim(folder, "choose another hydra.run.dir, or wait")
 
 
 class KeepSweep(Callback):
@@ -43,7 +60,12 @@ class KeepSweep(Callback):
             folder = Path(config.hydra.sweep.dir)
             _check_metric(config)
             _prepare_storage(config)
+            given = [str(override) for override in config.hydra.overrides.hydra if not override.startswith("hydra.mode=")]
+            _name_jobs(config)
             if config.sweep.resume is not None:
+                _claim(folder, "wait for it, or end it")
+                _refuse_running_jobs(folder)
+                _stop_with_workers(config)
                 return
             if (folder / "sweep.json").exists():
                 remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
@@ -55,15 +77,22 @@ class KeepSweep(Callback):
             differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
             jobs = _grid(parsed) if config.hydra.sweeper._target_.endswith(".BasicSweeper") else ()
             _check_jobs(config, jobs)
-            given = [str(override) for override in config.hydra.overrides.hydra if not override.startswith("hydra.mode=")]
-            Sweep((*given, *overrides), differing, tuple(jobs), config.sweep.metric).save(folder)
+            if not any(override.startswith("hydra.sweep.dir=") for override in given):
+                folder = _made(folder)
+                config.hydra.sweep.dir = _literal(folder)
+                config.hydra.overrides.hydra.append(quoted("hydra.sweep.dir", folder))  # which jobs are composed of
+            _claim(folder, "choose another hydra.sweep.dir, or wait")
+            places, _ = options(sys.argv[1:])
+            Sweep((*given, *overrides), differing, tuple(jobs), config.sweep.metric, tuple(places)).save(folder)
+            _stop_with_workers(config)
         if jobs:
-            print(f"{len(jobs)} jobs in {shown(folder)}; if interrupted: python {sys.argv[0]} -m sweep.resume={shown(folder)}")
+            print(f"{len(jobs)} jobs in {shown(folder)}; if interrupted: {command_to_go_on(folder, sweep=True)}")
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the table, write it as CSV, and fail if a job has."""
         folder = Path(config.hydra.sweep.dir)
         print(f"\n{table(folder)}\n\nWritten to {shown(write_csv(folder))}")
+        stopped_together(folder)
         states = {job["job"]: job["state"] for job in results(folder)}
         failed = [str(job) for job, state in states.items() if state not in ("finished", "skipped")]
         if failed:
@@ -83,14 +112,74 @@ def _ending_in_a_sentence() -> Iterator[None]:
         raise SystemExit(report(error)) from None
 
 
-def _resume(config: DictConfig) -> None:
-    """Find the checkpoint to go on from and its run folder; with `auto`, begin a new run if there is none."""
+def _checkpoint_to_resume(config: DictConfig) -> Path | None:
+    """Find the checkpoint to go on from, and refuse what does not fit; with `auto`, None if there is none."""
     values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
     checkpoint = newest_alike(values, Path(config.hydra.run.dir).parent) if config.resume == "auto" else located(config.resume)
-    with read_write(config), open_dict(config):
-        config.resume = str(checkpoint) if checkpoint else None
-        if checkpoint:
-            config.hydra.run.dir = str(checkpoint.parent.parent)
+    if checkpoint:
+        loaded(checkpoint, values)
+    return checkpoint
+
+
+def _made(folder: Path) -> Path:
+    """Make a folder that is nobody else's: where another run has taken the name in this very second, one with a number."""
+    number, mine = 1, folder
+    while True:
+        try:
+            mine.mkdir(parents=True)
+            return mine
+        except FileExistsError:
+            number += 1
+            mine = folder.with_name(f"{folder.name}_{number}")
+
+
+def _claim(folder: Path, remedy: str) -> None:
+    """Keep other processes out of a folder for as long as this one lives, or its book is open.
+
+    Raises:
+        ConfigError: The folder is taken, or cannot be made or locked.
+    """
+    try:
+        claim(folder)
+    except FileExistsError as error:
+        raise ConfigError(f"{folder} is taken ({error}): {remedy}.") from None
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made and locked ({error}): choose another folder.") from None
+
+
+def _refuse_running_jobs(folder: Path) -> None:
+    """Refuse to go on with a sweep whose jobs have outlived the process that began them.
+
+    Raises:
+        ConfigError: A job is being trained.
+    """
+    running = [path.name for path in runs.find(folder) if is_claimed(path)]
+    if running:
+        raise ConfigError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
+
+
+def _stop_with_workers(config: DictConfig) -> None:
+    """Where jobs run in processes beside this one, let them finish what they do when this one is asked to stop."""
+    if "n_jobs" in config.hydra.launcher:
+        asked.when_received(tell_workers)
+        asked.__enter__()
+
+
+def _name_jobs(config: DictConfig) -> None:
+    """Have jobs named by what was changed as well; they are composed of these overrides in processes of their own."""
+    subdir = _raw(config.hydra.sweep, "subdir")
+    if CHOICES in subdir:
+        config.hydra.overrides.hydra.append(f"hydra.sweep.subdir={subdir.replace(CHOICES, '${ganexp.run_name:}')}")
+
+
+def _raw(node: DictConfig, key: str) -> str:
+    """Return a value as it is written, with its interpolations."""
+    return str(OmegaConf.to_container(node, resolve=False)[key])  # type: ignore[index, call-overload]
+
+
+def _literal(path: Path) -> str:
+    """Return a path as a value of a configuration, in which nothing is to be resolved."""
+    return str(path).replace("${", "\\${")
 
 
 def _check(config: DictConfig) -> None:

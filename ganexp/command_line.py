@@ -1,16 +1,19 @@
 """Between Hydra and a run: checks before anything is written, and where results are at the end."""
 
-import json
+import errno
 import logging
 import os
+import shlex
 import shutil
+import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -20,13 +23,16 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ganexp.build import build
 from ganexp.config import ConfigError
+from ganexp.logbook.documents import write_document
+from ganexp.logbook.folder import claim, release
 from ganexp.logbook.runs import read_document
+from ganexp.naming import GROUPS, rename, shown
+from ganexp.resuming import options, record
 from ganexp.sentences import mishap, sentence
 from ganexp.sweeping import Sweep, gpu_of_the_pool
 from ganexp.training import Diverged, Stopping, Summary
 
 log = logging.getLogger(__name__)
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
 
 
 def run(cfg: DictConfig) -> float | None:
@@ -39,38 +45,69 @@ def run(cfg: DictConfig) -> float | None:
     folder = shown(Path(hydra.runtime.output_dir))
     if hydra.mode == RunMode.MULTIRUN:
         return _job(cfg, hydra, folder)
-    try:
-        one_option_per_group(cfg, hydra.runtime.choices)
-        point_latest_at(folder)
-        with Stopping() as stopping:
-            summary = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust).fit()
-    except Exception as error:
-        _log(error)
-        raise SystemExit(1) from None
-    print(epilogue(summary))
-    if stopping.received:
-        print(f"Stopped by {stopping.received.name}; to go on: python {sys.argv[0]} resume={folder}")
+    logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
+    overrides = [str(one) for one in hydra.overrides.task]
+    with Stopping() as stopping:
+        try:
+            one_option_per_group(cfg, hydra.runtime.choices)
+            trainer = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust)
+            _record(folder, overrides, options(sys.argv[1:])[0])
+            point_latest_at(folder)
+            summary = trainer.fit()
+        except Exception as error:
+            _log(error)
+            raise SystemExit(1) from None
+        print(epilogue(summary))
+    if stopping.received and summary["state"] == "preempted":
+        print(f"Stopped by {stopping.received.name}; to go on: {command_to_go_on(folder)}")
         raise SystemExit(128 + stopping.received)
     return None
 
 
+asked = Stopping()
+"""What asks the jobs of a sweep to stop, of which a process may run several, one after another."""
+
+
 def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
     """Run one job of a sweep; whatever happens to it, the others go on, and its end is kept in its summary.json."""
+    if asked.received:
+        return None  # so is this job
+    logging.raiseExceptions = False  # as in a single run
     overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith(("sweep.resume=", "trust="))]
-    facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
+    rename(cfg, overrides)
     before = read_document(folder / "summary.json")
     if before.get("state") == "finished" and before.get("overrides") == overrides:
         log.info("Job %d is finished already.", hydra.job.num)
         return _metric(cfg, before)
+    try:
+        claim(folder)
+    except OSError as error:
+        log.error("Job %d is not run: %s.", hydra.job.num, error)
+        return None
+    try:
+        with asked:
+            summary = _fitted(cfg, hydra, folder, overrides)
+    finally:
+        release(folder)
+    if asked.received and hydra.launcher._target_.endswith(".BasicLauncher"):
+        stopped_together(Path(hydra.sweep.dir))
+    return _metric(cfg, summary)
+
+
+def _fitted(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> dict[str, Any]:
+    """Train one job in a folder that is its own, and return its summary, which is in the folder as well."""
+    facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     if not _checkpoint_to_go_on_from(folder):
         _set_aside(folder)
-    _name(cfg, Sweep.load(Path(hydra.sweep.dir)), overrides, Path(hydra.sweep.dir).name)
+    sweep = Sweep.load(Path(hydra.sweep.dir))
+    _name(cfg, sweep, overrides, Path(hydra.sweep.dir).name)
     try:
         one_option_per_group(cfg, hydra.runtime.choices)
         with _share_of_the_machine(cfg, hydra.launcher):
+            trainer = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder), stopping=asked)
+            _record(folder, overrides, sweep.options)
             point_latest_at(folder.parent)
-            summary = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder), trust=cfg.trust).fit()
-        print(epilogue(summary).splitlines()[0])
+            print(epilogue(trainer.fit()).splitlines()[0])
     except ConfigError as error:
         log.warning("Skipped: %s", error)
         facts |= {"state": "skipped", "error": str(error)}
@@ -78,11 +115,44 @@ def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
         _log(error)
         facts |= {"state": "failed", "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
     summary = read_document(folder / "summary.json") | facts
-    if summary.get("state") == "finished" and cfg.sweep.metric and cfg.sweep.metric not in summary["last"]:
-        logged = ", ".join(key for key, value in summary["last"].items() if isinstance(value, (int, float)))
+    last = summary.get("last", {})
+    if summary.get("state") == "finished" and cfg.sweep.metric and cfg.sweep.metric not in last:
+        logged = ", ".join(key for key, value in last.items() if isinstance(value, (int, float)))
         summary["error"] = f"sweep.metric={cfg.sweep.metric} is not among what it logs: {logged}"
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    return _metric(cfg, summary)
+    try:
+        write_document(folder / "summary.json", summary)
+    except OSError as error:
+        log.error("No summary.json: %s.", error)
+    return summary
+
+
+def stopped_together(folder: Path) -> None:
+    """End the program if its jobs were asked to stop, and say how to go on."""
+    if asked.received:
+        print(f"Stopped by {asked.received.name}; to go on: {command_to_go_on(folder, sweep=True)}")
+        raise SystemExit(128 + asked.received)
+
+
+def tell_workers() -> None:
+    """Ask the processes that run jobs beside this one to stop; a signal to this one alone does not reach them."""
+    for worker in psutil.Process().children():
+        with suppress(psutil.Error):
+            worker.send_signal(signal.SIGTERM)
+
+
+def command_to_go_on(folder: Path, *, sweep: bool = False) -> str:
+    """Return the command that goes on with a run or a sweep, as a shell takes it."""
+    places, rest = options(sys.argv[1:])
+    trusted = [one for one in rest if one.startswith("trust=")]
+    what = ["-m", f"sweep.resume={shown(folder)}"] if sweep else [f"resume={shown(folder)}"]
+    return shlex.join(["python", sys.argv[0], *places, *what, *trusted])
+
+
+def _record(folder: Path, overrides: list[str], places: Sequence[str]) -> None:
+    try:
+        record(folder, overrides, places)
+    except OSError as error:
+        log.warning("How to go on with this run is not kept: %s.", error)
 
 
 def _log(error: Exception) -> None:
@@ -101,7 +171,8 @@ def _checkpoint_to_go_on_from(folder: Path) -> Path | None:
 
 
 def _metric(cfg: DictConfig, summary: Mapping[str, Any]) -> float | None:
-    value = summary.get("last", {}).get(cfg.sweep.metric) if summary.get("state") == "finished" else None
+    last = summary.get("last") if summary.get("state") == "finished" else None
+    value = last.get(cfg.sweep.metric) if isinstance(last, dict) else None
     return value if isinstance(value, (int, float)) and value == value else None
 
 
@@ -149,7 +220,7 @@ def _set_aside(folder: Path) -> None:
 def point_latest_at(folder: Path) -> None:
     """Let `outputs/latest` be a link to the newest run or sweep; where links are not possible, do without."""
     link = folder.parent / "latest"
-    if folder.parent.name != "outputs" or (link.exists() and not link.is_symlink()):
+    if folder.parent.name != "outputs" or folder.name == link.name or (link.exists() and not link.is_symlink()):
         return
     fresh = link.with_name(f".latest-{os.getpid()}")
     try:
@@ -175,11 +246,14 @@ def epilogue(summary: Summary) -> str:
 
 def report(error: Exception) -> str | int:
     """Return what to exit with: a sentence for a user's mistake; for ours, 1, after the traceback is printed."""
+    if asked.received:  # it has ended processes beside this one as well
+        print(f"Stopped by {asked.received.name}; what was written is kept.", file=sys.stderr)
+        return 128 + asked.received
     if isinstance(error, ConfigError):
         return f"Error: {error}"
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {sentence(error)}"
-    if isinstance(error, OSError) and _raised_by_mkdir(error):
+    if isinstance(error, OSError) and (_raised_by_mkdir(error) or error.errno == errno.ENAMETOOLONG):
         return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
     if str(error).startswith("Config group override must be"):
         return f"Error: {sentence(error)}"
@@ -213,8 +287,3 @@ def one_option_per_group(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
     for group, node in cfg.items():
         if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in choices:
             raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")
-
-
-def shown(folder: Path) -> Path:
-    """Return a folder relative to the working directory, where it lies below it: shorter to read and to copy."""
-    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

@@ -16,6 +16,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 Node = dict[str, Any]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
+IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
 LONGEST_SHOWN = 200
 """How many characters of a wrong value a sentence quotes."""
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
@@ -89,8 +90,8 @@ class Config(BaseModel):
     ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = "off"
     lookahead: LookaheadConfig = LookaheadConfig()
     log_every: Interval = 50
-    sample_every: Interval = 500
-    checkpoint_every: Interval = 1000
+    sample_every: IntervalOrNever = 500
+    checkpoint_every: IntervalOrNever = 1000
     keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 2
     keep_best: str | None = None
     on_divergence: Literal["stop", "warn", "rollback"] = "stop"

@@ -50,9 +50,13 @@ class Meter:
         self.counts.clear()
         self.counts.update(state["counts"])
 
+    def so_far(self) -> dict[str, Tensor]:
+        """Return the mean of each key since the last row, on the device."""
+        return {key: self._sums[key] / count for key, count in self.counts.items()}
+
     def means(self, further: dict[str, Tensor]) -> dict[str, float]:
         """Return the mean of each key since the last call, with the last norms and `further` scalars, and start again."""
-        tensors = {key: self._sums[key] / count for key, count in self.counts.items()} | self._norms | further
+        tensors = self.so_far() | self._norms | further
         if not tensors:
             return {}
         values = torch.stack([value.detach().double() for value in tensors.values()]).tolist()

@@ -48,7 +48,7 @@ def mishap(error: Exception) -> str | None:
         return f"{decoded.removeprefix('OSError: ')}: remove it or replace it, and go on with resume=."
     if "DataLoader worker" in text and "exited unexpectedly" in text:
         return "A process that decodes images has died, mostly for want of memory: lower workers, and go on with resume=."
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"The disk is full ({error}): what was written is kept; make room, and go on with resume=."
     if "CUDA error" in text or type(error).__name__ == "AcceleratorError":
         return f"The GPU has failed ({text.splitlines()[0]}): the last checkpoint is intact; go on with resume=."

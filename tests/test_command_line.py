@@ -44,7 +44,8 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / places["rows"]).read_text().splitlines()]
     assert rows[-1]["progress/g_updates"] == 8
     (run,) = (path for path in (tmp_path / "outputs").iterdir() if path.name not in ("wandb", "latest"))
-    assert run.name.endswith("_digits_softmaxgan_joint_seed0")
+    changed = "generator.width4_discriminator.width4_d_steps1_g_steps2"
+    assert run.name.endswith(f"_digits_softmaxgan_joint_{changed}_seed0")
     assert {"metrics.jsonl", "samples", "checkpoints", "summary.json", "config.json", "provenance.json", ".hydra"} <= {
         path.name for path in run.iterdir()
     }
@@ -80,6 +81,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["batch_size="], "batch_size should be a valid integer"),
         (["loss=null"], "a group cannot be null; give it one of its options"),
         (["hydra.run.dir=/proc/run"], "choose another hydra.run.dir"),
+        ([f"hydra.run.dir={'x' * 300}"], "choose another hydra.run.dir"),
         (["generator.width=1000000000000"], "generator.width must be at most 65536, not 1000000000000."),
         (["iterations=2)"], "iterations=2) cannot be read as key=value"),
     ],
@@ -139,6 +141,10 @@ def test_latest_is_the_newest_run(tmp_path):
     link = tmp_path / "outputs" / "latest"
     assert link.is_symlink()
     assert link.resolve().name.endswith("_seed1")
+    done = train("resume=outputs/latest", "iterations=6", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert link.resolve().name.endswith("_seed1")
+    assert json.loads((link / "summary.json").read_text())["iteration"] == 6
 
 
 def test_shell_completion_knows_options(tmp_path):

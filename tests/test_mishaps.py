@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -18,7 +19,10 @@ from ganexp import build
 from ganexp.checking import check
 from ganexp.config import ConfigError
 from ganexp.data.vision import MNIST
+from ganexp.logbook import FolderBook
+from ganexp.logbook.documents import write_document
 from ganexp.sentences import mishap
+from ganexp.training import checkpoint
 from tests.composing import CONF, composed
 from tests.training.test_resume import overrides
 
@@ -101,6 +105,77 @@ def test_a_disk_that_fills_keeps_what_was_written(tmp_path):
         made.fit()
     assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 4
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
+
+
+def limited(folder):
+    """Train with a limit on the size of files, which holds for every write as a full disk does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+    settings = [*overrides("detach"), "log_every=1", "sample_every=2", "checkpoint_every=2", "iterations=9"]
+    made = build(composed(*settings), folder)
+    Image.fromarray = lambda image: Image.effect_noise((400, 400), 99)  # a picture too large to be kept
+    with pytest.raises(OSError, match="File too large") as told:
+        made.fit()
+    assert "make room" in mishap(told.value)
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
+    """A checkpoint of 20 kB does not fit, which stops nothing; a picture does not either, which ends the run in order."""
+    process = multiprocessing.get_context("fork").Process(target=limited, args=(tmp_path,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
+    assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"metrics.jsonl", "summary.json", "config.json", "provenance.json", ".lock"}
+
+
+def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=outgrown, args=(tmp_path,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "finished"
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 3
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["iteration_000000003.pt", "last.pt"]
+
+
+def outgrown(folder):
+    made = build(composed(*overrides("detach"), "sample_every=0", "iterations=9"), folder)
+    tick = made.books[0].tick
+
+    def fills():
+        tick()
+        if made.iteration == 4:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+    made.books[0].tick = fills
+    made.fit()
+
+
+def test_a_row_that_does_not_fit_is_left_out_whole(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=overfull, args=(tmp_path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["progress/iteration"] for line in lines] == list(range(len(lines)))
+    assert 5 < len(lines) < 100
+
+
+def overfull(folder):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+    book = FolderBook(folder)
+    for iteration in range(100):
+        try:
+            book.write({"progress/iteration": iteration})
+        except OSError:
+            break
+    book.close("failed")
+    write_document(folder / "summary.json", {"state": "failed"})
+    with pytest.raises(OSError, match="File too large"):
+        write_document(folder / "summary.json", {"state": "x" * 1000})
+    assert json.loads((folder / "summary.json").read_text()) == {"state": "failed"}
 
 
 def test_a_second_process_is_refused_a_run_folder(tmp_path):

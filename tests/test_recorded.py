@@ -64,12 +64,16 @@ def test_what_is_recorded_of_ganexps_own_keys_is_kept():
     )
 
 
-def test_what_is_typed_again_replaces_what_is_recorded(tmp_path):
-    folder = run_folder(tmp_path / "run", ["loss=hinge", "hydra.verbose=true", "trust=os"])
-    with pytest.raises(ConfigError, match=r"hydra\.verbose=true, which it has recorded, could run code: type it again"):
+def test_what_is_recorded_for_hydra_is_left_out_and_what_is_typed_again_counts(tmp_path):
+    folder = run_folder(tmp_path / "run", ["loss=hinge", "seed=1", "hydra.callbacks.x._target_=os.system", "trust=os"])
+    line = resumed([f"resume={folder}", "seed=2", "hydra.verbose=true"])
+    assert line == ["loss=hinge", "seed=2", "hydra.verbose=true", "trust=[]", f"resume='{folder}/checkpoints/last.pt'"]
+
+
+def test_a_recorded_choice_outside_of_the_configurations_is_refused(tmp_path):
+    folder = run_folder(tmp_path / "run", ["experiment=../../evil"])
+    with pytest.raises(ConfigError, match=r"experiment=\.\./\.\./evil, which it has recorded, could run code: type it again"):
         resumed([f"resume={folder}"])
-    line = resumed([f"resume={folder}", "hydra.verbose=true"])
-    assert line == ["loss=hinge", "hydra.verbose=true", "trust=[]", f"resume={folder}/checkpoints/last.pt"]
 
 
 def test_only_the_present_command_line_says_what_is_trusted(tmp_path):

@@ -35,11 +35,18 @@ ALLOWED = {
     "provenance": (set(), set()),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
-    "command_line": ({"build", "config", "logbook", "sentences", "sweeping", "training"}, {"hydra", "omegaconf", "torch"}),
+    "naming": (set(), set()),
+    "command_line": (
+        {"build", "config", "logbook", "naming", "resuming", "sentences", "sweeping", "training"},
+        {"hydra", "omegaconf", "psutil", "torch"},
+    ),
     "composing": ({"command_line", "config", "sentences"}, {"hydra", "omegaconf"}),
     "recorded": ({"config"}, {"hydra", "yaml"}),
-    "resuming": ({"config", "logbook", "recorded", "sweeping", "training"}, set()),
-    "callbacks": ({"checking", "command_line", "config", "logbook", "resuming", "sweeping"}, {"hydra", "omegaconf"}),
+    "resuming": ({"config", "logbook", "naming", "recorded", "sweeping", "training"}, set()),
+    "callbacks": (
+        {"build", "checking", "command_line", "config", "logbook", "naming", "resuming", "sweeping"},
+        {"hydra", "omegaconf"},
+    ),
     "__init__": ({"build", "composing", "gan", "loading", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)

@@ -1,6 +1,7 @@
 """A run folder: rows as JSON lines, pictures as PNG files."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,11 @@ from filelock import FileLock, Timeout
 from PIL import Image
 
 from ganexp.logbook.book import Book, Picture, Row, State
+from ganexp.logbook.documents import remove_unfinished, write_document, written_whole
+
+log = logging.getLogger(__name__)
+_claimed: dict[Path, FileLock] = {}
+"""Folders that this process holds and no book writes into yet."""
 
 
 class FolderBook(Book):
@@ -22,19 +28,24 @@ class FolderBook(Book):
 
     Raises:
         FileExistsError: Another process is writing there, or there are rows and none were expected.
+        OSError: The folder cannot be made, locked or written to.
     """
 
     def __init__(self, folder: Path, *, resumed: bool = False, **documents: Any) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(folder / ".lock")
+        claim(folder)
+        self._lock = _claimed.pop(folder.resolve())
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise FileExistsError(f"another process is training in {folder}") from None
-        self._file = (folder / "metrics.jsonl").open("a" if resumed else "x")
-        for name, document in documents.items():
-            (folder / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+            rows = folder / "metrics.jsonl"
+            if rows.exists() and not resumed:
+                raise FileExistsError(f"there are rows of another run in {folder}")
+            remove_unfinished(folder)
+            for name, document in documents.items():
+                write_document(folder / f"{name}.json", document)
+            self._file = rows.open("ab", buffering=0)  # last: what fails before leaves no trace of a run
+        except OSError:
+            self._lock.release()
+            raise
         self._last_samples: Path | None = None
 
     def write(self, row: Row) -> None:
@@ -42,21 +53,30 @@ class FolderBook(Book):
             if isinstance(value, Picture):
                 path = self.folder / value.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                Image.fromarray(value.image).save(path)
+                with written_whole(path) as file:
+                    Image.fromarray(value.image).save(file, "png")
                 if key == "samples":
                     self._last_samples = path
         plain = {key: value.path if isinstance(value, Picture) else value for key, value in row.items()}
-        self._file.write(json.dumps(plain) + "\n")
-        self._file.flush()
+        whole, rest = self._file.tell(), json.dumps(plain).encode() + b"\n"
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]  # what a full disk takes may be a part of it
+        except OSError:
+            self._file.truncate(whole)
+            raise
 
     def rewind(self, iteration: int) -> None:
         self._file.close()
         path = self.folder / "metrics.jsonl"
-        kept = [line for line in path.read_text().splitlines() if _at(line) <= iteration]
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text("".join(f"{line}\n" for line in kept))
-        unfinished.replace(path)
-        self._file = path.open("a")
+        lines = path.read_bytes().splitlines()
+        kept = [line for line in lines if _at(line) <= iteration]
+        broken = sum(_at(line) == float("inf") for line in lines[:-1])  # the last may be what a kill has left of a row
+        if broken:
+            log.warning("%d lines of %s are no rows, and are left out.", broken, path)
+        with written_whole(path) as file:
+            file.write(b"".join(line + b"\n" for line in kept))
+        self._file = path.open("ab", buffering=0)
 
     def close(self, state: State) -> None:
         self._file.close()
@@ -67,9 +87,49 @@ class FolderBook(Book):
         return ({"samples": str(self._last_samples)} if self._last_samples else {}) | rows
 
 
-def _at(line: str) -> float:
-    """Return the iteration of a row, or infinity for what a killed process has left of one."""
+def claim(folder: Path) -> None:
+    """Make a run folder, if it is not there, and keep other processes out of it until this one ends or its book is closed.
+
+    Raises:
+        FileExistsError: Another process is training there.
+        OSError: The folder cannot be made or locked.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.resolve() in _claimed:
+        return
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise FileExistsError(f"another process is training in {folder}") from None
+    except NotImplementedError as error:
+        raise OSError(f"{folder} cannot be locked: {error}") from None
+    _claimed[folder.resolve()] = lock
+
+
+def is_claimed(folder: Path) -> bool:
+    """Say whether a process, this one included, is training in a folder."""
+    if not (folder / ".lock").exists():
+        return False
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def release(folder: Path) -> None:
+    """Let a folder go that was claimed, if no book has taken it over."""
+    lock = _claimed.pop(folder.resolve(), None)
+    if lock:
+        lock.release()
+
+
+def _at(line: bytes) -> float:
+    """Return the iteration of a row, or infinity for what is none, such as the half that a killed process has left."""
     try:
         return float(json.loads(line)["progress/iteration"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return float("inf")

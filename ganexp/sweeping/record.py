@@ -1,9 +1,11 @@
 """What a sweep is, kept in its folder, so that its jobs know what differs and it can be resumed."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from ganexp.logbook.documents import write_document
+from ganexp.logbook.runs import read_document
 
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer", "experiment")
 FILE = "sweep.json"
@@ -18,31 +20,36 @@ class Sweep:
         differing: The keys that are swept over.
         jobs: The overrides of every job, in the order of their numbers; empty where a sweeper chooses as it goes.
         metric: What it optimises, if anything.
+        options: Where its configurations come from, as `--config-dir` with its folder.
     """
 
     overrides: tuple[str, ...]
     differing: tuple[str, ...]
     jobs: tuple[tuple[str, ...], ...] = ()
     metric: str | None = None
+    options: tuple[str, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write the record."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        write_document(folder / FILE, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> "Sweep":
         """Read the record.
 
         Raises:
-            OSError, ValueError: There is none, or it is broken.
+            ValueError: There is none, or it is broken.
         """
-        values = json.loads((folder / FILE).read_text())
-        try:
-            jobs = tuple(tuple(job) for job in values["jobs"])
-            return cls(tuple(values["overrides"]), tuple(values["differing"]), jobs, values["metric"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{folder / FILE} is no record of a sweep") from error
+        values = read_document(folder / FILE)
+        jobs, options, metric = values.get("jobs"), values.get("options", []), values.get("metric")
+        lists = [values.get("overrides"), values.get("differing"), options, *(jobs if isinstance(jobs, list) else [None])]
+        if not all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in lists):
+            raise ValueError(f"{folder / FILE} is no record of a sweep")
+        if not isinstance(metric, str | None):
+            raise ValueError(f"{folder / FILE} is no record of a sweep")
+        overrides, differing, options, *each = (tuple(one) for one in lists)
+        return cls(overrides, differing, tuple(each), metric, options)
 
     def settings(self, overrides: Sequence[str]) -> dict[str, str]:
         """Return what a job has of its own."""

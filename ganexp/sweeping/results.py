@@ -17,15 +17,17 @@ def results(folder: Path) -> list[Result]:
     found: dict[int, Result] = {}
     for path in runs.find(folder):
         run = runs.read(path)
-        number = run.summary.get("job", _number(path))
+        number, overrides = _number(path), run.summary.get("overrides")
+        if not isinstance(overrides, list):
+            overrides = sweep.jobs[number] if number < len(sweep.jobs) else ()
         found[number] = {
             "job": number,
             "state": run.state,
             "folder": path.name,
-            "error": run.summary.get("error", ""),
-            "wall_s": run.summary.get("wall_s"),
-            "settings": sweep.settings(run.summary.get("overrides", sweep.jobs[number] if number < len(sweep.jobs) else ())),
-            "last": run.last,
+            "error": str(run.summary.get("error", "")),
+            "wall_s": _if_number(run.summary.get("wall_s")),
+            "settings": sweep.settings([str(override) for override in overrides]),
+            "last": {key: value for key, value in run.last.items() if _if_number(value) is not None},
         }
     for number, overrides in enumerate(sweep.jobs):
         missing = {"job": number, "state": "missing", "folder": "", "error": "", "wall_s": None, "last": {}}
@@ -76,6 +78,10 @@ def table(folder: Path) -> str:
 def _number(path: Path) -> int:
     head = path.name.partition("_")[0]
     return int(head) if head.isdigit() else 10**9
+
+
+def _if_number(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) else None
 
 
 def _short(value: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ganexp.logbook.documents import written_whole
 from ganexp.training.fitting import adapted, refuse_unfitting
 from ganexp.training.random_states import random_states, set_random_states
 from ganexp.training.untrusted import CheckpointError as CheckpointError
@@ -112,15 +113,13 @@ def write(state: State, path: Path) -> None:
         OSError: It could not be written; what was there is untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
+    with written_whole(path) as file:
+        try:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        except RuntimeError as error:  # what torch makes of an error of the file, as on a full disk
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def point(name: Path, path: Path) -> None:

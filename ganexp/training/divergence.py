@@ -1,15 +1,17 @@
 """Runs that go wrong: noticed in the rows that are on the host anyway, so without making the device wait."""
 
-import json
+import logging
 import math
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ganexp.gan import GAN
 from ganexp.logbook import Picture, Row
+from ganexp.logbook.documents import write_document
 
+log = logging.getLogger(__name__)
 WATCHED = ("loss/", "score/", "grad_norm/", "began/")
 SENSIBLE = 1e8
 """Losses, scores and norms beyond this are as lost as those that are not finite."""
@@ -34,10 +36,41 @@ def remedy(last: Path | None) -> str:
 
 
 @torch.no_grad()
-def finite(gan: GAN) -> bool:
-    """Say whether all parameters are finite."""
-    parameters = [*gan.generator.parameters(), *gan.discriminator.parameters()]
-    return bool(torch.stack([parameter.isfinite().all() for parameter in parameters]).all())
+def unfit(gan: GAN, average: nn.Module) -> str:
+    """Say why a run's state should not be kept as a good one, or nothing.
+
+    Whatever a checkpoint holds must be finite, and the losses and scores since the last row, the last scores and all
+    weights sensible. All of it crosses to the host in one transfer.
+    """
+    networks, optimizers = (gan.generator, gan.discriminator), (gan.optimizer_g, gan.optimizer_d)
+    moments = [value for one in optimizers for state in one.state.values() for value in state.values()]
+    bounded: dict[str, list[Tensor]] = {
+        "the generator": [*gan.generator.parameters()],
+        "the discriminator": [*gan.discriminator.parameters()],
+        "the averaged generator": [*average.parameters()],
+        "a score": [scores for scores in (gan.last_real, gan.last_fake) if scores is not None],
+    }
+    unbounded: dict[str, list[Tensor]] = {
+        "a buffer": [buffer for module in (*networks, average, gan.loss) for buffer in module.buffers()],
+        "an optimizer": [value for value in moments if isinstance(value, Tensor)],
+    }
+    largest = {name: _largest(tensors, gan.prior.device) for name, tensors in (bounded | unbounded).items()}
+    means = {key: mean.double().abs() for key, mean in gan.meter.so_far().items()}
+    values = torch.stack([*largest.values(), *means.values()]).tolist()
+    for name, value in zip([*largest, *means], values, strict=True):
+        if not math.isfinite(value) or (value > SENSIBLE and name not in unbounded):
+            return f"{name} {'is' if name in means else 'reaches'} {value:.3g}"
+    return ""
+
+
+def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
+    """Return the largest absolute value, as a tensor on the device; NaN if one value is."""
+    sizes = [
+        tensor.detach().abs().amax().double().to(device)
+        for tensor in tensors
+        if tensor.is_floating_point() and len(tensor.flatten())
+    ]
+    return torch.stack(sizes).amax() if sizes else torch.zeros((), dtype=torch.float64, device=device)
 
 
 def write_down(path: Path, said: str, row: Row, gan: GAN, reals: Tensor) -> None:
@@ -45,7 +78,10 @@ def write_down(path: Path, said: str, row: Row, gan: GAN, reals: Tensor) -> None
     tensors = {"reals": reals, "real scores": gan.last_real, "fake scores": gan.last_fake}
     batch = {name: _statistics(tensor) for name, tensor in tensors.items() if tensor is not None}
     plain = {key: value for key, value in row.items() if not isinstance(value, Picture)}
-    path.write_text(json.dumps({"said": said, "row": plain, "batch": batch}, indent=2) + "\n")
+    try:
+        write_document(path, {"said": said, "row": plain, "batch": batch})
+    except OSError as error:
+        log.warning("No %s: %s.", path, error)
 
 
 def _statistics(tensor: Tensor) -> dict[str, float]:

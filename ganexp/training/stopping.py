@@ -1,32 +1,48 @@
 """Signals that ask a run to stop: it finishes the iteration, writes a checkpoint, and ends in order."""
 
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-"""A shutdown, Ctrl-C, and a cluster's warning before it takes the machine back."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+"""A shutdown, Ctrl-C, a cluster's warning before it takes the machine back, and a terminal that is closed."""
 
 
 class Stopping:
     """Notes, as a context, that one of the signals has come. A second Ctrl-C stops at once.
 
-    Outside its context it notes nothing, and signals do what they always do.
+    Outside its context it notes nothing, and signals do what they always do. A signal that somebody else handles, such
+    as a launcher that puts jobs back into a queue, is left to them, and so is a SIGHUP that `nohup` has turned off.
     """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
-        self._before: dict[signal.Signals, Any] = {}
+        self._before: list[dict[signal.Signals, Any]] = []
+        self._then: Callable[[], None] = lambda: None
+
+    def when_received(self, then: Callable[[], None]) -> None:
+        """Have something done as soon as a signal comes."""
+        self._then = then
 
     def __enter__(self) -> "Stopping":
-        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        self._before.append({number: signal.signal(number, self._note) for number in SIGNALS if _is_free(number)})
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._before.pop().items():
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.received = signal.Signals(number)
+        if self.received is None:
+            self.received = signal.Signals(number)
+            self._then()
+
+
+def _is_free(number: signal.Signals) -> bool:
+    handler = signal.getsignal(number)
+    if handler == signal.SIG_IGN:
+        return number != signal.SIGHUP
+    return handler in (signal.SIG_DFL, signal.default_int_handler) or isinstance(getattr(handler, "__self__", None), Stopping)

@@ -1,6 +1,5 @@
 """The training loop."""
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from ganexp.gan import GAN
 from ganexp.logbook import Book, Picture, Row, State
+from ganexp.logbook.documents import write_document
 from ganexp.training import divergence
 from ganexp.training.checkpoint import capture, load, restore, save, write
 from ganexp.training.cuda_graph import CudaGraph, CudaRecording, Eager, NotRecordable, Recording, reason_against
@@ -242,10 +242,9 @@ class Trainer:
         if self.on_divergence == "warn":
             log.warning(said)
         elif self.on_divergence == "rollback" and last and last.exists() and self.rollbacks < divergence.MOST_ROLLBACKS:
-            self.rollbacks += 1
-            spent_s = self.wall_s()
+            rollbacks, spent_s = self.rollbacks + 1, self.wall_s()
             self.resume(load(last))
-            self.earlier_s = spent_s  # what was trained in vain took its time
+            self.rollbacks, self.earlier_s = rollbacks, spent_s  # what was trained in vain took its time
             self.gan.prior.renew(self.rollbacks)
             log.warning("%s Back to iteration %d, with new latents.", said, self.iteration)
         else:
@@ -261,8 +260,9 @@ class Trainer:
         """Write a checkpoint; if that is not possible, say so, and go on with the last good one intact."""
         if not self.folder:
             return
-        if not divergence.finite(self.gan):
-            log.warning("No checkpoint at iteration %d: the networks are not finite. The one before is intact.", self.iteration)
+        wrong = divergence.unfit(self.gan, self.ema.average)
+        if wrong:
+            log.warning("No checkpoint at iteration %d, since %s. The one before is intact.", self.iteration, wrong)
             return
         try:
             if best:
@@ -307,9 +307,16 @@ class Trainer:
                 book.close(state)
         finally:
             summary["paths"] = self._paths()  # books know only after their end what has become of an upload
-            if self.folder:
-                (self.folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+            self._keep(summary)
         return summary
+
+    def _keep(self, summary: Summary) -> None:
+        """Write the summary; a disk that is full must not hide how the run has ended."""
+        try:
+            if self.folder:
+                write_document(self.folder / "summary.json", summary)
+        except OSError as error:
+            log.warning("No summary.json: %s.", error)
 
     def _paths(self) -> dict[str, str]:
         paths = {key: place for book in self.books for key, place in book.signposts().items()}

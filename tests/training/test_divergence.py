@@ -9,6 +9,7 @@ import torch
 
 from ganexp import build
 from ganexp.training import Diverged, checkpoint
+from ganexp.training.divergence import unfit
 from tests.composing import composed
 from tests.training.test_resume import overrides, rows
 
@@ -77,3 +78,50 @@ def test_values_out_of_any_range_are_divergence_too(tmp_path):
     made = poisoned(tmp_path, "loss=wgan", "penalty=none", network="discriminator", value=1e20)
     with pytest.raises(Diverged, match="score/fake is"):
         made.fit()
+
+
+def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
+    """Rows are far apart: between them, checkpoints are judged by the losses so far."""
+    settings = [*overrides("detach"), "loss=wgan", "penalty=none", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
+    settings += ["iterations=60", "keep_checkpoints=1"]
+    made = build(composed(*settings), tmp_path)
+    strategy = made.strategy
+
+    def blow_up(gan, reals, **steps):
+        strategy(gan, reals, **steps)
+        if made.iteration == 24:
+            for group in [*gan.optimizer_g.param_groups, *gan.optimizer_d.param_groups]:
+                group["lr"] = 1e6
+
+    blow_up.state_dict = dict
+    made.strategy = blow_up
+    with pytest.raises(Diverged):
+        made.fit()
+    kept = checkpoint.load(tmp_path / "checkpoints" / "last.pt")
+    assert kept["iteration"] == 20
+    assert caplog.text.count("No checkpoint at iteration") == 3
+    assert all(value.abs().max() < 10 for value in kept["generator"].values())
+
+
+@pytest.mark.parametrize("place", ["generator", "discriminator", "ema", "optimizer", "buffer", "score", "loss"])
+def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
+    settings = [*overrides("spectral norm"), "discriminator.spectral_norm=false", "ema=0.9", "iterations=2"]
+    made = build(composed(*settings))
+    made.fit()
+    gan = made.gan
+    assert unfit(gan, made.ema.average) == ""
+    (first, *_) = gan.optimizer_d.state.values()
+    places = {
+        "generator": [*gan.generator.parameters()][-1],
+        "discriminator": next(iter(gan.discriminator.parameters())),
+        "ema": next(iter(made.ema.average.parameters())),
+        "optimizer": first["exp_avg_sq"],
+        "buffer": next(buffer for buffer in gan.generator.buffers() if buffer.is_floating_point()),
+        "score": gan.last_fake,
+    }
+    with torch.no_grad():
+        if place == "loss":
+            gan.meter.add("loss/d", torch.tensor(1e12))
+        else:
+            places[place][(-1,) * places[place].dim()] = math.nan if place in ("optimizer", "buffer") else -1e9
+    assert unfit(gan, made.ema.average) != ""

@@ -13,7 +13,8 @@ import time
 import pytest
 
 from ganexp import build
-from ganexp.training import checkpoint
+from ganexp.logbook import Book
+from ganexp.training import Stopping, checkpoint
 from tests.composing import CONF, composed
 from tests.training.test_resume import assert_same, overrides, rows, state
 
@@ -64,10 +65,10 @@ def test_thirty_kills_change_nothing(tmp_path):
 TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "log_every=5", "device=cpu", "iterations=100000"]
 
 
-def begin(cwd, *arguments):
+def begin(cwd, *arguments, **settings):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")} | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
-    return subprocess.Popen(command, cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings)
 
 
 def wait_for_rows(cwd, count):
@@ -78,9 +79,11 @@ def wait_for_rows(cwd, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
 def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
     number = getattr(signal, name)
+    if signal.getsignal(number) == signal.SIG_IGN:
+        pytest.skip("nohup has turned it off")
     process = begin(tmp_path, *TINY, "wandb.mode=offline")
     wait_for_rows(tmp_path, 3)
     process.send_signal(number)
@@ -130,3 +133,51 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
     assert time.monotonic() - start < 20
     assert "Interrupted; what was written is kept." in err
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_whole_group_ends_a_streamed_run_in_order(tmp_path):
+    streamed = ["feed=streamed", "workers=2", "wandb.mode=offline"]
+    process = begin(tmp_path, *TINY, *streamed, start_new_session=True)
+    wait_for_rows(tmp_path, 3)
+    os.killpg(process.pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, err
+    assert "Stopped by SIGTERM; to go on: python" in out
+    (folder,) = tmp_path.glob("outputs/*_seed0")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["state"] == "preempted"
+    assert checkpoint.load(folder / "checkpoints" / "last.pt")["iteration"] == summary["iteration"] > 0
+
+
+class Late(Book):
+    """Takes its time to finish, as W&B may, and is sent a signal meanwhile."""
+
+    def close(self, state):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_signal_while_a_finished_run_is_finishing_changes_nothing(tmp_path):
+    with Stopping() as stopping:
+        made = build(composed(*OFTEN, "iterations=4"), tmp_path, stopping=stopping)
+        made.books = [*made.books, Late()]
+        summary = made.fit()
+    assert stopping.received == signal.SIGTERM
+    assert summary["state"] == "finished"
+
+
+def test_signals_that_others_handle_are_left_to_them():
+    told = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: told.append(number))
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Stopping() as outer, Stopping() as inner:
+            for number in (signal.SIGUSR1, signal.SIGHUP):
+                os.kill(os.getpid(), number)
+            assert inner.received is None
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert (inner.received, outer.received) == (signal.SIGTERM, None)
+        assert told == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        signal.signal(signal.SIGHUP, ignored)
