@@ -13,6 +13,7 @@ from ganexp.config import Config, ConfigError, make
 from ganexp.data import Dataset, Resident, Streamed, feed, load_cached
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
+from ganexp.logbook.wandb_account import settled
 from ganexp.prior import Prior
 from ganexp.provenance import provenance
 from ganexp.training import EMA, CheckpointError, NoEMA, Stopping, Trainer, cuda_graph, execution
@@ -172,7 +173,10 @@ def _loaded(path: Path, values: dict[str, Any]) -> State:
 def _books(config: Config, values: dict[str, Any], folder: Path | None, *, resumed: bool) -> list[Book]:
     if folder is None:
         return [ProgressBook(config.iterations)]
-    disabled = config.wandb.mode == "disabled" or (config.wandb.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
+    try:
+        disabled = settled(config.wandb.mode) == "disabled"
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
     origin = provenance()
     try:
         rows = FolderBook(folder, resumed=resumed, config=values, provenance=origin)
@@ -204,11 +208,12 @@ def _wandb_book(config: Config, values: dict[str, Any], folder: Path) -> WandbBo
             tags=config.wandb.tags,
             name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
             notes=config.wandb.notes,
-            run_id=before.wandb_id,
-            written=before.rows[-1]["progress/iteration"] if before.rows else 0,
+            before=before,
         )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "wandb_id").write_text(f"{book.run.id}\n")
         return book
     except OSError as error:
         raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from ganexp.checking import check, plain, refuse_unknown_metric, refuse_used_folder
 from ganexp.command_line import one_option_per_group, report, shown
 from ganexp.config import ConfigError
+from ganexp.logbook.wandb_account import settled
 from ganexp.resuming import located, newest_alike
 from ganexp.sweeping import Sweep, results, table, write_csv
 
@@ -95,7 +96,11 @@ def _resume(config: DictConfig) -> None:
 
 def _check(config: DictConfig) -> None:
     one_option_per_group(config, config.hydra.runtime.choices)
-    check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+    checked = check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+    try:
+        settled(checked.wandb.mode)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
 
 
 def _check_metric(config: DictConfig) -> None:

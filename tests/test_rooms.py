@@ -21,7 +21,7 @@ ALLOWED = {
     "gan": ({"losses", "meter", "one_pass", "penalties", "prior", "unroll"}, FRAMEWORK),
     "strategies": ({"gan", "one_pass"}, FRAMEWORK),
     "data": ({"streams"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "sklearn", "psutil", "tqdm"}),
-    "logbook": (set(), FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib"}),
+    "logbook": (set(), FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": ({"gan", "logbook", "prior"}, FRAMEWORK),
     "config": (set(), {"pydantic"}),
     "checking": (
