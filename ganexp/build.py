@@ -11,6 +11,7 @@ from torch import nn
 from ganexp.checking import check, device_of, dtype_of, name_of, plain, precision_of, refuse_used_folder, strategy_of
 from ganexp.config import Config, ConfigError, make
 from ganexp.data import Dataset, Resident, Streamed, feed, load_cached
+from ganexp.demands import CPU_FLOPS, demands
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
 from ganexp.logbook.wandb_account import settled
@@ -21,6 +22,7 @@ from ganexp.training.checkpoint import State, contradictions, load
 from ganexp.training.trainer import Strategy
 
 log = logging.getLogger(__name__)
+PATIENCE_HOURS = 0.5
 
 
 def build(
@@ -53,10 +55,16 @@ def build(
         deterministic=config.deterministic,
         threads=None if config.threads == "auto" else config.threads,
     )
+    if folder:
+        log.info("Training in %s, on %s, in %s.", folder, execution.described(device), precision_of(config))
     torch.manual_seed(config.seed)
     dataset = make(config.dataset, "dataset")
     generator = make(config.generator, "generator", config.latent_dim, dataset.shape).to(device, dtype)
     discriminator = make(config.discriminator, "discriminator", dataset.shape).to(device, dtype)
+    for key, network in {"generator": generator, "discriminator": discriminator}.items():
+        count = sum(parameter.numel() for parameter in network.parameters())
+        log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
+    _say_if_heavy(config, generator, discriminator)
     ema = _execute(config, generator, discriminator)
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype)
     penalty = make(config.penalty, "penalty")
@@ -114,6 +122,7 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
+    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{len(data):,}", "×".join(map(str, dataset.shape)))
     return feed(
         data,
         config.batch_size,
@@ -124,6 +133,26 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
         workers=workers,
         flip=config.flip,
     )
+
+
+def _say_if_heavy(config: Config, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Say at the start how long a run on a CPU will take, if that is longer than most people wait."""
+    if device_of(config.device).type != "cpu":
+        return
+    try:
+        asked = demands(generator, discriminator, config.latent_dim)
+    except RuntimeError:  # networks that look at values cannot be counted
+        return
+    flop = asked.flop(config.batch_size, config.d_steps, config.g_steps)
+    hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
+    if hours > PATIENCE_HOURS:
+        log.warning(
+            "This is much for a CPU: %s iterations of about %.3g GFLOP may take %.2g hours here; "
+            "a GPU, or a lower batch_size, dataset.image_size or width of the networks, makes them shorter.",
+            f"{config.iterations:,}",
+            flop / 1e9,
+            hours,
+        )
 
 
 def _execute(config: Config, generator: nn.Module, discriminator: nn.Module) -> NoEMA:

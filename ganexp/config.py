@@ -21,6 +21,75 @@ Steps = Annotated[int, Field(ge=1, le=10_000)]
 FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "strategy": 2}
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
+ELSEWHERE = {
+    "lr": "optimizer.lr",
+    "learning_rate": "optimizer.lr",
+    "lr_g": "optimizer.g.lr",
+    "lr_d": "optimizer.d.lr",
+    "g_lr": "optimizer.g.lr",
+    "d_lr": "optimizer.d.lr",
+    "betas": "optimizer.betas",
+    "beta1": "optimizer.betas=[0.5,0.999]",
+    "b1": "optimizer.betas=[0.5,0.999]",
+    "beta2": "optimizer.betas=[0.5,0.999]",
+    "b2": "optimizer.betas=[0.5,0.999]",
+    "momentum": "optimizer.momentum, with optimizer=sgd,",
+    "opt": "optimizer",
+    "epochs": "iterations",
+    "n_epochs": "iterations",
+    "num_epochs": "iterations",
+    "max_epochs": "iterations",
+    "steps": "iterations",
+    "max_steps": "iterations",
+    "niter": "iterations",
+    "n_iter": "iterations",
+    "num_iterations": "iterations",
+    "bs": "batch_size",
+    "batch": "batch_size",
+    "batchsize": "batch_size",
+    "n_critic": "d_steps",
+    "critic_iters": "d_steps",
+    "k": "d_steps",
+    "nz": "latent_dim",
+    "z_dim": "latent_dim",
+    "zdim": "latent_dim",
+    "latent_size": "latent_dim",
+    "ngf": "generator.width",
+    "ndf": "discriminator.width",
+    "width": "generator.width and discriminator.width",
+    "spectral_norm": "discriminator.spectral_norm",
+    "image_size": "dataset.image_size",
+    "img_size": "dataset.image_size",
+    "resolution": "dataset.image_size",
+    "data": "dataset",
+    "data_dir": "data_root",
+    "dataroot": "data_root",
+    "root": "data_root",
+    "path": "dataset.path, with dataset=image_folder,",
+    "gpu": "device=cuda:0",
+    "gpus": "device=cuda:0",
+    "cuda": "device=cuda",
+    "num_workers": "workers",
+    "n_workers": "workers",
+    "fp16": "precision=bf16",
+    "amp": "precision=bf16",
+    "bf16": "precision=bf16",
+    "dtype": "precision",
+    "model": "generator and discriminator",
+    "gan": "loss",
+    "name": "wandb.name",
+    "project": "wandb.project",
+    "tags": "wandb.tags",
+    "outdir": "hydra.run.dir",
+    "output_dir": "hydra.run.dir",
+    "random_seed": "seed",
+    "ema_decay": "ema",
+    "gp_weight": "penalty.weight, with penalty=gradient_penalty,",
+    "lambda_gp": "penalty.weight, with penalty=gradient_penalty,",
+    "clip_value": "penalty.bound, with penalty=weight_clipping,",
+}
+"""What other projects call a key: by their name, the words that say what it is here."""
+
 Interval = Annotated[int, Field(ge=1, le=10**12)]
 
 
@@ -124,6 +193,9 @@ def parse(values: dict[str, Any]) -> Config:
 
 def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     """Say that a key is unknown, which one may have been meant, and how to be rid of one that a preset has set."""
+    meant = ELSEWHERE.get(key)
+    if meant:
+        return f"{key} is no key of the configuration; it is {meant} here."
     known = sorted(set(known) - {"name", "_target_"})
     close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else "there are no keys here."

@@ -34,6 +34,7 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no bar where there is no terminal
     lines = done.stdout.splitlines()
+    lines = lines[next(i for i, line in enumerate(lines) if line.startswith("Trained")) :]
     assert re.match(r"Trained 4 iterations in \d+ s: D [\d.]+, G [\d.]+, [\d,]+ images/s\.", lines[0])
     places = dict(line.split(None, 1) for line in lines[1:])
     assert set(places) == {"samples", "checkpoint", "rows", "W&B"}
@@ -69,6 +70,8 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
     [
         (["d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
         (["d_stepz=2"], "d_stepz is no key of the configuration; did you mean d_steps?"),
+        (["lr=1e-3"], "lr is no key of the configuration; it is optimizer.lr here."),
+        (["epochs=3"], "epochs is no key of the configuration; it is iterations here."),
         (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
         (["loss=hingee"], "loss=hingee is no option; choose one of began, hinge, lsgan, minimax, "),
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
