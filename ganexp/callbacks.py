@@ -1,6 +1,7 @@
 """What Hydra calls before a run or a sweep begins, and after a sweep ends."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ class KeepSweep(Callback):
         """Refuse a used folder, what no job can be composed of, and a grid without any job that fits."""
         with _ending_in_a_sentence():
             folder = Path(config.hydra.sweep.dir)
+            _check_launcher(config)
             _check_metric(config)
             _prepare_storage(config)
             if config.sweep.resume is not None:
@@ -101,6 +103,14 @@ def _check(config: DictConfig) -> None:
         settled(checked.wandb.mode)
     except ValueError as error:
         raise ConfigError(f"{error}.") from None
+
+
+def _check_launcher(config: DictConfig) -> None:
+    if config.hydra.launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
+        raise ConfigError(
+            "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: begin the sweep on one of the "
+            "cluster's login nodes, or choose hydra/launcher=parallel."
+        )
 
 
 def _check_metric(config: DictConfig) -> None:

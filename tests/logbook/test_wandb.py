@@ -163,9 +163,8 @@ def test_auto_is_offline_without_an_account(monkeypatch, tmp_path):
     assert opened(monkeypatch, tmp_path) == (["offline"], "offline")
 
 
-@pytest.mark.parametrize(("name", "value"), [("WANDB_API_KEY", "a" * 40), ("WANDB_MODE", "online")])
-def test_auto_is_online_with_an_account_or_on_demand(monkeypatch, tmp_path, name, value):
-    monkeypatch.setenv(name, value)
+def test_auto_is_online_with_an_account(monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     assert opened(monkeypatch, tmp_path) == (["online"], "online")
 
 

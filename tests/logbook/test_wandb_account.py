@@ -40,7 +40,7 @@ def no_account(monkeypatch, tmp_path):
 )
 def test_a_variable_that_wandb_refuses_is_named(monkeypatch, name, value, said):
     monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=name) as refused:
         settled("auto")
     sentence = str(refused.value)
     assert sentence.startswith(said)
