@@ -177,3 +177,14 @@ def test_latest_is_the_newest_run(tmp_path):
 def test_shell_completion_knows_options(tmp_path):
     done = train("-sc", "query=bash", cwd=tmp_path, COMP_LINE="python train.py loss=so", COMP_POINT="23")
     assert done.stdout.split() == ["loss=softmaxgan"], done.stderr
+
+
+@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
+def test_idle_threads_sleep_unless_the_user_says_otherwise(given, policy):
+    """OpenMP itself says, when it is loaded, what it has understood."""
+    clean = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    command = [sys.executable, "-c", "import train, torch"]
+    done = subprocess.run(
+        command, cwd=CONF.parent, env=clean | given | {"OMP_DISPLAY_ENV": "true"}, capture_output=True, text=True, check=True
+    )
+    assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
