@@ -122,7 +122,8 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
-    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{len(data):,}", "×".join(map(str, dataset.shape)))
+    count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
     return feed(
         data,
         config.batch_size,

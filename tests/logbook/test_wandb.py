@@ -182,6 +182,8 @@ def test_an_environment_that_says_offline_is_respected(monkeypatch, tmp_path):
 
 
 def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    wandb.teardown()
     real_init, asked = wandb.init, []
 
     def init(*, mode, **arguments):
