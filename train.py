@@ -3,6 +3,9 @@
 import os
 import sys
 
+if "GOMP_SPINCOUNT" not in os.environ:  # idle threads of OpenMP should sleep, not spin: see docs/benchmarks.md
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # which torch reads when it is imported, here and in workers
+
 import hydra
 from omegaconf import DictConfig
 
@@ -17,6 +20,10 @@ def train(cfg: DictConfig) -> float | None:
 if __name__ == "__main__":
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # let errors come here, where they become sentences
     try:
+        if sys.argv[1:] == ["--version"]:
+            from ganexp.provenance import versions
+
+            sys.exit(print(versions()))
         if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
             from ganexp.resuming import resumed
 

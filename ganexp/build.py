@@ -11,8 +11,10 @@ from torch import nn
 from ganexp.checking import check, device_of, dtype_of, name_of, plain, precision_of, refuse_used_folder, strategy_of
 from ganexp.config import Config, ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.demands import CPU_FLOPS, demands
 from ganexp.gan import GAN
 from ganexp.logbook import Book, FolderBook, ProgressBook, WandbBook, runs
+from ganexp.logbook.wandb_account import settled
 from ganexp.prior import Prior
 from ganexp.provenance import provenance
 from ganexp.targets import Trust, make
@@ -21,6 +23,7 @@ from ganexp.training.checkpoint import State, contradictions, load
 from ganexp.training.trainer import Strategy
 
 log = logging.getLogger(__name__)
+PATIENCE_HOURS = 0.5
 
 
 def build(
@@ -61,10 +64,16 @@ def build(
         deterministic=config.deterministic,
         threads=None if config.threads == "auto" else config.threads,
     )
+    if folder:
+        log.info("Training in %s, on %s, in %s.", folder, execution.described(device), precision_of(config))
     torch.manual_seed(config.seed)
     dataset = make(config.dataset, "dataset")
     generator = make(config.generator, "generator", config.latent_dim, dataset.shape).to(device, dtype)
     discriminator = make(config.discriminator, "discriminator", dataset.shape).to(device, dtype)
+    for key, network in {"generator": generator, "discriminator": discriminator}.items():
+        count = sum(parameter.numel() for parameter in network.parameters())
+        log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
+    _say_if_heavy(config, generator, discriminator)
     ema = _execute(config, generator, discriminator)
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype)
     penalty = make(config.penalty, "penalty")
@@ -125,6 +134,8 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
+    count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
     return feed(
         data,
         config.batch_size,
@@ -136,6 +147,26 @@ def _reals(config: Config, dataset: Dataset) -> Resident | Streamed:
         flip=config.flip,
         digest=digest,
     )
+
+
+def _say_if_heavy(config: Config, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Say at the start how long a run on a CPU will take, if that is longer than most people wait."""
+    if device_of(config.device).type != "cpu":
+        return
+    try:
+        asked = demands(generator, discriminator, config.latent_dim)
+    except RuntimeError:  # networks that look at values cannot be counted
+        return
+    flop = asked.flop(config.batch_size, config.d_steps, config.g_steps)
+    hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
+    if hours > PATIENCE_HOURS:
+        log.warning(
+            "This is much for a CPU: %s iterations of about %.3g GFLOP may take %.2g hours here; "
+            "a GPU, or a lower batch_size, dataset.image_size or width of the networks, makes them shorter.",
+            f"{config.iterations:,}",
+            flop / 1e9,
+            hours,
+        )
 
 
 def _execute(config: Config, generator: nn.Module, discriminator: nn.Module) -> NoEMA:
@@ -192,7 +223,10 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
 def _books(config: Config, values: dict[str, Any], folder: Path | None, *, resumed: bool) -> list[Book]:
     if folder is None:
         return [ProgressBook(config.iterations)]
-    disabled = config.wandb.mode == "disabled" or (config.wandb.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
+    try:
+        disabled = settled(config.wandb.mode) == "disabled"
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
     origin = provenance()
     try:
         rows = FolderBook(folder, resumed=resumed, config=values, provenance=origin)
@@ -224,11 +258,12 @@ def _wandb_book(config: Config, values: dict[str, Any], folder: Path) -> WandbBo
             tags=config.wandb.tags,
             name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
             notes=config.wandb.notes,
-            run_id=before.wandb_id,
-            written=before.rows[-1]["progress/iteration"] if before.rows else 0,
+            before=before,
         )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "wandb_id").write_text(f"{book.run.id}\n")
         return book
     except OSError as error:
         raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error

@@ -1,6 +1,7 @@
 """What Hydra calls before a run or a sweep begins, and after a sweep ends."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from ganexp.command_line import asked, command_to_go_on, one_option_per_group, r
 from ganexp.config import ConfigError
 from ganexp.logbook import runs
 from ganexp.logbook.folder import claim, is_claimed
+from ganexp.logbook.wandb_account import settled
 from ganexp.naming import CHOICES, rename, run_name, shown
 from ganexp.resuming import located, newest_alike, options, quoted
 from ganexp.sweeping import Sweep, results, table, write_csv
@@ -58,6 +60,7 @@ class KeepSweep(Callback):
         """Refuse a used folder, what no job can be composed of, and a grid without any job that fits."""
         with _ending_in_a_sentence():
             folder = Path(config.hydra.sweep.dir)
+            _check_launcher(config)
             _check_metric(config)
             _prepare_storage(config)
             given = [str(override) for override in config.hydra.overrides.hydra if not override.startswith("hydra.mode=")]
@@ -184,7 +187,19 @@ def _literal(path: Path) -> str:
 
 def _check(config: DictConfig) -> None:
     one_option_per_group(config, config.hydra.runtime.choices)
-    check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]), trust=config.trust)
+    checked = check(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]), trust=config.trust)
+    try:
+        settled(checked.wandb.mode)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+
+
+def _check_launcher(config: DictConfig) -> None:
+    if config.hydra.launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
+        raise ConfigError(
+            "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: begin the sweep on one of the "
+            "cluster's login nodes, or choose hydra/launcher=parallel."
+        )
 
 
 def _check_metric(config: DictConfig) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ganexp.config import Config, ConfigError, parse
+from ganexp.demands import demands
 from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
 from ganexp.one_pass import refuse_coupled_images
@@ -105,6 +106,7 @@ def _check_networks(config: Config, shape: tuple[int, ...]) -> nn.Module:
             return discriminator
         raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
     _check_memory(config, generator, discriminator)
+    _check_batch(config, generator, discriminator)
     if scores.shape != (2,):
         raise ConfigError(f"discriminator must return one score per sample, (2,) for two, not {tuple(scores.shape)}.")
     return discriminator
@@ -122,18 +124,34 @@ def _check_coupling(config: Config, loss: Loss, shape: tuple[int, ...]) -> None:
 
 def _check_memory(config: Config, *networks: nn.Module) -> None:
     """Refuse networks that no memory holds: weights, gradients, two moments and an average, before any is allocated."""
-    device = device_of(config.device)
     count = sum(parameter.numel() for network in networks for parameter in network.parameters())
     needed = 5 * count * dtype_of(config).itemsize
-    if device.type == "cuda":
-        there = torch.cuda.get_device_properties(device).total_memory
-    else:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    there = _memory_of(device_of(config.device))
     if needed > there:
         raise ConfigError(
             f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
             f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
         )
+
+
+def _check_batch(config: Config, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Refuse batches that no memory holds: what the backward passes keep of them, before any is allocated."""
+    asked = demands(generator, discriminator, config.latent_dim)
+    bytes_per_value = {"bf16": 2, "fp64": 8}.get(config.precision, 4)
+    needed, there = asked.least_bytes(config.batch_size) * bytes_per_value / 4, _memory_of(device_of(config.device))
+    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
+        fits = max(1, int(config.batch_size * 0.8 * there / needed))
+        raise ConfigError(
+            f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
+            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, or lower the width of a network."
+        )
+
+
+def _memory_of(device: torch.device) -> int:
+    """Return how many bytes a device has, free or not."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _remedy(output: str) -> str:

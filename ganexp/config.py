@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
+from ganexp.elsewhere import ELSEWHERE
+
 Node = dict[str, Any]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
@@ -123,6 +125,9 @@ def parse(values: dict[str, Any]) -> Config:
 
 def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     """Say that a key is unknown, which one may have been meant, and how to be rid of one that a preset has set."""
+    meant = ELSEWHERE.get(key)
+    if meant:
+        return f"{key} is no key of the configuration; it is {meant} here."
     known = sorted(set(known) - {"name", "_target_"})
     close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else "there are no keys here."

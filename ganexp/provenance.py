@@ -1,6 +1,7 @@
-"""Where a run comes from: the commit, the versions, the command."""
+"""Where a run comes from: the commit, the versions, the command, the machine."""
 
 import importlib.metadata
+import os
 import platform
 import shlex
 import subprocess
@@ -9,15 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+import torch
+
 PACKAGES = ("ganexp", "torch", "torchvision", "hydra-core", "omegaconf", "wandb", "numpy")
 
 
 def provenance() -> dict[str, Any]:
-    """Return what is needed to run it again: time, command, git commit (None outside a repository), versions."""
+    """Return what is needed to run it again: time, command, git commit (None outside a repository), versions, hardware."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(sys.argv),
         "git": _git(),
+        "hardware": _hardware(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
 
@@ -35,8 +40,45 @@ def _git() -> dict[str, Any] | None:
     return {"commit": commit.strip(), "dirty": bool(status.strip())}
 
 
+def _hardware() -> dict[str, Any]:
+    """Return the processor, how many of its cores this process may use, the memory, and the GPUs with what drives them."""
+    gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "gpus": [f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB" for gpu in gpus],
+        "cuda": torch.version.cuda if gpus else None,
+        "driver": _driver() if gpus else None,
+    }
+
+
+def _cpu() -> str:
+    """Return the processor's model, or at least its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    """Return the version of NVIDIA's driver."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return None
+
+
 def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def versions() -> str:
+    """Return the line that `--version` prints."""
+    return f"ganexp {_version('ganexp')}, torch {torch.__version__}, Python {platform.python_version()}"

@@ -1,6 +1,7 @@
 """`python train.py` as a person types it: each test is a process of its own."""
 
 import fcntl
+import importlib.metadata
 import json
 import os
 import pty
@@ -34,6 +35,17 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no bar where there is no terminal
     lines = done.stdout.splitlines()
+    assert re.match(r"Training in outputs/\S+_digits_softmaxgan_joint_seed0, on c.*, in (fp|tf)32\.", lines[0])
+    assert lines[1:4] == [
+        "generator=dcgan: 19,065 parameters.",
+        "discriminator=dcgan: 2,909 parameters.",
+        "dataset=digits: 1,797 samples of 1×32×32.",
+    ]
+    for line, iteration in zip(lines[4:6], (2, 4), strict=True):
+        assert re.fullmatch(rf"{iteration}/4  D [\d.]+  G [\d.]+  [\d,]+ images/s", line)
+    (log,) = tmp_path.glob("outputs/*_seed0/train.log")
+    assert all(line in log.read_text() for line in lines[:6])
+    lines = lines[next(i for i, line in enumerate(lines) if line.startswith("Trained")) :]
     assert re.match(r"Trained 4 iterations in \d+ s: D [\d.]+, G [\d.]+, [\d,]+ images/s\.", lines[0])
     places = dict(line.split(None, 1) for line in lines[1:])
     assert set(places) == {"samples", "checkpoint", "rows", "W&B"}
@@ -55,13 +67,14 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
     command = [sys.executable, str(CONF.parent / "train.py"), *TINY, "wandb.mode=disabled"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=slave)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=slave, text=True)
     os.close(slave)
-    process.communicate()
+    said, _ = process.communicate()
     seen = os.read(master, 100_000).decode()
     os.close(master)
     assert process.returncode == 0
     assert "4/4" in seen
+    assert "images/s" not in said.partition("Trained")[0]  # nothing is said twice
     assert re.search(r"D \d\.\d+  G \d\.\d+  [\d,]+ images/s", seen)
 
 
@@ -70,6 +83,9 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
     [
         (["d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
         (["d_stepz=2"], "d_stepz is no key of the configuration; did you mean d_steps?"),
+        (["batch_size=1000000"], "for what the networks' backward passes keep, and there are"),
+        (["lr=1e-3"], "lr is no key of the configuration; it is optimizer.lr here."),
+        (["epochs=3"], "epochs is no key of the configuration; it is iterations here."),
         (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
         (["loss=hingee"], "loss=hingee is no option; choose one of began, hinge, lsgan, minimax, "),
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
@@ -95,6 +111,23 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, t
     assert sentence in said
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "outputs").exists()
+
+
+def test_slurm_without_a_cluster_is_one_sentence(tmp_path):
+    done = train("-m", "hydra/launcher=slurm", "seed=0,1", cwd=tmp_path, PATH=os.path.dirname(sys.executable))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_version_is_ours_and_torchs(tmp_path):
+    done = train("--version", cwd=tmp_path)
+    assert (
+        done.stdout
+        == f"ganexp {importlib.metadata.version('ganexp')}, torch {torch.__version__}, Python {sys.version.split()[0]}\n"
+    )
 
 
 def test_a_folder_that_holds_a_run_is_left_as_it_is(tmp_path):
@@ -150,3 +183,14 @@ def test_latest_is_the_newest_run(tmp_path):
 def test_shell_completion_knows_options(tmp_path):
     done = train("-sc", "query=bash", cwd=tmp_path, COMP_LINE="python train.py loss=so", COMP_POINT="23")
     assert done.stdout.split() == ["loss=softmaxgan"], done.stderr
+
+
+@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
+def test_idle_threads_sleep_unless_the_user_says_otherwise(given, policy):
+    """OpenMP itself says, when it is loaded, what it has understood."""
+    clean = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    command = [sys.executable, "-c", "import train, torch"]
+    done = subprocess.run(
+        command, cwd=CONF.parent, env=clean | given | {"OMP_DISPLAY_ENV": "true"}, capture_output=True, text=True, check=True
+    )
+    assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr

@@ -25,6 +25,14 @@ def resolved(precision: str, device: torch.device) -> Precision:
     return cast(Precision, precision)
 
 
+def described(device: torch.device) -> str:
+    """Return what a device is, for people."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    threads = torch.get_num_threads()
+    return f"{device} with {threads} thread{'s' if threads > 1 else ''}"
+
+
 def slow_bf16(device: torch.device) -> bool:
     """Say whether the device has to emulate bfloat16."""
     if device.type == "cuda":

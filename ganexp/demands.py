@@ -1,0 +1,69 @@
+"""What a run asks of a machine, counted on the meta device, where tensors have shapes but no memory."""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
+
+TRIED = 2
+"""Samples that are passed through the networks: batch norm wants more than one."""
+
+CPU_FLOPS = 8e10
+"""Operations per second and thread of a CPU in convolutions, as measured in docs/benchmarks.md: a rough guide for others."""
+
+
+@dataclass(frozen=True)
+class Demands:
+    """Per sample: bytes that a forward pass keeps for the backward pass, and floating-point operations of a forward pass."""
+
+    d_bytes: float
+    g_bytes: float
+    d_flop: float
+    g_flop: float
+
+    def least_bytes(self, batch_size: int) -> float:
+        """Return what every strategy keeps at its peak at least: D's passes of real and generated samples, or G's pass."""
+        return batch_size * max(2 * self.d_bytes, self.g_bytes)
+
+    def flop(self, batch_size: int, d_steps: int, g_steps: int) -> float:
+        """Return the operations of an iteration of `detach`, which are among the fewest that a strategy needs."""
+        return batch_size * (d_steps * 6 * self.d_flop + g_steps * (2 * self.d_flop + 3 * self.g_flop))
+
+
+def demands(generator: nn.Module, discriminator: nn.Module, latent_dim: int) -> Demands:
+    """Count what both networks need per sample.
+
+    Args:
+        generator: A network on any device; it is left as it is.
+        discriminator: Likewise.
+        latent_dim: Length of a latent vector.
+
+    Raises:
+        RuntimeError: A network looks at values, of which there are none on the meta device.
+    """
+    generator, discriminator = (copy.deepcopy(network).to("meta") for network in (generator, discriminator))
+    dtype = next((parameter.dtype for parameter in generator.parameters()), torch.float32)
+    fake, g_bytes, g_flop = _pass(generator, torch.zeros(TRIED, latent_dim, dtype=dtype, device="meta"))
+    _, d_bytes, d_flop = _pass(discriminator, fake.detach())
+    return Demands(d_bytes, g_bytes, d_flop, g_flop)
+
+
+def _pass(network: nn.Module, x: Tensor) -> tuple[Tensor, float, float]:
+    """Return the output of a forward pass, and per sample the bytes it keeps and the operations it takes."""
+    own = {_storage(parameter) for parameter in network.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        return kept.setdefault(_storage(tensor), tensor)
+
+    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = network(x)
+        kept_bytes = sum(tensor.untyped_storage().nbytes() for storage, tensor in kept.items() if storage not in own)
+    return output, kept_bytes / TRIED, counter.get_total_flops() / TRIED
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
