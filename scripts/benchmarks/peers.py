@@ -147,7 +147,7 @@ def peers(case: str, repeats: int, turn_s: float) -> Section:
         for name, style in STYLES.items():
             trainer = compose(*QUIET, *CASES[case], "channels_last=false")
             gan, reals = trainer.gan, trainer.reals.reals
-            images = reals if fed == "from memory" else _by_transforms(reals.data, gan.batch_size)  # type: ignore[attr-defined]
+            images = reals if fed == "from memory" else _by_transforms(reals.data, gan.batch_size)
             steps[name] = style(gan, images)
         times = timed(steps, repeats=repeats, turn_s=turn_s, device=ours.device)
         rows.append({"step as in": "ganexp", "fed": "from memory", "ms": times["ganexp"].median_ms, "over ganexp": 1.0})
