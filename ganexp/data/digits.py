@@ -6,7 +6,6 @@ from torchvision.transforms.v2 import functional as transforms
 
 from ganexp.data.dataset import image_shape
 
-
 STEEPER = 2.0
 """How much steeper edges are made where images are upscaled: of 1, 2, 3, … what averages to the original's pixels best."""
 
