@@ -6,15 +6,23 @@ from torchvision.transforms.v2 import functional as transforms
 
 from ganexp.data.dataset import image_shape
 
+STEEPER = 2.0
+"""How much steeper edges are made where images are upscaled: of 1, 2, 3, … what averages to the original's pixels best."""
+
 
 class Digits:
-    """1,797 handwritten digits of 8×8 pixels (UCI optdigits, test part), upscaled; needs no download."""
+    """1,797 handwritten digits of 8×8 pixels (UCI optdigits, test part), upscaled; needs no download.
+
+    The originals count the black pixels of bitmaps that were four times as large. Interpolation alone would show blurred
+    strokes, so edges are then made steeper, which also brings them nearer to the bitmaps.
+    """
 
     def __init__(self, *, image_size: int = 32) -> None:
         self.shape = image_shape(1, image_size)
 
-    def fingerprint(self) -> None:
-        """The set never changes."""
+    def fingerprint(self) -> float:
+        """The set changes only with how it is upscaled."""
+        return STEEPER
 
     def load(self) -> Tensor:
         """Return `(1797, 1, image_size, image_size)`, uint8."""
@@ -24,4 +32,6 @@ class Digits:
         large = transforms.resize(
             small, list(self.shape[1:]), interpolation=transforms.InterpolationMode.BICUBIC, antialias=True
         )
+        if self.shape[-1] > small.shape[-1]:
+            large = (large - 127.5) * STEEPER + 127.5
         return large.round().clamp(0, 255).to(torch.uint8)

@@ -296,7 +296,7 @@ class Trainer:
         return values | times | speed | {"memory/peak_mib": peak_memory_mib(self.device)}
 
     def _draw(self) -> Row:
-        return {**draw(self.ema.average, self.gan.discriminator, self.gan.prior, self.reals.last, self.iteration)}
+        return {**draw(self.ema.average, self.gan.discriminator, self.gan.prior, self.reals.shown(), self.iteration)}
 
     def _finish(self, state: State) -> Summary:
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}

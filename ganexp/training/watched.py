@@ -11,9 +11,12 @@ from torch.utils.data import Dataset, IterableDataset
 
 log = logging.getLogger(__name__)
 
+ENOUGH = 1000
+"""Real points for one picture: a batch of them shows neither every mode nor its width."""
+
 
 class Watched:
-    """Counts and times the batches that are drawn, keeps the last one, and refuses in a sentence what no strategy can use.
+    """Counts and times the batches that are drawn, keeps what pictures show, and refuses in a sentence what no strategy can use.
 
     What can be iterated again, such as a DataLoader or a list, begins again whenever it ends, without its last batch if that
     is a short one. Of batches such as `(images, labels)` the first part is taken. Images go to the networks' device and type.
@@ -51,6 +54,7 @@ class Watched:
         self.batches, self.images = 0, 0
         self.last: Tensor
         self._full = self._full_batches()
+        self._first: list[Tensor] = []
         said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
         if said not in (None, batch_size):
             raise ValueError(self._wrong_size(said))
@@ -80,9 +84,15 @@ class Watched:
     def __next__(self) -> Tensor:
         with self.phase("data"):
             self.last = next(self._full)
+        if self.last.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
+            self._first.append(self.last.clone())
         self.batches += 1
         self.images += len(self.last)
         return self.last
+
+    def shown(self) -> Tensor:
+        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay."""
+        return torch.cat(self._first)[:ENOUGH] if self._first else self.last
 
     def _skip_to(self, batches: int) -> None:
         if self.passes_once and batches < self.batches:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from ganexp import Trainer, strategies
 from ganexp.data import Resident
 from ganexp.training.checkpoint import load
+from ganexp.training.watched import Watched
 from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
 
 POINTS = torch.arange(100.0).view(50, 2) / 50
@@ -116,3 +118,26 @@ def test_the_folder_may_be_a_string(tmp_path):
     trained(list(POINTS.split(BATCH)), 3, folder=str(tmp_path / "run"))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["state"] == "finished"
     assert (tmp_path / "run" / "checkpoints" / "last.pt").exists()
+
+
+def watched(*batches):
+    settings = {"batch_size": len(batches[0]), "device": torch.device("cpu"), "dtype": torch.float32}
+    return Watched(iter(batches), lambda name: nullcontext(), **settings)
+
+
+def test_a_picture_shows_a_thousand_real_points_and_always_the_same():
+    batches = torch.randn(50, 32, 2).unbind()
+    reals = watched(*(batch.clone() for batch in batches))
+    for _ in range(40):
+        next(reals).add_(100)  # what becomes of a batch later does not matter
+    assert torch.equal(reals.shown(), torch.cat(batches)[:1000])
+    list(itertools.islice(reals, 10))
+    assert torch.equal(reals.shown(), torch.cat(batches)[:1000])
+    assert (reals.batches, reals.images) == (50, 1600)
+
+
+def test_a_picture_shows_the_last_batch_of_images():
+    batches = torch.randn(3, 4, 1, 8, 8).unbind()
+    reals = watched(*batches)
+    list(itertools.islice(reals, 3))
+    assert torch.equal(reals.shown(), batches[-1])
