@@ -16,7 +16,7 @@ ENOUGH = 1000
 
 
 class Watched:
-    """Counts and times the batches that are drawn, keeps what pictures show, and refuses in a sentence what no strategy can use.
+    """Counts and times batches as they are drawn, keeps what pictures show, and refuses in a sentence what no strategy can use.
 
     What can be iterated again, such as a DataLoader or a list, begins again whenever it ends, without its last batch if that
     is a short one. Of batches such as `(images, labels)` the first part is taken. Images go to the networks' device and type.
