@@ -14,9 +14,9 @@ from torch import nn
 from ganexp.config import Config, ConfigError, arguments, make, parse, target
 from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
-from ganexp.one_pass import refuse_coupled_images
 from ganexp.penalties import NoPenalty
 from ganexp.strategies import Lookahead, one_stage
+from ganexp.strategies.one_stage import refuse_coupled_images
 from ganexp.streams import undisturbed
 from ganexp.training import execution
 from ganexp.training.trainer import Strategy
