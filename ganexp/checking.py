@@ -15,9 +15,9 @@ from ganexp.config import Config, ConfigError, parse
 from ganexp.demands import demands
 from ganexp.logbook.keys import KEYS, may_be_logged
 from ganexp.losses import Loss
-from ganexp.one_pass import refuse_coupled_images
 from ganexp.penalties import NoPenalty
 from ganexp.strategies import Lookahead, one_stage
+from ganexp.strategies.one_stage import refuse_coupled_images
 from ganexp.streams import undisturbed
 from ganexp.targets import Trust, arguments, check_targets, make, target
 from ganexp.training import execution

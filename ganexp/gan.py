@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,25 +11,47 @@ from torch.optim import Optimizer
 
 from ganexp.losses import Loss
 from ganexp.meter import Meter
-from ganexp.one_pass import by_scores, refuse_coupled_images
-from ganexp.ownership import Optimized, refuse_foreign_parameters
+from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty
 from ganexp.prior import Prior
-from ganexp.unroll import unroll
 
 Gradients = tuple[Tensor | None, ...]
-"""One gradient per parameter of a network, None where the loss does not reach it."""
+"""One gradient per trainable parameter of a network, None where the loss does not reach it."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What one network minimises, formed at one point: nothing has been recorded or moved yet.
+
+    Args:
+        loss: A scalar, without the penalty.
+        real_scores: `(B,)`, or None if the loss did not look at real samples.
+        fake_scores: `(B,)`.
+        penalty: A further scalar, if there is one.
+    """
+
+    loss: Tensor
+    real_scores: Tensor | None
+    fake_scores: Tensor
+    penalty: Tensor | None = None
+
+    @property
+    def value(self) -> Tensor:
+        """The scalar that is differentiated."""
+        return self.loss if self.penalty is None else self.loss + self.penalty
 
 
 class GAN:
     """Two networks, a loss, two optimisers and a latent prior, with one verb for each thing a strategy can say.
 
-    A verb forms a quantity or applies an update; none does both. An update computes gradients for the parameters of
-    the network that moves, applies them, and leaves no gradient behind in either network.
+    Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`), move networks
+    (`move`), or update: differentiate, move and record. Only updates record, so that looking at a loss, or ahead, moves no
+    k_t and no mean in the log. An update computes gradients for the parameters of the network that moves, applies
+    them, and leaves no gradient behind in either network.
 
     Args:
         generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters.
-        discriminator: Maps a batch to scores `(B,)`, one per image.
+        discriminator: Maps a batch to scores `(B,)`, one per sample.
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
@@ -76,7 +99,6 @@ class GAN:
         self.phase: Callable[[str], AbstractContextManager[object]] = lambda name: nullcontext()
         self._g_optimized = Optimized("generator", "optimizer_g", generator, optimizer_g)
         self._d_optimized = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d)
-        self._images_are_scored_alone = False
 
     @property
     def d_updates(self) -> int:
@@ -88,7 +110,17 @@ class GAN:
         """How many updates G has made."""
         return self.updates["g"]
 
-    # What can be formed.
+    @property
+    def d_parameters(self) -> list[nn.Parameter]:
+        """The parameters of D that are trained now."""
+        return self._d_optimized.trainable()
+
+    @property
+    def g_parameters(self) -> list[nn.Parameter]:
+        """The parameters of G that are trained now."""
+        return self._g_optimized.trainable()
+
+    # Forming: nothing is recorded, nothing moves.
 
     def sample(self) -> Tensor:
         """Draw a batch of latents, `(B, latent_dim)`."""
@@ -100,113 +132,91 @@ class GAN:
             return self._run(self.generator, z)
 
     def score_real(self, x: Tensor) -> Tensor:
-        """Score real images, `(B,)`."""
-        return self._score(self.discriminator, x)
+        """Score real samples, `(B,)`."""
+        return self.score(x, self.discriminator)
 
     def score_fake(self, fake: Tensor) -> Tensor:
-        """Score generated images, `(B,)`."""
-        return self._score(self.discriminator, fake)
+        """Score generated samples, `(B,)`."""
+        return self.score(fake, self.discriminator)
 
-    def d_loss(self, x: Tensor, fake: Tensor) -> Tensor:
-        """Form D's loss on real and generated images, penalty included."""
+    def score(self, batch: Tensor, discriminator: Callable[[Tensor], Tensor]) -> Tensor:
+        """Score a batch by D, or by any other discriminator, `(B,)`.
+
+        Raises:
+            ValueError: There is not one score per sample.
+        """
+        scores = self._run(discriminator, batch)
+        if scores.shape != batch.shape[:1]:
+            raise ValueError(
+                f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
+                f"{tuple(batch.shape)}, and returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which averages "
+                "the scores of patches"
+            )
+        return scores
+
+    def d_loss(self, x: Tensor, fake: Tensor) -> Objective:
+        """Form D's objective on real and generated samples, penalty included."""
         with self.phase("d"):
             return self._d_objective(x, fake, self.score_real(x), self.score_fake(fake))
 
-    def g_loss(self, fake: Tensor, x: Tensor | None) -> Tensor:
-        """Form G's loss; `x` is looked at only if the loss compares with real scores, and may else be None."""
+    def g_loss(self, x: Tensor | None, fake: Tensor) -> Objective:
+        """Form G's objective; `x` is looked at only if the loss compares with real scores, and may else be None."""
         with self.phase("g"):
-            real = self._real_scores_for_g(x) if self.loss.g_needs_real else None
-            return self._g_objective(real, self.score_fake(fake))
+            real_scores = self._real_scores_for_g(x) if self.loss.g_needs_real else None
+            fake_scores = self.score_fake(fake)
+            return Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
-    def losses(self, x: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
-        """Form D's loss and G's loss from one scoring of each batch."""
+    def losses(self, x: Tensor, fake: Tensor) -> tuple[Objective, Objective]:
+        """Form both objectives from one scoring of each batch."""
         with self.phase("d"):
-            real, scores = self.score_real(x), self.score_fake(fake)
-            d_loss = self._d_objective(x, fake, real, scores)
+            real_scores, fake_scores = self.score_real(x), self.score_fake(fake)
+            d = self._d_objective(x, fake, real_scores, fake_scores)
         with self.phase("g"):
-            return d_loss, self._g_objective(real.detach(), scores)
-
-    def unrolled_g_loss(self, x: Tensor, fake: Tensor, *, k: int, rate: float) -> Tensor:
-        """Form G's loss against the discriminator that `k` gradient steps of size `rate` on this batch would make of D."""
-        with self.phase("g"):
-            ahead = unroll(self.discriminator, lambda d: self._looked_ahead(d, x, fake), k=k, rate=rate)
-            real = self._score(ahead, x) if self.loss.g_needs_real else None
-            return self._g_objective(real, self._score(ahead, fake))
+            real_scores = real_scores.detach()
+            return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
     def reals_for_g(self, reals: Iterator[Tensor]) -> Tensor | None:
         """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
         return next(reals) if self.loss.g_needs_real else None
 
-    # What can be updated.
+    # Differentiating and moving.
 
-    def update_d(self, loss: Tensor, *, retain_graph: bool = False) -> None:
-        """Descend D's loss by one step of D; `retain_graph` keeps the graph for a later backward pass."""
+    def gradients(self, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
+        """Take the gradient of D's objective for D and of G's objective for G."""
         with self.phase("d"):
-            self._step_d(self._gradients(loss, self._d_parameters, self._g_parameters, retain_graph))
-
-    def update_g(self, loss: Tensor) -> None:
-        """Descend G's loss by one step of G."""
+            d_gradients = self._gradients(d, self.d_parameters, self._d_redundant(), retain_graph=True)
         with self.phase("g"):
-            self._step_g(self._gradients(loss, self._g_parameters, self._d_parameters))
+            return d_gradients, self._gradients(g, self.g_parameters, self._g_redundant())
 
-    def update_both(self, d_loss: Tensor, g_loss: Tensor) -> None:
-        """Take both gradients at the same point, then move both networks."""
-        self.move_both(*self.gradients(d_loss, g_loss))
-
-    def gradients(self, d_loss: Tensor, g_loss: Tensor) -> tuple[Gradients, Gradients]:
-        """Take the gradient of D's loss for D and of G's loss for G."""
+    def move(self, d_gradients: Gradients, g_gradients: Gradients) -> None:
+        """Move both networks by one step of their optimisers, recording nothing."""
         with self.phase("d"):
-            d_gradients = self._gradients(d_loss, self._d_parameters, self._g_parameters, retain_graph=True)
+            self._move_d(d_gradients)
         with self.phase("g"):
-            g_gradients = self._gradients(g_loss, self._g_parameters, self._d_parameters)
-        return d_gradients, g_gradients
+            _step(self.optimizer_g, self.g_parameters, g_gradients)
 
-    def gradients_in_one_pass(self, x: Tensor, fake: Tensor) -> tuple[Gradients, Gradients]:
-        """Take the gradients of `gradients(*losses(x, fake))` by one backward pass of the fakes through D.
+    # Updating: differentiate, move, record.
 
-        See `ganexp.one_pass` for why that is exact, and for which discriminators.
-
-        Raises:
-            ValueError: Images interact inside D, and the loss is one for which that matters.
-        """
-        if not self._images_are_scored_alone:  # looked at once: the answer waits for the device
-            refuse_coupled_images(self.discriminator, self.loss, x)
-            self._images_are_scored_alone = True
+    def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
+        """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass."""
         with self.phase("d"):
-            real, scores = self.score_real(x), self.score_fake(fake)
-            by_score = by_scores(self.loss, real, scores)
-            self._record_d(real, scores, by_score.d_loss)
-            outputs, seeds = (real, scores), (by_score.d_real, by_score.seed)
-            *own, by_image = torch.autograd.grad(outputs, [*self._d_parameters, fake], seeds, allow_unused=True)
-            d_gradients: Gradients = tuple(own)
-            penalty = self._penalize(x, fake)
-            if penalty is not None:
-                further = torch.autograd.grad(penalty, self._d_parameters, allow_unused=True)
-                d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))
-        with self.phase("g"):
-            self._record_g(scores, by_score.g_loss)
-            scale = by_score.scale.view(-1, *[1] * (fake.dim() - 1))
-            g_gradients = torch.autograd.grad(fake, self._g_parameters, scale * by_image, allow_unused=True)
-        return d_gradients, g_gradients
+            gradients = self._gradients(d, self.d_parameters, self._d_redundant(), retain_graph)
+            self._record_d(d, gradients)
+            self._move_d(gradients)
 
-    def move_both(self, d_gradients: Gradients, g_gradients: Gradients) -> None:
-        """Move both networks by gradients that were taken before."""
-        with self.phase("d"):
-            self._step_d(d_gradients)
+    def update_g(self, g: Objective) -> None:
+        """Descend G's objective by one step of G."""
         with self.phase("g"):
-            self._step_g(g_gradients)
+            gradients = self._gradients(g, self.g_parameters, self._g_redundant())
+            self._record_g(g, gradients)
+            _step(self.optimizer_g, self.g_parameters, gradients)
 
-    @contextmanager
-    def looking_ahead(self) -> Iterator[None]:
-        """Let both networks move inside, and put their parameters back at the end; optimisers keep what they saw."""
-        here: list[Tensor] = [*self._g_parameters, *self._d_parameters]
-        kept, updates = [p.detach().clone() for p in here], dict(self.updates)
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                torch._foreach_copy_(here, kept)
-            self.updates.update(d=updates["d"] - self.d_updates, g=updates["g"] - self.g_updates)
+    def update_both(self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None) -> None:
+        """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are."""
+        d_gradients, g_gradients = gradients or self.gradients(d, g)
+        self._record_d(d, d_gradients)
+        self._record_g(g, g_gradients)
+        self.move(d_gradients, g_gradients)
 
     def finish_iteration(self) -> None:
         """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
@@ -221,61 +231,15 @@ class GAN:
 
     # How.
 
-    @property
-    def _g_parameters(self) -> list[nn.Parameter]:
-        return self._g_optimized.trainable()
-
-    @property
-    def _d_parameters(self) -> list[nn.Parameter]:
-        return self._d_optimized.trainable()
-
-    def _run(self, network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    def _run(self, network: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
         if self.autocast is None:
-            return network(x)
-        with torch.autocast(x.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
-            return network(x).to(x.dtype)
+            return network(batch)
+        with torch.autocast(batch.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
+            return network(batch).to(batch.dtype)
 
-    def _score(self, discriminator: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        scores = self._run(discriminator, x)
-        if scores.shape != x.shape[:1]:
-            raise ValueError(
-                f"the discriminator must return one score per sample, {(len(x),)} for a batch of shape {tuple(x.shape)}, and "
-                f"returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which averages the scores of patches"
-            )
-        return scores
-
-    def _looked_ahead(self, discriminator: Callable[[Tensor], Tensor], x: Tensor, fake: Tensor) -> Tensor:
-        """Form D's loss as another discriminator has it, penalty included, without recording anything."""
-        loss = self.loss.d_loss(self._score(discriminator, x), self._score(discriminator, fake))
-        penalty = self.penalty(discriminator, x, fake)
-        return loss if penalty is None else loss + penalty
-
-    def _d_objective(self, x: Tensor, fake: Tensor, real: Tensor, scores: Tensor) -> Tensor:
-        loss = self.loss.d_loss(real, scores)
-        self._record_d(real, scores, loss)
-        penalty = self._penalize(x, fake)
-        return loss if penalty is None else loss + penalty
-
-    def _penalize(self, x: Tensor, fake: Tensor) -> Tensor | None:
-        penalty = self.penalty(self.discriminator, x, fake.detach())
-        if penalty is not None:
-            self.meter.add("loss/penalty", penalty)
-        return penalty
-
-    def _g_objective(self, real: Tensor | None, scores: Tensor) -> Tensor:
-        loss = self.loss.g_loss(real, scores)
-        self._record_g(scores, loss)
-        return loss
-
-    def _record_d(self, real: Tensor, scores: Tensor, loss: Tensor) -> None:
-        self.last_real = real.detach()
-        self.meter.add("loss/d", loss)
-        self.meter.add("score/real", real.detach().mean())
-        self.meter.add("score/fake", scores.detach().mean())
-
-    def _record_g(self, scores: Tensor, loss: Tensor) -> None:
-        self.last_fake = scores.detach()
-        self.meter.add("loss/g", loss)
+    def _d_objective(self, x: Tensor, fake: Tensor, real_scores: Tensor, fake_scores: Tensor) -> Objective:
+        loss = self.loss.d_loss(real_scores, fake_scores)
+        return Objective(loss, real_scores, fake_scores, self.penalty(self.discriminator, x, fake.detach()))
 
     def _real_scores_for_g(self, x: Tensor | None) -> Tensor:
         if x is None:
@@ -283,25 +247,41 @@ class GAN:
         with torch.no_grad():
             return self.score_real(x)
 
+    def _d_redundant(self) -> list[nn.Parameter]:
+        return self.g_parameters if self.redundant_gradients else []
+
+    def _g_redundant(self) -> list[nn.Parameter]:
+        return self.d_parameters if self.redundant_gradients else []
+
     def _gradients(
-        self, loss: Tensor, own: list[nn.Parameter], other: list[nn.Parameter], retain_graph: bool = False
+        self, objective: Objective, own: list[nn.Parameter], redundant: list[nn.Parameter], retain_graph: bool = False
     ) -> Gradients:
-        wanted = own + other if self.redundant_gradients else own
-        return torch.autograd.grad(loss, wanted, retain_graph=retain_graph, allow_unused=True)[: len(own)]
+        wanted = own + redundant
+        return torch.autograd.grad(objective.value, wanted, retain_graph=retain_graph, allow_unused=True)[: len(own)]
 
-    def _step_d(self, gradients: Gradients) -> None:
-        self.meter.norm("grad_norm/d", gradients)
-        _apply(self.optimizer_d, self._d_parameters, gradients)
-        self.penalty.constrain(self.discriminator)
+    def _record_d(self, d: Objective, gradients: Gradients) -> None:
+        assert d.real_scores is not None
         self.updates["d"] += 1
+        self.last_real = d.real_scores.detach()
+        self.meter.add("loss/d", d.loss)
+        self.meter.add("score/real", self.last_real.mean())
+        self.meter.add("score/fake", d.fake_scores.detach().mean())
+        if d.penalty is not None:
+            self.meter.add("loss/penalty", d.penalty)
+        self.meter.norm("grad_norm/d", gradients)
 
-    def _step_g(self, gradients: Gradients) -> None:
-        self.meter.norm("grad_norm/g", gradients)
-        _apply(self.optimizer_g, self._g_parameters, gradients)
+    def _record_g(self, g: Objective, gradients: Gradients) -> None:
         self.updates["g"] += 1
+        self.last_fake = g.fake_scores.detach()
+        self.meter.add("loss/g", g.loss)
+        self.meter.norm("grad_norm/g", gradients)
+
+    def _move_d(self, gradients: Gradients) -> None:
+        _step(self.optimizer_d, self.d_parameters, gradients)
+        self.penalty.constrain(self.discriminator)
 
 
-def _apply(optimizer: Optimizer, parameters: list[nn.Parameter], gradients: Gradients) -> None:
+def _step(optimizer: Optimizer, parameters: list[nn.Parameter], gradients: Gradients) -> None:
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = _laid_out_like(parameter, gradient)
     optimizer.step()
@@ -314,7 +294,3 @@ def _laid_out_like(parameter: Tensor, gradient: Tensor | None) -> Tensor | None:
     if gradient is None or gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
-
-
-def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return second if first is None else first if second is None else first + second

@@ -18,6 +18,7 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from ganexp import GAN, Prior, strategies
+from ganexp.gan import Objective
 from ganexp.losses import SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.training.trainer import Strategy
@@ -76,16 +77,16 @@ class WatchedGAN(GAN):
     def score_fake(self, fake: Tensor) -> Tensor:
         return self._watch("f", super().score_fake, fake)
 
-    def update_d(self, loss: Tensor, *, retain_graph: bool = False) -> None:
-        super().update_d(loss, retain_graph=retain_graph)
+    def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
+        super().update_d(d, retain_graph=retain_graph)
         self.trace.append("D+")
 
-    def update_g(self, loss: Tensor) -> None:
-        super().update_g(loss)
+    def update_g(self, g: Objective) -> None:
+        super().update_g(g)
         self.trace.append("G+")
 
-    def move_both(self, d_gradients: Any, g_gradients: Any) -> None:
-        super().move_both(d_gradients, g_gradients)
+    def move(self, d_gradients: Any, g_gradients: Any) -> None:
+        super().move(d_gradients, g_gradients)
         self.trace.append("DG+")
 
     def _watch(self, kind: str, verb: Any, batch: Tensor) -> Tensor:

@@ -16,11 +16,8 @@ ALLOWED = {
     "penalties": ({"streams"}, FRAMEWORK),
     "networks": (set(), FRAMEWORK),
     "optimizers": (set(), FRAMEWORK),
-    "one_pass": ({"losses", "streams"}, FRAMEWORK),
-    "ownership": (set(), FRAMEWORK),
-    "unroll": (set(), FRAMEWORK),
-    "gan": ({"losses", "meter", "one_pass", "ownership", "penalties", "prior", "unroll"}, FRAMEWORK),
-    "strategies": ({"gan"}, FRAMEWORK),
+    "gan": ({"losses", "meter", "optimizers", "penalties", "prior"}, FRAMEWORK),
+    "strategies": ({"gan", "losses", "streams"}, FRAMEWORK),
     "data": ({"streams"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "sklearn", "psutil", "tqdm"}),
     "logbook": (set(), FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": ({"gan", "logbook", "prior", "streams"}, FRAMEWORK),
@@ -29,7 +26,7 @@ ALLOWED = {
     "targets": ({"config", "losses", "penalties"}, FRAMEWORK),
     "demands": (set(), FRAMEWORK),
     "checking": (
-        {"config", "demands", "logbook", "losses", "one_pass", "penalties", "strategies", "streams", "targets", "training"},
+        {"config", "demands", "logbook", "losses", "penalties", "strategies", "streams", "targets", "training"},
         FRAMEWORK | {"omegaconf"},
     ),
     "build": (

@@ -14,6 +14,6 @@ def detach(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> 
         d_step(gan, reals)
     x, fake = next(reals), gan.generate(gan.sample())
     gan.update_d(gan.d_loss(x, fake.detach()))
-    gan.update_g(gan.g_loss(fake, x))
+    gan.update_g(gan.g_loss(x, fake))
     for _ in range(g_steps - 1):
         g_step(gan, reals)

@@ -1,7 +1,9 @@
 """Look ahead, go back, and step with the gradients found there."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 
 from ganexp.gan import GAN
@@ -16,13 +18,26 @@ def extragradient(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: i
     """
     both = min(d_steps, g_steps)
     for _ in range(both):
-        with gan.looking_ahead():
+        with _looking_ahead(gan):
             x, fake = next(reals), gan.generate(gan.sample())
-            gan.update_both(*gan.losses(x, fake))
+            gan.move(*gan.gradients(*gan.losses(x, fake)))
             x, fake = next(reals), gan.generate(gan.sample())
-            there = gan.gradients(*gan.losses(x, fake))
-        gan.move_both(*there)
+            d, g = gan.losses(x, fake)
+            there = gan.gradients(d, g)
+        gan.update_both(d, g, there)
     for _ in range(d_steps - both):
         d_step(gan, reals)
     for _ in range(g_steps - both):
         g_step(gan, reals)
+
+
+@contextmanager
+def _looking_ahead(gan: GAN) -> Iterator[None]:
+    """Let both networks move inside, and put their parameters back at the end; optimisers keep what they saw."""
+    here: list[Tensor] = [*gan.g_parameters, *gan.d_parameters]
+    kept = [p.detach().clone() for p in here]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            torch._foreach_copy_(here, kept)

@@ -17,7 +17,7 @@ def g_first(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) ->
     for _ in range(g_steps - 1):
         g_step(gan, reals)
     x, fake = next(reals), gan.generate(gan.sample())
-    gan.update_g(gan.g_loss(fake, x))
+    gan.update_g(gan.g_loss(x, fake))
     gan.update_d(gan.d_loss(x, fake.detach()))
     for _ in range(d_steps - 1):
         d_step(gan, reals)

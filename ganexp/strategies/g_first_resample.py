@@ -17,7 +17,7 @@ def g_first_resample(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps
     for _ in range(g_steps - 1):
         g_step(gan, reals)
     x = next(reals)
-    gan.update_g(gan.g_loss(gan.generate(gan.sample()), x))
+    gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))
     with torch.no_grad():
         fake = gan.generate(gan.sample())
     gan.update_d(gan.d_loss(x, fake))

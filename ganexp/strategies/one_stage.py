@@ -1,24 +1,151 @@
-"""Simultaneous, by a single backward pass through D."""
+"""Simultaneous, by a single backward pass of the fakes through D (Shen et al., CVPR 2021).
+
+A loss here depends on a generated image only through its own score s_i, so
+
+    ∂L_G/∂image_i = (∂L_G/∂s_i ÷ ∂L_D/∂s_i) · ∂L_D/∂image_i
+
+wherever images do not interact inside D: one backward pass of D's loss yields D's gradients and, rescaled per image, G's.
+Where they do interact, the same holds if the ratio is one number for the whole batch (minimax, WGAN, BEGAN).
+
+Departure from the paper: the ratio does not exist where ∂L_D/∂s_i = 0 (hinge with a saturated fake, least squares at
+s = 0, BEGAN at k_t = 0). Here the pass is seeded with c_i = ∂L_D/∂s_i where |c_i| ≥ τ and with τ elsewhere, and rescaled
+by (∂L_G/∂s_i) / seed_i. τ lies far below rounding, so D's gradient stays what it was and G's is right to rounding, with
+no branch and no fallback. A uniform ratio is kept uniform: only if *all* |c_i| lie below τ is the pass seeded with
+their pattern at the height τ.
+"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakSet
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from ganexp.gan import GAN
+from ganexp.gan import GAN, Gradients, Objective
+from ganexp.losses import Loss
 from ganexp.strategies.steps import d_step, g_step
+from ganexp.streams import undisturbed
+
+TAU = {torch.float64: 1e-30, torch.float32: 1e-20, torch.bfloat16: 1e-20}
+
+_scoring_alone: WeakSet[nn.Module] = WeakSet()
+"""Discriminators that were tried: a trial waits for the device, so there is one, before the first iteration."""
 
 
 def one_stage(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
-    """The updates of `joint`, cheaper (Shen et al. 2021; see `ganexp.one_pass`). Trace: `z G r f DG+`.
+    """The updates of `joint`, cheaper. Trace: `z G r f DG+`.
 
     Raises:
-        ValueError: Images interact inside D, and the loss is one for which that matters.
+        ValueError: Images interact inside D, and the loss is one for which that matters; or scores are too narrow for τ.
     """
     both = min(d_steps, g_steps)
     for _ in range(both):
         x, fake = next(reals), gan.generate(gan.sample())
-        gan.move_both(*gan.gradients_in_one_pass(x, fake))
+        if gan.discriminator not in _scoring_alone:
+            refuse_coupled_images(gan.discriminator, gan.loss, x)
+            _scoring_alone.add(gan.discriminator)
+        d, g = gan.losses(x, fake)
+        gan.update_both(d, g, gradients_in_one_pass(gan, fake, d, g))
     for _ in range(d_steps - both):
         d_step(gan, reals)
     for _ in range(g_steps - both):
         g_step(gan, reals)
+
+
+def gradients_in_one_pass(gan: GAN, fake: Tensor, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
+    """Take the gradients of both objectives by one backward pass of the fakes through D."""
+    assert d.real_scores is not None
+    with gan.phase("d"):
+        by_real, by_fake = torch.autograd.grad(d.loss, (d.real_scores, d.fake_scores))
+        (g_by_fake,) = torch.autograd.grad(g.loss, g.fake_scores)
+        seeds, scales = seeds_and_scales(gan.loss, by_fake, g_by_fake)
+        parameters = gan.d_parameters
+        *own, by_image = torch.autograd.grad(
+            (d.real_scores, d.fake_scores), [*parameters, fake], (by_real, seeds), allow_unused=True
+        )
+        d_gradients: Gradients = tuple(own)
+        if d.penalty is not None:
+            further = torch.autograd.grad(d.penalty, parameters, allow_unused=True)
+            d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))
+    with gan.phase("g"):
+        scales = scales.view(-1, *[1] * (fake.dim() - 1))
+        return d_gradients, torch.autograd.grad(fake, gan.g_parameters, scales * by_image, allow_unused=True)
+
+
+def seeds_and_scales(loss: Loss, d_by_fake: Tensor, g_by_fake: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what to seed the fakes' scores with, and what to rescale each image's gradient by, `(B,)` each.
+
+    Args:
+        loss: Whose ratio may be uniform.
+        d_by_fake: ∂L_D/∂s, `(B,)`.
+        g_by_fake: ∂L_G/∂s, `(B,)`.
+
+    Raises:
+        ValueError: The scores are of a type too narrow for τ, such as float16.
+    """
+    if d_by_fake.dtype not in TAU:
+        raise ValueError(f"one_stage needs float32, float64 or bfloat16 scores, not {d_by_fake.dtype}")
+    tau = TAU[d_by_fake.dtype]
+    if loss.uniform_ratio:
+        return _uniform_ratio(d_by_fake, g_by_fake, tau)
+    seeds = torch.where(d_by_fake.abs() >= tau, d_by_fake, tau)
+    return seeds, g_by_fake / seeds
+
+
+def _uniform_ratio(d_by_fake: Tensor, g_by_fake: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    """Return seeds in proportion to ∂L_D/∂s, and the one ratio, taken where it is known best."""
+    height = d_by_fake.abs().amax()
+    pattern = torch.where(height > 0, d_by_fake / height, 1)
+    seeds = torch.where(height >= tau, d_by_fake, tau * pattern)
+    largest = seeds.abs().argmax(keepdim=True)
+    return seeds, (g_by_fake.gather(0, largest) / seeds.gather(0, largest)).expand_as(seeds)
+
+
+def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Tensor) -> None:
+    """Refuse a discriminator in which images interact, unless the loss's ratio is the same for all of them.
+
+    Tried by autograd: the gradient of one image's score by another image must be zero. The discriminator's buffers and the
+    random streams are left as they were.
+
+    Args:
+        discriminator: In the mode in which it is trained; batch norm in evaluation mode couples nothing.
+        loss: What its scores are for.
+        x: A batch `(B, …)` to try it on.
+
+    Raises:
+        ValueError: One score depends on several images.
+    """
+    if loss.uniform_ratio or not _coupled(discriminator, x):
+        return
+    raise ValueError(
+        f"one_stage with {type(loss).__name__} is exact only for a discriminator that scores each image by itself, and this "
+        "one's depend on other images of the batch (by batch norm, minibatch statistics or the like): take strategy=joint, "
+        "or a discriminator without it"
+    )
+
+
+def _coupled(discriminator: nn.Module, x: Tensor) -> bool:
+    """Say whether the score of an image depends on other images of its batch."""
+    images = x.detach().clone().requires_grad_()
+    with undisturbed(x.device), _buffers_kept(discriminator), torch.enable_grad():
+        scores = discriminator(images)
+        by_first, by_last = (
+            torch.autograd.grad(scores[i], images, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
+        )
+    return bool(by_first[1:].any() or by_last[:-1].any())
+
+
+@contextmanager
+def _buffers_kept(network: nn.Module) -> Iterator[None]:
+    """Put a network's buffers back at the end: running statistics, and what spectral norm remembers."""
+    slots = [(m, name, b, b.clone()) for m in network.modules() for name, b in m._buffers.items() if b is not None]
+    try:
+        yield
+    finally:
+        for module, name, buffer, kept in slots:
+            buffer.copy_(kept)
+            module._buffers[name] = buffer
+
+
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return second if first is None else first if second is None else first + second

@@ -15,6 +15,6 @@ def resample(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -
     """
     for _ in range(d_steps):
         x = d_step(gan, reals)
-    gan.update_g(gan.g_loss(gan.generate(gan.sample()), x))
+    gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))
     for _ in range(g_steps - 1):
         g_step(gan, reals)

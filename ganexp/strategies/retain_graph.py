@@ -13,8 +13,8 @@ def retain_graph(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: in
     for _ in range(d_steps - 1):
         d_step(gan, reals)
     x, fake = next(reals), gan.generate(gan.sample())
-    d_loss = gan.d_loss(x, fake)
-    gan.update_d(d_loss, retain_graph=True)
-    gan.update_g(gan.g_loss(fake, x))
+    d = gan.d_loss(x, fake)
+    gan.update_d(d, retain_graph=True)
+    gan.update_g(gan.g_loss(x, fake))
     for _ in range(g_steps - 1):
         g_step(gan, reals)

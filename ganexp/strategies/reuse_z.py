@@ -21,6 +21,6 @@ def reuse_z(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) ->
     with torch.no_grad():
         fake = gan.generate(z)
     gan.update_d(gan.d_loss(x, fake))
-    gan.update_g(gan.g_loss(gan.generate(z), x))
+    gan.update_g(gan.g_loss(x, gan.generate(z)))
     for _ in range(g_steps - 1):
         g_step(gan, reals)

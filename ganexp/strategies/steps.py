@@ -20,4 +20,4 @@ def d_step(gan: GAN, reals: Iterator[Tensor]) -> Tensor:
 def g_step(gan: GAN, reals: Iterator[Tensor]) -> None:
     """Update G on new fakes, with a new real batch only if the loss compares with one. Trace: `z G [r] f G+`."""
     x = gan.reals_for_g(reals)
-    gan.update_g(gan.g_loss(gan.generate(gan.sample()), x))
+    gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))

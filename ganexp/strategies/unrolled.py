@@ -1,15 +1,20 @@
-"""G against the discriminator of tomorrow."""
+"""G against the discriminator of tomorrow (Metz et al. 2017)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
 
-from ganexp.gan import GAN
+from ganexp.gan import GAN, Objective
 from ganexp.strategies.steps import d_step
+
+Scorer = Callable[[Tensor], Tensor]
+"""From images to scores."""
 
 
 class Unrolled:
-    """G descends its loss after `k` differentiable D steps, which are then undone (Metz et al. 2017, equations 10, 11).
+    """G descends its loss after `k` differentiable D steps, which are then undone (equations 10, 11).
 
     Both networks move from where they were, as in `joint`, which this is for k = 0. Trace: `z G r f DG+`. Departure: the
     inner steps are plain gradient descent, as in the paper's equations; its experiments took Adam's.
@@ -34,9 +39,65 @@ class Unrolled:
         both = min(d_steps, g_steps)
         for _ in range(both):
             x, fake = next(reals), gan.generate(gan.sample())
-            gan.update_both(gan.d_loss(x, fake.detach()), gan.unrolled_g_loss(x, fake, k=self.k, rate=self.rate))
+            gan.update_both(gan.d_loss(x, fake.detach()), self.g_loss(gan, x, fake))
         for _ in range(d_steps - both):
             d_step(gan, reals)
         for _ in range(g_steps - both):
             x, fake = next(reals), gan.generate(gan.sample())
-            gan.update_g(gan.unrolled_g_loss(x, fake, k=self.k, rate=self.rate))
+            gan.update_g(self.g_loss(gan, x, fake))
+
+    def g_loss(self, gan: GAN, x: Tensor, fake: Tensor) -> Objective:
+        """Form G's objective against the discriminator that the inner steps lead to."""
+        with gan.phase("g"):
+            ahead = unroll(gan.discriminator, lambda d: _d_loss(gan, d, x, fake), k=self.k, rate=self.rate)
+            real_scores = gan.score(x, ahead) if gan.loss.g_needs_real else None
+            fake_scores = gan.score(fake, ahead)
+            return Objective(gan.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
+
+
+def _d_loss(gan: GAN, discriminator: Scorer, x: Tensor, fake: Tensor) -> Tensor:
+    """Form D's loss as another discriminator has it, penalty included, with G's graph in it."""
+    loss = gan.loss.d_loss(gan.score(x, discriminator), gan.score(fake, discriminator))
+    penalty = gan.penalty(discriminator, x, fake)
+    return loss if penalty is None else loss + penalty
+
+
+def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k: int, rate: float) -> Scorer:
+    """Return the discriminator that `k` plain gradient steps of size `rate` lead to, as a function (equations 7, 8).
+
+    It maps images to scores, and can be differentiated through.
+
+    The discriminator itself is left as it is, its buffers included. Departure: constraints on D's weights, such as
+    clipping, are not applied to the steps, which would cut the gradient.
+
+    Args:
+        discriminator: Where the steps begin; frozen parameters stay, and so do those that no score depends on.
+        objective: D's loss, as a function of any discriminator.
+        k: How many steps.
+        rate: Their size.
+    """
+    slots, buffers = _slots(discriminator, "_parameters"), _slots(discriminator, "_buffers")
+    weights = {p: p for p in slots.values() if p.requires_grad}  # by the parameter that it began as
+    copies = {name: buffer.clone() for name, buffer in buffers.items()}
+
+    def ahead(images: Tensor) -> Tensor:
+        replaced = {name: weights.get(p, p) for name, p in slots.items()}
+        return functional_call(discriminator, replaced | copies, (images,), tie_weights=False)
+
+    for _ in range(k):
+        before = list(weights.values())
+        gradients = torch.autograd.grad(objective(ahead), before, create_graph=True, allow_unused=True)
+        moved = [w if g is None else w - rate * g for w, g in zip(before, gradients, strict=True)]
+        weights = dict(zip(weights, moved, strict=True))
+    return ahead
+
+
+def _slots(network: nn.Module, kind: str) -> dict[str, Tensor]:
+    """Return every place that holds a tensor, once: modules may be registered twice, and parameters shared by modules.
+
+    `functional_call` on its own would swap the weights of a module that is registered twice two times, and put the second
+    lot back last.
+    """
+    modules = network.named_modules()  # each module once
+    held = ((f"{prefix}.{name}" if prefix else name, t) for prefix, m in modules for name, t in getattr(m, kind).items())
+    return {name: tensor for name, tensor in held if tensor is not None}

@@ -12,6 +12,7 @@ from experiments.finding import Finding, Verdict, of_share_mean, table
 from experiments.quality import FEATURES, FrechetDistance, labelled_digits
 from experiments.training import Course, Job, train_all
 from ganexp import GAN, Prior
+from ganexp.gan import Objective
 from ganexp.logbook.pictures import image_grid
 
 ARMS = {
@@ -33,10 +34,10 @@ def accumulated(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int
         x, fake = next(reals), gan.generate(gan.sample())
         if i < d_steps:
             real, scores = gan.score_real(x), gan.score_fake(fake)
-            total = gan.loss.d_loss(real, scores) + gan.loss.g_loss(real, scores)
+            total = Objective(gan.loss.d_loss(real, scores) + gan.loss.g_loss(real, scores), real, scores)
             gan.update_both(total, total) if i < g_steps else gan.update_d(total)
         else:
-            gan.update_g(gan.g_loss(fake, x))
+            gan.update_g(gan.g_loss(x, fake))
 
 
 def black_at_one_to_one(

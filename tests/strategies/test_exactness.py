@@ -138,16 +138,16 @@ class TracingGAN(GAN):
         self.trace.append("f")
         return super().score_fake(fake)
 
-    def update_d(self, loss, *, retain_graph=False):
-        super().update_d(loss, retain_graph=retain_graph)
+    def update_d(self, d, *, retain_graph=False):
+        super().update_d(d, retain_graph=retain_graph)
         self.trace.append("D+")
 
-    def update_g(self, loss):
-        super().update_g(loss)
+    def update_g(self, g):
+        super().update_g(g)
         self.trace.append("G+")
 
-    def move_both(self, d_gradients, g_gradients):
-        super().move_both(d_gradients, g_gradients)
+    def move(self, d_gradients, g_gradients):
+        super().move(d_gradients, g_gradients)
         self.trace.append("DG+")
 
 

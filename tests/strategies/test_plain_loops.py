@@ -217,7 +217,7 @@ def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
             p.data.copy_(old)
         return value
 
-    value = gan.unrolled_g_loss(x, gan.generate(z), k=k, rate=rate)
+    value = strategies.Unrolled(k=k, rate=rate).g_loss(gan, x, gan.generate(z)).value
     assert value.item() == pytest.approx(g_loss_after_plain_steps(), rel=1e-12)
     weights = list(gan.generator.parameters())
     directions = [torch.randn_like(p) for p in weights]
