@@ -22,7 +22,7 @@ from ganexp.config import ConfigError
 from ganexp.logbook import runs
 from ganexp.logbook.folder import claim, is_claimed
 from ganexp.logbook.wandb_account import settled
-from ganexp.naming import CHOICES, rename, run_name, shown
+from ganexp.naming import CHOICES, rename, run_name, shown, typed
 from ganexp.resuming import located, newest_alike, options, quoted
 from ganexp.sweeping import Sweep, results, table, write_csv
 
@@ -35,7 +35,7 @@ class RefuseBadConfig(Callback):
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the composed configuration; Hydra calls this before anything else."""
         with _ending_in_a_sentence():
-            rename(config, config.hydra.overrides.task)
+            rename(config, typed(config.hydra))
             _check(config)
             checkpoint = _checkpoint_to_resume(config) if config.resume is not None else None
             given = any(str(one).startswith("hydra.run.dir=") for one in config.hydra.overrides.hydra)
@@ -73,7 +73,7 @@ class KeepSweep(Callback):
             if (folder / "sweep.json").exists():
                 remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
                 raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
-            overrides = [str(override) for override in config.hydra.overrides.task]
+            overrides = typed(config.hydra)
             parsed = _parsed(
                 [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()] + overrides
             )
@@ -147,7 +147,7 @@ def _claim(folder: Path, remedy: str) -> None:
     except FileExistsError as error:
         raise ConfigError(f"{folder} is taken ({error}): {remedy}.") from None
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be made and locked ({error}): choose another folder.") from None
+        raise ConfigError(f"{folder} cannot be made and locked ({error}): {remedy}.") from None
 
 
 def _refuse_running_jobs(folder: Path) -> None:

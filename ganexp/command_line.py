@@ -26,7 +26,7 @@ from ganexp.config import ConfigError
 from ganexp.logbook.documents import write_document
 from ganexp.logbook.folder import claim, release
 from ganexp.logbook.runs import read_document
-from ganexp.naming import GROUPS, rename, shown
+from ganexp.naming import GROUPS, rename, shown, typed
 from ganexp.resuming import options, record
 from ganexp.sentences import mishap, sentence
 from ganexp.sweeping import Sweep, gpu_of_the_pool
@@ -46,7 +46,7 @@ def run(cfg: DictConfig) -> float | None:
     if hydra.mode == RunMode.MULTIRUN:
         return _job(cfg, hydra, folder)
     logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
-    overrides = [str(one) for one in hydra.overrides.task]
+    overrides = typed(hydra)
     with Stopping() as stopping:
         try:
             one_option_per_group(cfg, hydra.runtime.choices)
@@ -73,7 +73,7 @@ def _job(cfg: DictConfig, hydra: Any, folder: Path) -> float | None:
     if asked.received:
         return None  # so is this job
     logging.raiseExceptions = False  # as in a single run
-    overrides = [str(one) for one in hydra.overrides.task if not str(one).startswith(("sweep.resume=", "trust="))]
+    overrides = [one for one in typed(hydra) if not one.startswith(("sweep.resume=", "trust="))]
     rename(cfg, overrides)
     before = read_document(folder / "summary.json")
     if before.get("state") == "finished" and before.get("overrides") == overrides:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 CHOICES = "${dataset.name}_${loss.name}_${strategy.name}_seed${seed}"
 """How conf/train.yaml names runs; what was changed on the command line comes to it when they begin."""
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
@@ -17,9 +19,15 @@ UNSAID |= {"keep_checkpoints", "keep_best", "on_divergence", "device", "threads"
 LONGEST = 100
 
 
+def typed(hydra: Any) -> list[str]:
+    """Return the overrides of ganexp's own keys as they were typed, with their interpolations."""
+    overrides = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+    return [str(one) for one in overrides or ()]
+
+
 def run_name(cfg: Any) -> str:
     """Return the name of a run from its composed configuration, Hydra's part included."""
-    overrides = [str(override) for override in cfg.hydra.overrides.task]
+    overrides = typed(cfg.hydra)
     called = renamed(overrides)
     choices = [str(called.get(group) or cfg[group].get("name")) for group in ("dataset", "loss", "strategy")]
     return "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
@@ -33,9 +41,9 @@ def renamed(overrides: Sequence[str]) -> dict[str, str]:
     return {group: name for group, name in called.items() if name and f"{group}.name" not in given}
 
 
-def rename(cfg: Any, overrides: Sequence[Any]) -> None:
+def rename(cfg: Any, overrides: Sequence[str]) -> None:
     """Call members of groups whose class was replaced by what they now are, in folders, rows of tables and W&B."""
-    for group, name in renamed([str(one) for one in overrides]).items():
+    for group, name in renamed(overrides).items():
         if "name" in cfg[group]:
             cfg[group].name = name
 

@@ -81,6 +81,7 @@ def compose(*overrides: str) -> Trainer:
 
 def count(contender: Contender, device: torch.device) -> tuple[float, float]:
     """Return one iteration's operations in Gflop, and its peak of activations (CPU) or allocated memory (GPU) in MiB."""
+    contender.step()  # the first one may try what the others take for granted
     gflop = operations(contender.step) / 1e9
     assert contender.gan is not None
     if device.type == "cuda":

@@ -11,7 +11,7 @@ from ganexp import build
 from ganexp.checking import check
 from ganexp.config import ConfigError
 from tests.composing import CONF, composed, options
-from tests.data.test_data import write_idx
+from tests.data.test_vision import write_idx
 from tests.tiny import STRATEGIES
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
@@ -157,7 +157,7 @@ def test_a_missing_download_is_one_sentence(tmp_path, monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr("urllib.request.urlopen", refuse)
-    with pytest.raises(ConfigError, match=r"^dataset: MNIST is not in .* and could not be downloaded"):
+    with pytest.raises(ConfigError, match=r"^dataset: MNIST is not in .* and cannot be downloaded"):
         build(composed("dataset=mnist", f"data_root={tmp_path}", "wandb.mode=disabled"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

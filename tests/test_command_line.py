@@ -35,7 +35,7 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no bar where there is no terminal
     lines = done.stdout.splitlines()
-    assert re.match(r"Training in outputs/\S+_digits_softmaxgan_joint_seed0, on c.*, in (fp|tf)32\.", lines[0])
+    assert re.match(r"Training in outputs/\S+_digits_softmaxgan_joint_generator\S+_seed0, on c.*, in (fp|tf)32\.", lines[0])
     assert lines[1:4] == [
         "generator=dcgan: 19,065 parameters.",
         "discriminator=dcgan: 2,909 parameters.",

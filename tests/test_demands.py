@@ -8,8 +8,9 @@ from torch import nn
 
 from ganexp.build import _say_if_heavy
 from ganexp.checking import check
-from ganexp.config import ConfigError, make
+from ganexp.config import ConfigError
 from ganexp.demands import demands
+from ganexp.targets import make
 from tests.composing import composed
 
 

@@ -37,7 +37,7 @@ ALLOWED = {
     "provenance": (set(), {"psutil", "torch"}),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
-    "naming": (set(), set()),
+    "naming": (set(), {"omegaconf"}),
     "command_line": (
         {"build", "config", "logbook", "naming", "resuming", "sentences", "sweeping", "training"},
         {"hydra", "omegaconf", "psutil", "torch"},

@@ -206,7 +206,7 @@ def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
         tmp_path
     )
     assert resumed(["-m", f"sweep.resume={tmp_path}", "hydra.launcher.n_jobs=1"]) == [
-        *("-m", "hydra/launcher=joblib", "seed=0,1", "hydra.launcher.n_jobs=1"),
+        *("-m", "hydra/launcher=joblib", "seed=0,1", "hydra.launcher.n_jobs=1", "trust=[]"),
         *(f"hydra.sweep.dir='{tmp_path}'", f"sweep.resume='{tmp_path}'"),
     ]
     Sweep(("seed=0,1",), ("seed",)).save(tmp_path / "search")

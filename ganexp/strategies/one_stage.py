@@ -126,7 +126,7 @@ def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Tensor) -> No
 
 def _coupled(discriminator: nn.Module, x: Tensor) -> bool:
     """Say whether the score of an image depends on other images of its batch."""
-    images = x.detach().clone().requires_grad_()
+    images = x.detach().clone().requires_grad_().view_as(x)  # no leaf: counting operations fails for one that enters a module
     with undisturbed(x.device), _buffers_kept(discriminator), torch.enable_grad():
         scores = discriminator(images)
         by_first, by_last = (

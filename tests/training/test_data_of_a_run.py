@@ -75,8 +75,6 @@ def test_a_tensor_that_has_changed_is_refused():
     with pytest.raises(CheckpointError, match="the data are not those that the run was trained on"):
         trainer(Resident(changed, 5), 9).resume(state)
     trainer(Streamed(DATA, 5), 9).resume(state)
-    del state["data"]  # of a run before there were digests
-    trainer(Resident(changed, 5), 9).resume(state)
 
 
 def folder(path):
