@@ -15,6 +15,7 @@ import pytest
 from ganexp.config import ConfigError
 from ganexp.resuming import resumed
 from ganexp.sweeping import Sweep, gpu_of_the_pool, results, table, write_csv
+from tests import forked
 from tests.composing import CONF
 from tests.logbook.test_wandb import inspected
 
@@ -107,7 +108,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
     ],
 )
 def test_a_mistake_in_a_sweep_is_one_sentence_before_anything_is_written(arguments, sentence, tmp_path):
-    done = train("-m", *arguments, cwd=tmp_path)
+    done = forked.train("-m", *arguments, cwd=tmp_path)
     assert done.returncode != 0
     assert done.stdout == ""
     said = done.stderr.strip()
@@ -119,7 +120,7 @@ def test_a_mistake_in_a_sweep_is_one_sentence_before_anything_is_written(argumen
 
 def test_two_sweeps_in_one_folder_are_refused(tmp_path):
     Sweep((), ()).save(tmp_path / "sweep")
-    done = train("-m", "seed=0,1", f"hydra.sweep.dir={tmp_path / 'sweep'}", cwd=tmp_path)
+    done = forked.train("-m", "seed=0,1", f"hydra.sweep.dir={tmp_path / 'sweep'}", cwd=tmp_path)
     assert done.returncode != 0
     assert "holds a sweep already" in done.stderr
     assert [path.name for path in (tmp_path / "sweep").iterdir()] == ["sweep.json"]

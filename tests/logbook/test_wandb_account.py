@@ -1,14 +1,12 @@
 """What W&B would refuse ends in one sentence, before anything is made: `python train.py` in processes of their own."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import wandb
 
 from ganexp.logbook.wandb_account import settled
-from tests.composing import CONF
+from tests import forked
 
 KEY = "a" * 40
 
@@ -66,15 +64,11 @@ def test_older_names_of_modes_are_understood(monkeypatch, asked, meant):
     ("arguments", "variables", "said"),
     [
         (["wandb.mode=online"], {}, "wandb.mode=online needs a login"),
-        pytest.param(
-            ["-m", "seed=0,1"], {"WANDB_PROJECT": "a/b"}, "WANDB_PROJECT='a/b' is not accepted", marks=pytest.mark.slow
-        ),
+        (["-m", "seed=0,1"], {"WANDB_PROJECT": "a/b"}, "WANDB_PROJECT='a/b' is not accepted"),
     ],
 )
 def test_nothing_is_made_before_the_sentence(arguments, variables, said, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
-    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = forked.train(*arguments, cwd=tmp_path, **variables)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith(f"Error: {said}")
