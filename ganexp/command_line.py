@@ -104,7 +104,7 @@ def _fitted(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> 
     try:
         one_option_per_group(cfg, hydra.runtime.choices)
         with _share_of_the_machine(cfg, hydra.launcher):
-            trainer = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder), stopping=asked)
+            trainer = build(cfg, folder, checkpoint=_checkpoint_to_go_on_from(folder), stopping=asked, trust=cfg.trust)
             _record(folder, overrides, sweep.options)
             point_latest_at(folder.parent)
             print(epilogue(trainer.fit()).splitlines()[0])

@@ -104,12 +104,12 @@ def wait_for(condition):
 def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed(launcher, name, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    sweep = ["-m", *launcher, "seed=0,1", "strategy._target_=mine.slow", *TINY, "iterations=300", "log_every=5"]
+    sweep = ["-m", *launcher, "seed=0,1", "strategy._target_=mine.slow", "trust=mine", *TINY, "iterations=300", "log_every=5"]
     process = begin(tmp_path, *sweep, "checkpoint_every=0")
     wait_for(lambda: any(path.read_text() for path in tmp_path.glob("outputs/*_multirun/*/metrics.jsonl")))
     (folder,) = tmp_path.glob("outputs/*_multirun")
     before = sorted(folder.rglob("attempt*"))
-    done = train("-m", f"sweep.resume={folder}", cwd=tmp_path)
+    done = train("-m", f"sweep.resume={folder}", "trust=mine", cwd=tmp_path)
     assert done.returncode == 1
     assert "is taken (another process is training in" in done.stderr
     assert sorted(folder.rglob("attempt*")) == before == []
