@@ -28,7 +28,7 @@ def run(tmp_path, monkeypatch):
     names = {"__name__": "__main__", "ganexp": ganexp}
 
     def run(*sections):
-        for section in ("Without one", *sections):
+        for section in ("Without a configuration", *sections):
             for block in blocks(section):
                 if not block.startswith("# squares.py"):
                     exec(compile(block, section, "exec"), names)
@@ -46,6 +46,13 @@ def test_examples_are_short():
     assert all(len([line for line in block.splitlines() if line]) <= 16 for section in SECTIONS for block in blocks(section))
 
 
+def test_ten_lines_are_enough(capsys):
+    (example,) = blocks("In ten lines")
+    assert len([line for line in example.splitlines() if line]) <= 10
+    exec(example, {})
+    assert float(capsys.readouterr().out) > 0
+
+
 def test_a_configuration(run):
     names = run("From a configuration")
     assert names["trainer"].iteration == 100
@@ -60,22 +67,22 @@ def test_a_loader(run):
 
 
 def test_a_data_set(run, tmp_path, monkeypatch):
-    (module,) = [block for block in blocks("A data set of your own") if block.startswith("# squares.py")]
+    (module,) = [block for block in blocks("A dataset of your own") if block.startswith("# squares.py")]
     (tmp_path / "squares.py").write_text(module)
     (tmp_path / "my_conf" / "dataset").mkdir(parents=True)
-    (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A data set of your own", "yaml"))
+    (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A dataset of your own", "yaml"))
     monkeypatch.syspath_prepend(tmp_path)
-    names = run("A data set of your own")
+    names = run("A dataset of your own")
     assert {1.0, -1.0} == set(names["trainer"].reals.last.unique().tolist())
 
 
 @pytest.mark.slow
 def test_a_data_set_on_the_command_line(tmp_path):
-    (module,) = [block for block in blocks("A data set of your own") if block.startswith("# squares.py")]
-    (command,) = blocks("A data set of your own", "bash")
+    (module,) = [block for block in blocks("A dataset of your own") if block.startswith("# squares.py")]
+    (command,) = blocks("A dataset of your own", "bash")
     (tmp_path / "squares.py").write_text(module)
     (tmp_path / "my_conf" / "dataset").mkdir(parents=True)
-    (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A data set of your own", "yaml"))
+    (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A dataset of your own", "yaml"))
     command = command.strip().replace("python train.py", f"{sys.executable} {CONF.parent / 'train.py'}")
     command += " iterations=20 wandb.mode=disabled hydra.run.dir=run"
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
@@ -83,8 +90,12 @@ def test_a_data_set_on_the_command_line(tmp_path):
 
 
 def test_a_strategy(run, capsys):
-    run("A loader of your own", "A strategy of your own")
+    names = run("A loader of your own", "A strategy of your own")
     assert capsys.readouterr().out.splitlines()[-1] == "50 100"
+    gan = names["new_gan"]()
+    before = [parameter.clone() for parameter in gan.generator.parameters()]
+    names["TwoForOne"]()(gan, iter(names["loader"].dataset.tensors[0].split(32)), d_steps=1, g_steps=1)
+    assert all((one != other).any() for one, other in zip(before, gan.generator.parameters(), strict=True))
 
 
 def test_the_readmes_strategy_is_detach(run):
@@ -104,7 +115,7 @@ def test_the_readmes_strategy_is_detach(run):
 
 
 def test_a_book(run):
-    names = run("A loader of your own", "A book of your own")
+    names = run("A loader of your own", "A logbook of your own")
     assert [iteration for iteration, _ in names["curve"].points] == [20, 40, 60, 80, 100]
 
 
@@ -113,7 +124,7 @@ def test_a_wandb_run(run, tmp_path, monkeypatch):
     from tests.logbook.test_wandb import records
 
     monkeypatch.setenv("WANDB_MODE", "offline")
-    run("A loader of your own", "A book of your own", "A W&B run of your own")
+    run("A loader of your own", "A logbook of your own", "A W&B run of your own")
     found, place = records(tmp_path)
     rows = [record["item"] for record in found["history"]]
     assert [row["progress/iteration"] for row in rows] == [50, 100]
@@ -121,7 +132,7 @@ def test_a_wandb_run(run, tmp_path, monkeypatch):
 
 
 def test_going_on(run, tmp_path):
-    names = run("A loader of your own", "Going on")
+    names = run("A loader of your own", "Resuming")
     assert names["trainer"].iteration == 100
     assert names["trainer"].earlier_s > 0
     assert (tmp_path / "runs" / "mine" / "checkpoints" / "iteration_000000100.pt").exists()

@@ -1,34 +1,95 @@
-"""What the README says can be typed does what it says."""
+"""What the README and the pages in docs/ say can be typed can be, what they link to exists, and their tables are complete."""
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 from ganexp.checking import check
+from ganexp.config import Config, LookaheadConfig, SweepConfig, WandbConfig
+from ganexp.logbook.keys import KEYS
 from tests.composing import CONF, composed, options
 
-README = (CONF.parent / "README.md").read_text()
+ROOT = CONF.parent
+PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+README = PAGES["README.md"]
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer", "experiment")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(language, page=README):
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def test_the_library_example_runs(capsys):
-    (example,) = [block for block in blocks("python") if block.startswith("import torch")]
-    exec(example, {})
-    assert float(capsys.readouterr().out) > 0
-    code = [line for line in example.splitlines() if line]
-    assert len(code) <= 10
+def table(page, heading):
+    """Return the rows of a table, by the headings of its first columns."""
+    (body,) = re.findall(rf"^\| {re.escape(heading)} \|.*\n\| --- .*\n((?:\|.*\n)+)", PAGES[page], re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines()]
+
+
+def spans(text):
+    """Return what stands in backticks."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def lines(command):
+    """Return the lines of shell blocks that contain a command, without their comments."""
+    typed = [line for page in PAGES.values() for line in "".join(blocks("bash", page)).splitlines()]
+    return [line.split("  #")[0] for line in typed if command in line]
+
+
+def anchors(page):
+    """Return what links into a page may end with."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_an_entrance():
+    assert len(README.splitlines()) <= 200
+    for name in PAGES:
+        assert name == "README.md" or f"({name})" in README, name
 
 
 def test_every_option_is_listed():
-    for group in ("dataset", "generator", "loss", "penalty", "strategy", "optimizer", "experiment"):
-        for option in options(group):
-            assert f"`{option}`" in README, f"{group}={option}"
+    listed = {group: spans(row[1]) for row in table("docs/choices.md", "group") for group in spans(row[0])}
+    assert set(listed) == set(GROUPS)
+    for group in GROUPS:
+        assert set(options(group)) <= set(listed[group]), group
+        assert {one for one in listed[group] if CONF.joinpath(group, f"{one}.yaml").exists()} == set(options(group))
+    assert [spans(row[0])[0] for row in table("README.md", "`strategy=`")] == [
+        spans(row[0])[0] for row in table("docs/strategies.md", "strategy | the fake batch")
+    ]
+    assert {spans(row[0])[0] for row in table("README.md", "`strategy=`")} == set(options("strategy"))
+
+
+def test_every_key_of_the_log_is_listed():
+    listed = {key for row in table("docs/runs.md", "key") for key in spans(row[0])}
+    assert listed == {*KEYS, "samples", "reconstructions"}
+
+
+def known_keys():
+    yield from Config.model_fields
+    for prefix, model in (("lookahead", LookaheadConfig), ("sweep", SweepConfig), ("wandb", WandbConfig)):
+        yield from (f"{prefix}.{name}" for name in model.model_fields)
+    yield from ("experiment", "hydra/launcher", "hydra/sweeper", "hydra.launcher.n_jobs", "hydra.launcher.partition")
+    for path in CONF.glob("*/*.yaml"):
+        yield from (f"{path.parent.name}.{key}" for key in OmegaConf.load(path))
+    yield from ("optimizer.d.lr", "optimizer.g.lr")
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ("docs/claims.md", "docs/development.md")])
+def test_settings_in_the_text_have_keys_that_exist(name):
+    text = re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)
+    known = set(known_keys())
+    for span in spans(text):
+        if re.fullmatch(r"([a-z][\w./]*=[^ =()]*( |$))+", span):
+            for setting in span.split():
+                key, _, value = setting.partition("=")
+                assert key in known, f"{span} in {name}"
+                assert key not in GROUPS or not value or value in options(key) or value == "none", f"{span} in {name}"
 
 
 def first_value(override):
@@ -40,12 +101,11 @@ def first_value(override):
     return override.input_line
 
 
-@pytest.mark.parametrize("line", [line for line in "".join(blocks("bash")).splitlines() if "train.py " in line])
+@pytest.mark.parametrize("line", [line for line in lines("train.py ") if "--config-dir" not in line and "-sc" not in line])
 def test_every_command_composes_and_fits(line, tmp_path):
-    arguments = shlex.split(line.split("  #")[0].split("train.py ")[1])
     arguments = [
         one
-        for one in arguments
+        for one in shlex.split(line.split("train.py ")[1])
         if one not in ("-m", "device=cuda") and not one.startswith(("hydra", "sweep.resume=", "resume="))
     ]
     first = [first_value(one) for one in OverridesParser.create().parse_overrides(arguments)]
@@ -53,13 +113,43 @@ def test_every_command_composes_and_fits(line, tmp_path):
     check(composed(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert (CONF.parent / target).exists(), target
+def test_every_script_has_the_options_it_is_called_with():
+    inline = [span for page in PAGES.values() for span in spans(page) if span.startswith("python scripts/")]
+    for line in lines("python scripts/") + inline:
+        script, *arguments = shlex.split(line.split("python ")[1])
+        source = (ROOT / script).read_text()
+        for argument in arguments:
+            assert not argument.startswith("--") or f'"{argument}"' in source, line
 
 
-def test_the_tree_names_every_file_of_the_package():
-    tree = blocks("text")[-1]
-    for path in Path(CONF.parent / "ganexp").iterdir():
-        if path.name not in ("__init__.py", "__pycache__"):
-            assert path.name in tree, path.name
+def test_every_extra_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for page in PAGES.values():
+        assert set(re.findall(r'pip install -e "\.\[(\w+)\]"', page)) <= set(extras)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    for target in re.findall(r"\]\(([^)]+)\)", PAGES[name]):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (ROOT / name).parent / path if path else ROOT / name
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place.read_text()), target
+
+
+def test_the_tree_is_the_tree():
+    folder, told = Path(), set()
+    for line in blocks("text")[-1].splitlines():
+        name = line.split()[0]
+        folder = folder if line.startswith(" ") else Path()
+        told.add(str(folder / name))
+        assert (ROOT / folder / name).exists(), line
+        if line.strip() in ("ganexp/", "scripts/"):
+            folder = Path(name)
+    for path in (ROOT / "ganexp").iterdir():
+        if path.name not in ("__init__.py", "__pycache__", "conf"):
+            assert f"ganexp/{path.name}" in told, path.name
+    for path in (ROOT / "scripts").glob("*.py"):
+        assert f"scripts/{path.name}" in told, path.name
