@@ -257,7 +257,13 @@ class GAN:
         self, objective: Objective, own: list[nn.Parameter], redundant: list[nn.Parameter], retain_graph: bool = False
     ) -> Gradients:
         wanted = own + redundant
-        return torch.autograd.grad(objective.value, wanted, retain_graph=retain_graph, allow_unused=True)[: len(own)]
+        gradients = torch.autograd.grad(objective.value, wanted, retain_graph=retain_graph, allow_unused=True)[: len(own)]
+        if all(gradient is None for gradient in gradients):
+            raise ValueError(
+                "the objective of an update depends on no parameter of the network that it moves: a batch was detached that "
+                "should not be, x and fake are swapped, or another network's objective was given"
+            )
+        return gradients
 
     def _record_d(self, d: Objective, gradients: Gradients) -> None:
         assert d.real_scores is not None

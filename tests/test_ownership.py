@@ -79,3 +79,25 @@ def test_scores_of_another_shape_are_refused_by_every_loss(loss, end):
     gan = GAN(G, D, CASES[loss].loss(), *optimizers, Prior(LATENT, dtype=torch.float64), batch_size=BATCH)
     with pytest.raises(ValueError, match=r"one score per sample, \(6,\) for a batch of shape \(6, 2\), and returned \("):
         strategies.detach(gan, real_batches(), d_steps=1, g_steps=1)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda gan, x, fake: gan.update_g(gan.g_loss(x, fake.detach())),
+        lambda gan, x, fake: gan.update_g(gan.g_loss(fake, x)),
+        lambda gan, x, fake: gan.update_both(gan.d_loss(x, fake), gan.g_loss(x, fake.detach())),
+    ],
+    ids=["detached", "swapped", "one of two"],
+)
+def test_an_update_that_would_move_nothing_is_refused(update):
+    gan = tiny_gan(CASES["hinge"])
+    with pytest.raises(ValueError, match="depends on no parameter of the network that it moves: a batch was detached"):
+        update(gan, next(real_batches()), gan.generate(gan.sample()))
+
+
+def test_a_frozen_network_cannot_be_updated():
+    gan = tiny_gan(CASES["hinge"])
+    gan.generator.requires_grad_(False)
+    with pytest.raises(ValueError, match="the generator has no trainable parameter: unfreeze some"):
+        strategies.joint(gan, real_batches(), d_steps=1, g_steps=1)

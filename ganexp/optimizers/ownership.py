@@ -25,11 +25,14 @@ class Optimized:
         """Return the parameters that an update moves now.
 
         Raises:
-            ValueError: A parameter that the optimiser does not have has been unfrozen.
+            ValueError: There is none, or one that the optimiser does not have has been unfrozen.
         """
         if self.left_out:
             self.refuse_left_out()
-        return [p for p in self.managed if p.requires_grad]
+        moving = [p for p in self.managed if p.requires_grad]
+        if not moving:
+            raise ValueError(f"the {self.names[0]} has no trainable parameter: unfreeze some by requires_grad_(True)")
+        return moving
 
     def refuse_left_out(self) -> None:
         """Refuse trainable parameters that no step would move."""
