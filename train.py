@@ -3,11 +3,24 @@
 import os
 import sys
 
-if "GOMP_SPINCOUNT" not in os.environ:  # idle threads of OpenMP should sleep, not spin: see docs/benchmarks.md
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # which torch reads when it is imported, here and in workers
-
 import hydra
+import psutil
 from omegaconf import DictConfig
+
+
+def wait_quietly() -> None:
+    """Let OpenMP's idle threads sleep instead of spin if others want the cores, unless the user has chosen.
+
+    Spinning threads make runs side by side several times slower, and sleeping ones a run that is alone half as slow again:
+    see docs/benchmarks.md. Torch reads the variable when it is imported, here and in workers.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        cores_in_use = psutil.cpu_percent(interval=0.1) / 100 * (psutil.cpu_count() or 1)
+        if cores_in_use > 0.5:
+            os.environ["OMP_WAIT_POLICY"] = "passive"
+
+
+wait_quietly()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")

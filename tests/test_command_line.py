@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import runpy
 import struct
 import subprocess
 import sys
@@ -187,11 +188,26 @@ def test_shell_completion_knows_options(tmp_path):
 
 
 @pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
-def test_idle_threads_sleep_unless_the_user_says_otherwise(given, policy):
+def test_idle_threads_sleep_beside_other_work_unless_the_user_says_otherwise(given, policy):
     """OpenMP itself says, when it is loaded, what it has understood."""
     clean = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    command = [sys.executable, "-c", "import train, torch"]
-    done = subprocess.run(
-        command, cwd=CONF.parent, env=clean | given | {"OMP_DISPLAY_ENV": "true"}, capture_output=True, text=True, check=True
-    )
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            command = [sys.executable, "-c", "import train, torch"]
+            environment = clean | given | {"OMP_DISPLAY_ENV": "true"}
+            done = subprocess.run(command, cwd=CONF.parent, env=environment, capture_output=True, text=True, check=True)
+        finally:
+            busy.kill()
     assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
+
+
+@pytest.mark.parametrize(("percent", "cores", "policy"), [(20, 2, None), (30, 2, "passive"), (2, 16, None), (5, 16, "passive")])
+def test_half_a_core_in_use_by_others_is_other_work(percent, cores, policy, monkeypatch):
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
+    monkeypatch.setattr("psutil.cpu_count", lambda: cores)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "1")  # so that importing sets nothing
+    entry = runpy.run_path(str(CONF.parent / "train.py"))
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    entry["wait_quietly"]()
+    assert os.environ.get("OMP_WAIT_POLICY") == policy

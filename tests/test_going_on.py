@@ -52,7 +52,8 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "Loss"
 
     before = contents(folder)
-    done = train(f"resume={folder.name}", "batch_size=7", **here)
+    again = ["-cd", "presets", f"resume={folder.name}", "trust=mine"]
+    done = train(*again, "batch_size=7", **here)
     assert done.returncode == 1
     assert "was trained with other values of batch_size" in done.stderr
     assert contents(folder) == before
@@ -60,7 +61,7 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     holder = subprocess.Popen([sys.executable, "-c", holding, str(folder / ".lock")], stdout=subprocess.PIPE)
     holder.stdout.readline()
     try:
-        done = train(f"resume={folder.name}", "iterations=6", **here)
+        done = train(*again, "iterations=6", **here)
     finally:
         holder.kill()
         holder.communicate()
@@ -69,7 +70,7 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     assert contents(folder) == before
 
     (folder / ".hydra" / "overrides.yaml").write_text("- [")  # as a kill might leave it
-    done = train(f"resume={folder.name}", "iterations=6", **here)
+    done = train(*again, "iterations=6", **here)
     assert done.returncode == 0, done.stderr
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
     assert (kept["iteration"], kept["config"]["batch_size"]) == (6, 9)
