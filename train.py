@@ -9,15 +9,13 @@ from omegaconf import DictConfig
 
 
 def wait_quietly() -> None:
-    """Let OpenMP's idle threads sleep instead of spin if others want the cores, unless the user has chosen.
+    """Let OpenMP's idle threads sleep instead of spin if others use the cores, unless the user has chosen.
 
-    Spinning threads make runs side by side several times slower, and sleeping ones a run that is alone half as slow again:
-    see docs/benchmarks.md. Torch reads the variable when it is imported, here and in workers.
+    Spinning slows down runs side by side, sleeping one that is alone: docs/benchmarks.md. Torch reads it at import.
     """
-    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
-        cores_in_use = psutil.cpu_percent(interval=0.1) / 100 * (psutil.cpu_count() or 1)
-        if cores_in_use > 0.5:
-            os.environ["OMP_WAIT_POLICY"] = "passive"
+    chosen = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if not chosen and psutil.cpu_percent(interval=0.1) / 100 * (psutil.cpu_count() or 1) > 0.5:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
 wait_quietly()
