@@ -73,7 +73,8 @@ def build(
     for key, network in {"generator": generator, "discriminator": discriminator}.items():
         count = sum(parameter.numel() for parameter in network.parameters())
         log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
-    _say_if_heavy(config, generator, discriminator)
+    if folder:
+        _say_if_heavy(config, generator, discriminator)
     ema = _execute(config, generator, discriminator)
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype)
     penalty = make(config.penalty, "penalty")
