@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ganexp.checking import dtype_of
 from ganexp.config import Config, ConfigError, parse
 from ganexp.prior import Prior
+from ganexp.streams import undisturbed
 from ganexp.targets import Trust, check_node, make
 from ganexp.training import CheckpointError, checkpoint
 from ganexp.training.fitting import refuse_unlike
@@ -34,9 +35,7 @@ class Trained(nn.Module):
     def sample(self, n: int, seed: int = 0) -> Tensor:
         """Generate `n` samples, the same for the same seed."""
         prior = Prior(self.latent_dim, self._prior, seed=seed, device=self._device, dtype=self._dtype)
-        gpus = [self._device] if self._device.type == "cuda" else []
-        with torch.inference_mode(), torch.random.fork_rng(gpus):
-            torch.manual_seed(seed)  # for generators that draw noise of their own
+        with torch.inference_mode(), undisturbed(self._device, seed):  # for generators that draw noise of their own
             return torch.cat([self(z) for z in prior.sample(n).split(AT_ONCE)])
 
 

@@ -33,7 +33,7 @@ ALLOWED = {
         {"checking", "config", "data", "demands", "gan", "logbook", "prior", "provenance", "targets", "training"},
         FRAMEWORK,
     ),
-    "loading": ({"checking", "config", "prior", "targets", "training"}, FRAMEWORK),
+    "loading": ({"checking", "config", "prior", "streams", "targets", "training"}, FRAMEWORK),
     "provenance": (set(), {"psutil", "torch"}),
     "sweeping": ({"config", "logbook"}, {"filelock"}),
     "sentences": ({"config"}, {"hydra", "omegaconf"}),
