@@ -23,7 +23,7 @@ wait_quietly()
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def train(cfg: DictConfig) -> float | None:
-    from ganexp.command_line import run  # imports torch, which --help and --cfg do not need
+    from ganexp.command_line.jobs import run  # imports torch, which --help and --cfg do not need
 
     return run(cfg)
 
@@ -32,11 +32,11 @@ if __name__ == "__main__":
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # let errors come here, where they become sentences
     try:
         if sys.argv[1:] == ["--version"]:
-            from ganexp.provenance import versions
+            from ganexp.runs.provenance import versions
 
             sys.exit(print(versions()))
         if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
-            from ganexp.resuming import resumed
+            from ganexp.command_line.resuming import resumed
 
             sys.argv[1:] = resumed(sys.argv[1:])
         train()
@@ -44,6 +44,6 @@ if __name__ == "__main__":
         print("Interrupted; what was written is kept.", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        from ganexp.command_line import report
+        from ganexp.command_line.jobs import report
 
         sys.exit(report(error))

@@ -1,10 +1,33 @@
 """ganexp: a laboratory for the update strategies of GAN training."""
 
-from ganexp.build import build
-from ganexp.composing import compose
-from ganexp.gan import GAN
-from ganexp.loading import load
-from ganexp.prior import Prior
-from ganexp.training import Trainer
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["GAN", "Prior", "Trainer", "build", "compose", "load"]
+if TYPE_CHECKING:
+    from ganexp.batch import Batch
+    from ganexp.command_line.composing import compose
+    from ganexp.configuration.build import build
+    from ganexp.configuration.loading import load
+    from ganexp.gan import GAN
+    from ganexp.prior import Prior
+    from ganexp.training import Step, Trainer
+
+HOMES = {
+    "Batch": "ganexp.batch",
+    "GAN": "ganexp.gan",
+    "Prior": "ganexp.prior",
+    "Step": "ganexp.training",
+    "Trainer": "ganexp.training",
+    "build": "ganexp.configuration.build",
+    "compose": "ganexp.command_line.composing",
+    "load": "ganexp.configuration.loading",
+}
+"""Where each name is defined; imported when it is first used, so that `--help` need not wait for torch."""
+
+__all__ = ["GAN", "Batch", "Prior", "Step", "Trainer", "build", "compose", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(HOMES[name]), name)

@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ganexp.batch import Batch
 from ganexp.streams import stream
 
 
@@ -39,22 +40,31 @@ class Prior:
         self.seed = seed
         self.device = torch.device(device)
         self.dtype = dtype
-        self.generator = stream(seed, "latents", device)
+        self.rng = self._stream("latents")
 
-    def renew(self, index: int) -> None:
+    def reseed(self, index: int) -> None:
         """Draw training latents from another stream of the same seed, the `index`-th, from now on."""
-        self.generator = stream(self.seed, "latents", self.device, index)
+        self.rng = self._stream("latents", index)
 
-    def sample(self, n: int) -> Tensor:
+    def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
-        return self._draw(n, self.generator)
+        return Batch(self._draw(n, self.rng))
 
-    def fixed(self, n: int) -> Tensor:
+    def fixed(self, n: int) -> Batch:
         """Return the same `n` latents at every call, `(n, latent_dim)`, without moving the training stream."""
-        return self._draw(n, stream(self.seed, "fixed latents", self.device))
+        return Batch(self._draw(n, self._stream("fixed latents")))
 
-    def _draw(self, n: int, generator: torch.Generator) -> Tensor:
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return where the training stream stands."""
+        return {"rng": self.rng.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from where a training stream stood."""
+        self.rng.set_state(state["rng"])
+
+    def _stream(self, purpose: str, index: int = 0) -> torch.Generator:
+        return stream(self.seed, purpose, self.device, index)
+
+    def _draw(self, n: int, rng: torch.Generator) -> Tensor:
         z = torch.empty(n, self.latent_dim, device=self.device, dtype=self.dtype)
-        if self.distribution == "normal":
-            return z.normal_(generator=generator)
-        return z.uniform_(-1, 1, generator=generator)
+        return z.normal_(generator=rng) if self.distribution == "normal" else z.uniform_(-1, 1, generator=rng)

@@ -16,8 +16,10 @@ import torch
 def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: int = 0) -> torch.Generator:
     """Return a generator on `device` that is a function of (seed, purpose, index) alone.
 
-    `index` tells apart the members of one family, for example the epochs of the data order.
+    `index` tells apart the members of one family, for example the epochs of the data order. On the meta device nothing is
+    drawn, and the generator is the CPU's.
     """
+    device = "cpu" if torch.device(device).type == "meta" else device
     entropy = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), index])
     return torch.Generator(device).manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 

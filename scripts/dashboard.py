@@ -18,7 +18,7 @@ import wandb_workspaces.expr as expr
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
-from ganexp.logbook.keys import KEYS, STEPS
+from ganexp.runs.keys import KEYS, STEPS
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 STRATEGIES, LOSSES = ([path.stem for path in sorted((CONF / group).glob("*.yaml"))] for group in ("strategy", "loss"))

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from ganexp.logbook import runs
-from ganexp.logbook.runs import Run
+from ganexp.runs import reading as runs
+from ganexp.runs.reading import Run
 from reporting import charts, comparing, parts, pictures
 
 PICTURES = 240

@@ -8,8 +8,8 @@ import tempfile
 import traceback
 import warnings
 
-import ganexp.callbacks
-import ganexp.command_line  # noqa: F401
+import ganexp.command_line.callbacks
+import ganexp.command_line.jobs  # noqa: F401
 from tests.composing import CONF
 
 

@@ -4,8 +4,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from ganexp import build
-from ganexp.checking import check
-from ganexp.config import ConfigError
+from ganexp.configuration.check import check
+from ganexp.configuration.schema import ConfigError
 from tests.composing import composed, options
 from tests.test_build import fits
 

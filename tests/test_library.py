@@ -10,7 +10,7 @@ import torch
 
 import ganexp
 from ganexp import Trainer
-from ganexp.config import ConfigError
+from ganexp.configuration.schema import ConfigError
 from tests.composing import CONF, composed
 
 PAGE = (CONF.parent / "docs" / "library.md").read_text()
@@ -121,7 +121,7 @@ def test_a_book(run):
 
 @pytest.mark.slow
 def test_a_wandb_run(run, tmp_path, monkeypatch):
-    from tests.logbook.test_wandb import records
+    from tests.runs.test_wandb import records
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     run("A loader of your own", "A logbook of your own", "A W&B run of your own")

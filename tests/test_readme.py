@@ -9,9 +9,9 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from ganexp.checking import check
-from ganexp.config import Config, LookaheadConfig, SweepConfig, WandbConfig
-from ganexp.logbook.keys import KEYS
+from ganexp.configuration.check import check
+from ganexp.configuration.schema import Config, LookaheadConfig, SweepConfig, WandbConfig
+from ganexp.runs.keys import KEYS
 from tests.composing import CONF, composed, options
 
 ROOT = CONF.parent

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import default_convert
 
+from ganexp.batch import Batch
 from ganexp.data.digest import of_data
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
@@ -92,14 +93,14 @@ class Resident(_OfData):
         self._indices = self._order(batches * self.batch_size)
         self._ready: list[Tensor] = []
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Batch]:
         return self
 
-    def __next__(self) -> Tensor:
+    def __next__(self) -> Batch:
         if not self._ready:
             made = to_range(self._gather(next(self._indices)), self.dtype)
             self._ready = list(made.split(self.batch_size))[::-1]
-        return self._ready.pop()
+        return Batch(self._ready.pop())
 
 
 class Streamed(_OfData):
@@ -149,21 +150,21 @@ class Streamed(_OfData):
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Batch]:
         return self
 
-    def __next__(self) -> Tensor:
+    def __next__(self) -> Batch:
         if self._batches is None:
             self._start()
         self._drawn += 1
         if self._aside is None:
-            return self._fetch()
+            return Batch(self._fetch())
         batch = self._fetch_aside(self._aside) if self._ahead is None else self._ahead
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._aside)
         batch.record_stream(current)
         self._ahead = self._fetch_aside(self._aside)
-        return batch
+        return Batch(batch)
 
     def _fetch(self) -> Tensor:
         assert self._batches is not None

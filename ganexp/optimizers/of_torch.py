@@ -20,14 +20,14 @@ def adam(
     """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off.
 
     The fused kernel reads parameters as flat arrays, and so it is not taken where one has gaps in memory, such as a view
-    of every second column.
+    of every second column, nor where there is no memory, on the meta device.
     """
     check_lr(lr)
     check_betas(betas)
     check_eps(eps)
     moved = list(parameters)
-    without_gaps = all(torch.empty_like(p, device="meta").stride() == p.stride() for p in moved)
-    return Adam(moved, lr=lr, betas=betas, eps=eps, fused=fused and without_gaps)
+    flat = all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in moved)
+    return Adam(moved, lr=lr, betas=betas, eps=eps, fused=fused and flat)
 
 
 def rmsprop(

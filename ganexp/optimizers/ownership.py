@@ -1,8 +1,10 @@
 """Which parameters an optimiser moves: refusals of what would train the wrong ones, or nothing, in silence."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"}
@@ -17,6 +19,7 @@ class Optimized:
     def __init__(self, network_name: str, optimizer_name: str, network: nn.Module, optimizer: Optimizer) -> None:
         managed = {id(p) for p in _parameters(optimizer)}
         self.names = network_name, optimizer_name
+        self.optimizer = optimizer
         self.managed = [p for p in network.parameters() if id(p) in managed]
         self.left_out = [(name, p) for name, p in network.named_parameters() if id(p) not in managed]
         self.refuse_left_out()
@@ -33,6 +36,51 @@ class Optimized:
         if not moving:
             raise ValueError(f"the {self.names[0]} has no trainable parameter: unfreeze some by requires_grad_(True)")
         return moving
+
+    def gradients(
+        self, objective: Tensor, redundant: Sequence[nn.Parameter] = (), *, retain_graph: bool = False
+    ) -> tuple[Tensor | None, ...]:
+        """Take an objective's gradient for the trainable parameters, and for redundant ones to be thrown away.
+
+        Raises:
+            ValueError: The objective depends on none of them.
+        """
+        own = self.trainable()
+        gradients = torch.autograd.grad(objective, [*own, *redundant], retain_graph=retain_graph, allow_unused=True)
+        if all(gradient is None for gradient in gradients[: len(own)]):
+            raise ValueError(
+                "the objective of an update depends on no parameter of the network that it moves: a batch was detached that "
+                "should not be, x and fake are swapped, or another network's objective was given"
+            )
+        return gradients[: len(own)]
+
+    def step(self, gradients: Iterable[Tensor | None]) -> None:
+        """Move the trainable parameters by one step along their gradients, and leave none behind."""
+        parameters = self.trainable()
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = None if gradient is None else _laid_out_like(parameter, gradient)
+        self.optimizer.step()
+        for parameter in parameters:
+            parameter.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the optimiser's state."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from an optimiser's state, in memory of its own.
+
+        Tensors are laid out like the parameters that they belong to, since fused kernels read both as flat arrays. Settings
+        stay the optimiser's own, but for the learning rate, which a schedule may have moved.
+        """
+        own = self.optimizer.state_dict()["param_groups"]
+        groups = [{**ours, "lr": theirs["lr"]} for ours, theirs in zip(own, state["param_groups"], strict=True)]
+        parameters = _parameters(self.optimizer)
+        moments = {
+            index: {name: _copied(parameters[index], value) for name, value in values.items()}
+            for index, values in state["state"].items()
+        }
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
     def refuse_left_out(self) -> None:
         """Refuse trainable parameters that no step would move."""
@@ -74,6 +122,19 @@ def refuse_foreign_parameters(
     ):
         if _ids(_parameters(optimizer)) - _ids(network.parameters()):
             raise ValueError(f"{key} has parameters that are not the {name}'s: give it {name}.parameters(), and no others")
+
+
+def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
+    """Give a tensor its parameter's strides, as `backward()` gives a gradient."""
+    return tensor if tensor.stride() == parameter.stride() else torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
+
+
+def _copied(parameter: Tensor, value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    if value.shape != parameter.shape:
+        return value.clone()
+    return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
 def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:

@@ -1,9 +1,11 @@
 """Update strategies: one training iteration each, as a function of the GAN and an endless iterator of real batches.
 
 The contract is one signature, `strategy(gan, reals, *, d_steps, g_steps)`; one with settings or state is an object that
-is called so. A strategy is written in the verbs of
-`ganexp.gan.GAN` and touches nothing else. Lines that two strategies share are repeated on purpose: what differs
-between two algorithms can be read as a diff.
+is called so. A strategy is written in the verbs of `ganexp.gan.GAN` and touches nothing else. Lines that two strategies
+share are repeated on purpose: what differs between two algorithms can be read as a diff.
+
+It may declare two things as attributes: `differentiates_gradients`, which compiled networks cannot, and
+`refuse(discriminator, loss, x)`, which raises a ValueError for a discriminator that it is not exact for.
 """
 
 from ganexp.strategies.detach import detach

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from torch import Tensor
-
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def detach(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def detach(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """D sees the fakes detached, G gets its gradient through their graph. Trace: `z G r f D+ [r] f G+`."""
     for _ in range(d_steps - 1):
         d_step(gan, reals)

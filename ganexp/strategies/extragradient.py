@@ -6,11 +6,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def extragradient(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def extragradient(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """Korpelevich 1976; for GANs Gidel et al. 2019, algorithm 3. Trace: `z G r f (DG+) z G r f DG+`.
 
     The step ahead and the step proper draw a batch each. As in the paper's ExtraAdam, an optimiser with state moves

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from torch import Tensor
-
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def g_first(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def g_first(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """Both gradients are taken at the old point, so this is `joint` in other clothes. Trace: `z G [r] f G+ r f D+`.
 
     Equal to `joint` for `g_steps=1`. With more, the generator's further steps come before the shared one here and

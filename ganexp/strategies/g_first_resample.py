@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def g_first_resample(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def g_first_resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """D learns from fakes of the updated G. Trace: `z G [r] f G+ z G r f D+`.
 
     The first discriminator update shares the last generator update's real batch, if its loss needed one.

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from torch import Tensor
-
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def joint(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def joint(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """Move both networks by gradients taken at the same point. Trace: `z G r f DG+`.
 
     min(d_steps, g_steps) rounds move both, and the rest move the one that has steps left, each on a new batch.

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 
 
@@ -27,6 +28,8 @@ class Lookahead:
         if not 0 < alpha <= 1:
             raise ValueError(f"alpha must lie in (0, 1], not {alpha}")
         self.strategy = strategy
+        self.differentiates_gradients = getattr(strategy, "differentiates_gradients", False)
+        self.refuse = getattr(strategy, "refuse", None)
         self.every = every
         self.alpha = alpha
         self.iterations = 0
@@ -37,7 +40,7 @@ class Lookahead:
         torch._foreach_lerp_(self.slow, fast, self.alpha)
         torch._foreach_copy_(fast, self.slow)
 
-    def __call__(self, gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, and pull back when it is time."""
         fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
         if not self.slow:

@@ -21,7 +21,8 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from ganexp.gan import GAN, Gradients, Objective
+from ganexp.batch import Batch, Gradients, Objective
+from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.strategies.steps import d_step, g_step
 from ganexp.streams import undisturbed
@@ -32,7 +33,7 @@ _scoring_alone: WeakSet[nn.Module] = WeakSet()
 """Discriminators that were tried: a trial waits for the device, so there is one, before the first iteration."""
 
 
-def one_stage(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def one_stage(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """The updates of `joint`, cheaper. Trace: `z G r f DG+`.
 
     Raises:
@@ -41,7 +42,7 @@ def one_stage(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) 
     both = min(d_steps, g_steps)
     for _ in range(both):
         x, fake = next(reals), gan.generate(gan.sample())
-        if gan.discriminator not in _scoring_alone:
+        if gan.discriminator not in _scoring_alone and not fake.values.is_meta:
             refuse_coupled_images(gan.discriminator, gan.loss, x)
             _scoring_alone.add(gan.discriminator)
         d, g = gan.losses(x, fake)
@@ -52,7 +53,7 @@ def one_stage(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) 
         g_step(gan, reals)
 
 
-def gradients_in_one_pass(gan: GAN, fake: Tensor, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
+def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
     """Take the gradients of both objectives by one backward pass of the fakes through D."""
     assert d.real_scores is not None
     with gan.phase("d"):
@@ -61,15 +62,15 @@ def gradients_in_one_pass(gan: GAN, fake: Tensor, d: Objective, g: Objective) ->
         seeds, scales = seeds_and_scales(gan.loss, by_fake, g_by_fake)
         parameters = gan.d_parameters
         *own, by_image = torch.autograd.grad(
-            (d.real_scores, d.fake_scores), [*parameters, fake], (by_real, seeds), allow_unused=True
+            (d.real_scores, d.fake_scores), [*parameters, fake.values], (by_real, seeds), allow_unused=True
         )
         d_gradients: Gradients = tuple(own)
         if d.penalty is not None:
             further = torch.autograd.grad(d.penalty, parameters, allow_unused=True)
             d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))
     with gan.phase("g"):
-        scales = scales.view(-1, *[1] * (fake.dim() - 1))
-        return d_gradients, torch.autograd.grad(fake, gan.g_parameters, scales * by_image, allow_unused=True)
+        scales = scales.view(-1, *[1] * (fake.values.dim() - 1))
+        return d_gradients, torch.autograd.grad(fake.values, gan.g_parameters, scales * by_image, allow_unused=True)
 
 
 def seeds_and_scales(loss: Loss, d_by_fake: Tensor, g_by_fake: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,7 +102,7 @@ def _uniform_ratio(d_by_fake: Tensor, g_by_fake: Tensor, tau: float) -> tuple[Te
     return seeds, (g_by_fake.gather(0, largest) / seeds.gather(0, largest)).expand_as(seeds)
 
 
-def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Tensor) -> None:
+def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Batch) -> None:
     """Refuse a discriminator in which images interact, unless the loss's ratio is the same for all of them.
 
     Tried by autograd: the gradient of one image's score by another image must be zero. The discriminator's buffers and the
@@ -110,7 +111,7 @@ def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Tensor) -> No
     Args:
         discriminator: In the mode in which it is trained; batch norm in evaluation mode couples nothing.
         loss: What its scores are for.
-        x: A batch `(B, …)` to try it on.
+        x: A batch to try it on.
 
     Raises:
         ValueError: One score depends on several images.
@@ -124,11 +125,13 @@ def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Tensor) -> No
     )
 
 
-def _coupled(discriminator: nn.Module, x: Tensor) -> bool:
+def _coupled(discriminator: nn.Module, x: Batch) -> bool:
     """Say whether the score of an image depends on other images of its batch."""
-    images = x.detach().clone().requires_grad_().view_as(x)  # no leaf: counting operations fails for one that enters a module
-    with undisturbed(x.device), _buffers_kept(discriminator), torch.enable_grad():
-        scores = discriminator(images)
+    x = Batch.of(x)
+    images = x.values.detach().clone().requires_grad_()
+    images = images.view_as(images)  # no leaf: counting operations fails for one that enters a module
+    with undisturbed(images.device), _buffers_kept(discriminator), torch.enable_grad():
+        scores = discriminator(images, *x.given)
         by_first, by_last = (
             torch.autograd.grad(scores[i], images, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
         )
@@ -149,3 +152,6 @@ def _buffers_kept(network: nn.Module) -> Iterator[None]:
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return second if first is None else first if second is None else first + second
+
+
+setattr(one_stage, "refuse", refuse_coupled_images)  # noqa: B010 (what a function has beside its signature)

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from torch import Tensor
-
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def retain_graph(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def retain_graph(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """The result of `detach`, with D's graph kept alive beside G's. Trace: `z G r f D+ [r] f G+`."""
     for _ in range(d_steps - 1):
         d_step(gan, reals)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def reuse_z(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def reuse_z(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """The result of `detach`, with a wasted generator pass. Trace: `z G r f D+ G [r] f G+`.
 
     G has not moved between its two passes, so both give the same images. Only G's running batch statistics, which

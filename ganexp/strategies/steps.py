@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 
 
-def d_step(gan: GAN, reals: Iterator[Tensor]) -> Tensor:
+def d_step(gan: GAN, reals: Iterator[Batch]) -> Batch:
     """Update D on a new real batch and new fakes, and return the real batch. Trace: `z G r f D+`."""
     x = next(reals)
     with torch.no_grad():
@@ -17,7 +17,7 @@ def d_step(gan: GAN, reals: Iterator[Tensor]) -> Tensor:
     return x
 
 
-def g_step(gan: GAN, reals: Iterator[Tensor]) -> None:
+def g_step(gan: GAN, reals: Iterator[Batch]) -> None:
     """Update G on new fakes, with a new real batch only if the loss compares with one. Trace: `z G [r] f G+`."""
     x = gan.reals_for_g(reals)
     gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))

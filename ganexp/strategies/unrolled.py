@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ganexp.gan import GAN, Objective
+from ganexp.batch import Batch, Objective
+from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step
 
-Scorer = Callable[[Tensor], Tensor]
-"""From images to scores."""
+Scorer = Callable[..., Tensor]
+"""From images, and what they are conditioned on, to scores."""
 
 
 class Unrolled:
@@ -34,7 +35,7 @@ class Unrolled:
         self.k = k
         self.rate = rate
 
-    def __call__(self, gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration; the steps that only D has left are those of `joint`."""
         both = min(d_steps, g_steps)
         for _ in range(both):
@@ -46,7 +47,7 @@ class Unrolled:
             x, fake = next(reals), gan.generate(gan.sample())
             gan.update_g(self.g_loss(gan, x, fake))
 
-    def g_loss(self, gan: GAN, x: Tensor, fake: Tensor) -> Objective:
+    def g_loss(self, gan: GAN, x: Batch, fake: Batch) -> Objective:
         """Form G's objective against the discriminator that the inner steps lead to."""
         with gan.phase("g"):
             ahead = unroll(gan.discriminator, lambda d: _d_loss(gan, d, x, fake), k=self.k, rate=self.rate)
@@ -55,10 +56,10 @@ class Unrolled:
             return Objective(gan.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
 
-def _d_loss(gan: GAN, discriminator: Scorer, x: Tensor, fake: Tensor) -> Tensor:
+def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:
     """Form D's loss as another discriminator has it, penalty included, with G's graph in it."""
     loss = gan.loss.d_loss(gan.score(x, discriminator), gan.score(fake, discriminator))
-    penalty = gan.penalty(discriminator, x, fake)
+    penalty = gan.penalize(x, fake, discriminator)
     return loss if penalty is None else loss + penalty
 
 
@@ -80,9 +81,9 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
     weights = {p: p for p in slots.values() if p.requires_grad}  # by the parameter that it began as
     copies = {name: buffer.clone() for name, buffer in buffers.items()}
 
-    def ahead(images: Tensor) -> Tensor:
+    def ahead(images: Tensor, *given: Tensor) -> Tensor:
         replaced = {name: weights.get(p, p) for name, p in slots.items()}
-        return functional_call(discriminator, replaced | copies, (images,), tie_weights=False)
+        return functional_call(discriminator, replaced | copies, (images, *given), tie_weights=False)
 
     for _ in range(k):
         before = list(weights.values())

@@ -1,9 +1,27 @@
 """The training loop and its instruments."""
 
-from ganexp.training.checkpoint import CheckpointError
-from ganexp.training.divergence import Diverged
-from ganexp.training.ema import EMA, NoEMA
+from ganexp.training.checkpoints import Checkpoints
+from ganexp.training.ema import EMA, Average
+from ganexp.training.guard import Diverged, Guard
+from ganexp.training.run import Watcher
+from ganexp.training.step import Step, Strategy
 from ganexp.training.stopping import Stopping
-from ganexp.training.trainer import Summary, Trainer
+from ganexp.training.trainer import Trainer
+from ganexp.training.untrusted import CheckpointError
+from ganexp.training.watching import Measures, Samples
 
-__all__ = ["EMA", "CheckpointError", "Diverged", "NoEMA", "Stopping", "Summary", "Trainer"]
+__all__ = [
+    "EMA",
+    "Average",
+    "CheckpointError",
+    "Checkpoints",
+    "Diverged",
+    "Guard",
+    "Measures",
+    "Samples",
+    "Step",
+    "Stopping",
+    "Strategy",
+    "Trainer",
+    "Watcher",
+]

@@ -1,96 +1,30 @@
-"""Everything with state, gathered, written, read and put back: a run that is resumed is the run that was not interrupted."""
+"""Checkpoint files: written so that they are whole at every moment, read without trusting them."""
 
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ganexp.logbook.documents import written_whole
-from ganexp.training.fitting import adapted, refuse_unfitting
-from ganexp.training.random_states import random_states, set_random_states
-from ganexp.training.untrusted import CheckpointError as CheckpointError
-from ganexp.training.untrusted import refuse_bomb, refuse_oversized
-
-if TYPE_CHECKING:
-    from ganexp.training.trainer import Trainer
+from ganexp.runs.documents import written_whole
+from ganexp.training.untrusted import CheckpointError, refuse_bomb, refuse_oversized
 
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
 
-FORMAT = 3
-HARMLESS = ("iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best", "on_divergence")
-HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "threads", "cuda_graph", "trust")
+FORMAT = 4
 
 
-def capture(trainer: "Trainer") -> State:
-    """Gather the state of a run between two iterations."""
-    gan = trainer.gan
-    return {
-        "format": FORMAT,
-        "torch": str(torch.__version__),
-        "config": trainer.config,
-        "shape": trainer.shape,
-        "generator": gan.generator.state_dict(),
-        "discriminator": gan.discriminator.state_dict(),
-        "loss": gan.loss.state_dict(),
-        "penalty": gan.penalty.state_dict(),
-        "ema": trainer.ema.state_dict(),
-        "strategy": getattr(trainer.strategy, "state_dict", dict)(),
-        "optimizer_g": gan.optimizer_g.state_dict(),
-        "optimizer_d": gan.optimizer_d.state_dict(),
-        "latents": gan.prior.generator.get_state(),
-        "random": random_states(trainer.device),
-        "meter": gan.meter.state_dict(),
-        "last_real": gan.last_real,
-        "last_fake": gan.last_fake,
-        "updates": dict(gan.updates),
-        "iteration": trainer.iteration,
-        "data": trainer.reals.digest,
-        "real_batches": trainer.reals.batches,
-        "real_images": trainer.reals.images,
-        "wall_s": trainer.wall_s(),
-        "best": trainer.best,
-        "rollbacks": trainer.rollbacks,
-    }
+def stamped(run: State, config: dict[str, Any], shape: list[int] | None) -> State:
+    """Return a run's state with what makes a file of it that stands by itself.
 
-
-def restore(trainer: "Trainer", state: State) -> None:
-    """Put a state back into a trainer that was built in the same way.
-
-    Raises:
-        CheckpointError: It does not fit; the trainer is as it was.
+    Args:
+        run: All that goes on.
+        config: The run's configuration as plain values.
+        shape: Of one sample, so that the generator can be built again without the data.
     """
-    before, now = str(state.get("data", "")), trainer.reals.digest
-    if before and now and before != now:
-        raise CheckpointError("the data are not those that the run was trained on: bring them back, or begin a new run")
-    gan = trainer.gan
-    try:
-        refuse_unfitting(trainer, capture(trainer), state)
-    except Exception as error:  # what a tampered value makes a stream or a strategy raise has no common type
-        reason = " ".join(str(error).split())[:200]
-        said = reason if type(error) is ValueError else f"{type(error).__name__}: {reason}"
-        raise CheckpointError(f"the checkpoint does not fit this run ({said})") from error
-    gan.generator.load_state_dict(state["generator"])
-    gan.discriminator.load_state_dict(state["discriminator"])
-    gan.loss.load_state_dict(state["loss"])
-    gan.penalty.load_state_dict(state["penalty"], trainer.device)
-    trainer.ema.load_state_dict(state["ema"], state["iteration"])
-    if state["strategy"]:
-        getattr(trainer.strategy, "load_state_dict")(_on(trainer.device, state["strategy"]))  # noqa: B009
-    gan.optimizer_g.load_state_dict(adapted(gan.optimizer_g, state["optimizer_g"]))
-    gan.optimizer_d.load_state_dict(adapted(gan.optimizer_d, state["optimizer_d"]))
-    gan.prior.generator.set_state(state["latents"])
-    set_random_states(state["random"], trainer.device)
-    gan.meter.load_state_dict(_on(trainer.device, state["meter"]), trainer.device)
-    gan.last_real, gan.last_fake = _on(trainer.device, state["last_real"]), _on(trainer.device, state["last_fake"])
-    gan.updates.clear()
-    gan.updates.update(state["updates"])
-    trainer.iteration = state["iteration"]
-    trainer.reals.seek(state["real_batches"], state["real_images"])
-    trainer.earlier_s, trainer.best = float(state["wall_s"]), state["best"]
-    trainer.rollbacks = max(trainer.rollbacks, state["rollbacks"])  # one that is under way is not forgotten
+    return {"format": FORMAT, "torch": str(torch.__version__), "config": config, "shape": shape, "run": run}
 
 
 def save(state: State, folder: Path, *, keep: int) -> None:
@@ -99,7 +33,7 @@ def save(state: State, folder: Path, *, keep: int) -> None:
     Raises:
         OSError: It could not be written; what was there is untouched.
     """
-    path = folder / f"iteration_{state['iteration']:09d}.pt"
+    path = folder / f"iteration_{state['run']['iteration']:09d}.pt"
     write(state, path)
     point(folder / "last.pt", path)
     for old in sorted(folder.glob("iteration_*.pt"))[:-keep]:
@@ -151,32 +85,9 @@ def load(path: Path) -> State:
         reason = " ".join(str(error).split())[:120]
         raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None
     ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
-    if not ours or not isinstance(state.get("config"), dict):
+    if not ours or not isinstance(state.get("config"), dict) or not isinstance(state.get("run"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")
     refuse_oversized(path, state)
-    if type(state.get("iteration")) is not int or state["iteration"] < 0:
+    if type(state["run"].get("iteration")) is not int or state["run"]["iteration"] < 0:
         raise CheckpointError(f"{path} does not say at which iteration it was written")
     return state
-
-
-def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the keys, dotted, in which two configurations differ and that change what is trained."""
-    old, new = dict(_flat(before)), dict(_flat(now))
-    differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    return [key for key in differing if key not in HARMLESS and key.partition(".")[0] not in HARMLESS_GROUPS]
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
-    return pairs
-
-
-def _on(device: torch.device, value: Any) -> Any:
-    """Return a copy on a device, in which no two tensors share memory."""
-    if isinstance(value, torch.Tensor):
-        return value.to(device, copy=True)
-    if isinstance(value, dict):
-        return {key: _on(device, item) for key, item in value.items()}
-    return [_on(device, item) for item in value] if isinstance(value, list) else value

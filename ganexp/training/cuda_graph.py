@@ -1,5 +1,6 @@
 """A whole iteration as one CUDA graph: recorded once, then replayed without any of the host's work."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -8,28 +9,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-Iteration = Callable[[Iterator[Tensor]], None]
+from ganexp.batch import Batch
+from ganexp.training.step import Step, Strategy
 
-
-class NotRecordable(RuntimeError):
-    """An iteration cannot be recorded, said in half a sentence."""
-
-
-class Eager:
-    """The contract, and the member that does nothing of its own: every iteration runs as it is written."""
-
-    always_the_same = False
-    """Whether no iteration may differ from another in what it does, so that what is measured at all is measured in each."""
-
-    def __init__(self, iteration: Iteration) -> None:
-        self.iteration = iteration
-
-    def prepare(self) -> None:
-        """Do what must be done before the next iteration and is no part of it."""
-
-    def __call__(self, reals: Iterator[Tensor]) -> None:
-        """Run one iteration on batches drawn from `reals`."""
-        self.iteration(reals)
+log = logging.getLogger(__name__)
 
 
 class Recording(Protocol):
@@ -38,109 +21,109 @@ class Recording(Protocol):
     def warm_up(self, call: Callable[[], None]) -> None:
         """Run a call as it is."""
 
-    def record(self, call: Callable[[], None]) -> None:
-        """Record what a call does to tensors."""
+    def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
+        """Record what a call, which draws from random streams, does to tensors."""
 
     def replay(self) -> None:
         """Do it again, in the same tensors."""
 
 
-class CudaGraph(Eager):
-    """Runs the first iterations eagerly, records one, and replays it from then on. Each call is one true iteration.
+class Recorded(Step):
+    """The same iteration: the first few run eagerly, then one is recorded, and replayed from then on.
 
     A replay does what the recorded iteration did to the same tensors: real batches are copied into those that it read,
-    random generators are registered and go on in their own streams, and what Python counted is counted again. So the
-    results are those of eager iterations, to the last bit where kernels are deterministic. What an iteration does must
-    not depend on anything that the host remembers from one to the next.
+    random streams are registered and go on, and what Python counted is counted again. So the results are those of eager
+    iterations, to the last bit where kernels are deterministic. What an iteration does must not depend on anything that
+    the host remembers from one to the next. One that cannot be recorded goes on eagerly, and says so once.
 
     Args:
-        iteration: One iteration, a function of an iterator of real batches.
-        counters: What Python counts while an iteration runs.
-        optimizers: Those that step within it; they are told to keep everything on the device.
-        recording: What records and replays; see `CudaRecording`.
-        profile: Called with 1 before the last eager iteration, which is like those that follow, and with 0 after it.
+        step: The iteration.
+        new_recording: Makes what records and replays; see `CudaRecording`.
         warm_up: How many iterations are eager: libraries choose their kernels, optimisers create their state.
+
+    Raises:
+        ValueError: The strategy cannot be recorded.
     """
 
-    always_the_same = True
-
-    def __init__(
-        self,
-        iteration: Iteration,
-        *,
-        counters: Sequence[Counter[str]],
-        optimizers: Sequence[Optimizer],
-        recording: Recording,
-        profile: Callable[[int], None] = lambda left: None,
-        warm_up: int = 4,
-    ) -> None:
-        super().__init__(iteration)
-        self.counters = counters
-        self.recording = recording
-        self.profile = profile
+    def __init__(self, step: Step, new_recording: Callable[[], Recording], *, warm_up: int = 4) -> None:
+        super().__init__(step.gan, step.strategy, d_steps=step.d_steps, g_steps=step.g_steps, average=step.average)
+        reason = reason_against(step.strategy)
+        if reason:
+            raise ValueError(f"it cannot be recorded: {reason}")
+        self.new_recording = new_recording
         self.warm_up = warm_up
+        self.restart()
+
+    def restart(self) -> None:
+        """Record anew, since tensors have been replaced."""
+        self.recording: Recording | None = self.new_recording()
+        self.gan.timer.restart()
         self._eager_iterations = 0
-        self._batches: list[Tensor] = []
+        self._batches: list[Batch] = []
         self._increments: list[Counter[str]] | None = None
-        for optimizer in optimizers:
+        for optimizer in (self.gan.optimizer_g, self.gan.optimizer_d):
             keep_on_device(optimizer)
 
-    def prepare(self) -> None:
-        """Record, when it is time.
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint held, and record anew."""
+        super().load_state_dict(state)
+        self.restart()
 
-        Raises:
-            NotRecordable: Something in the iteration waits for the device, or depends on the host.
-        """
-        if self._increments is not None or self._eager_iterations < self.warm_up - 1:
-            return
-        self.profile(self.warm_up - self._eager_iterations)
-        if self._eager_iterations == self.warm_up:
-            self._record()
-
-    def __call__(self, reals: Iterator[Tensor]) -> None:
+    def __call__(self, reals: Iterator[Batch]) -> None:
         """Run one iteration, or replay one, on batches drawn from `reals`."""
-        if self._increments is None:
-            seen = _Seen(reals)
-            self.recording.warm_up(lambda: self.iteration(seen))
-            self._eager_iterations += 1
-            self._batches = seen.batches
-            return
+        if self.recording and self._increments is None and self._eager_iterations == self.warm_up:
+            self._record(self.recording)
+        if self.recording is None:
+            super().__call__(reals)
+        elif self._increments is None:
+            self._warm_up(self.recording, reals)
+        else:
+            with self.gan.timer.phase("iteration"):
+                self._replay(self.recording, self._increments, reals)
+
+    def _warm_up(self, recording: Recording, reals: Iterator[Batch]) -> None:
+        """Run an iteration eagerly; the last one is like those that follow, and shows how their time is shared."""
+        self._eager_iterations += 1
+        if self._eager_iterations == self.warm_up:
+            self.gan.timer.restart()
+        seen = _Seen(reals)
+        with self.gan.timer.phase("iteration"):
+            recording.warm_up(lambda: self.iterate(seen))
+        self._batches = seen.batches
+
+    def _replay(self, recording: Recording, increments: list[Counter[str]], reals: Iterator[Batch]) -> None:
         for place in self._batches:
-            batch = next(reals)
-            if batch.shape != place.shape:
-                raise ValueError(
-                    f"a batch of shape {tuple(batch.shape)} came after those of shape {tuple(place.shape)}: with cuda_graph "
-                    "all must be alike; leave out the last one of an epoch, or choose cuda_graph=false"
-                )
-            place.copy_(batch)
-        self.recording.replay()
-        for counter, increment in zip(self.counters, self._increments, strict=True):
+            _copy_into(place, next(reals))
+        recording.replay()
+        for counter, increment in zip(self._counters(), increments, strict=True):
             counter.update(increment)
 
-    def _record(self) -> None:
-        before = [counter.copy() for counter in self.counters]
-        self._batches = [batch.clone() for batch in self._batches]
+    def _record(self, recording: Recording) -> None:
+        counters = self._counters()
+        before = [counter.copy() for counter in counters]
+        self._batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.given)) for b in self._batches]
+        streams = [one for one in (self.gan.prior.rng, self.gan.penalty.rng) if one is not None]
         try:
-            self.recording.record(lambda: self.iteration(iter(self._batches)))
+            self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
+            recording.record(lambda: self.iterate(iter(self._batches)), streams)
+            self._increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
         except (RuntimeError, StopIteration) as error:
             reason = "it draws a varying number of batches" if isinstance(error, StopIteration) else str(error).splitlines()[0]
-            raise NotRecordable(reason) from error
-        finally:
-            increments = [counter - earlier for counter, earlier in zip(self.counters, before, strict=True)]
-            for counter, increment in zip(self.counters, increments, strict=True):
-                counter.subtract(increment)  # what was recorded has not happened yet
-        self._increments = increments
+            log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
+            self.recording = None
+            self.gan.timer.restart()
+        for counter, earlier in zip(counters, before, strict=True):
+            counter.clear()
+            counter.update(earlier)  # what was recorded has not happened yet
+
+    def _counters(self) -> list[Counter[str]]:
+        return [self.gan.meter.updates, self.gan.meter.counts]
 
 
 class CudaRecording:
-    """Records on a GPU.
+    """Records on a GPU."""
 
-    Args:
-        generators: Returns the random generators that are drawn from, beside torch's own.
-    """
-
-    def __init__(self, generators: Callable[[], Sequence[torch.Generator]]) -> None:
-        self.generators = generators
+    def __init__(self) -> None:
         self.graph = torch.cuda.CUDAGraph()
         self.aside = torch.cuda.Stream()
 
@@ -151,10 +134,10 @@ class CudaRecording:
             call()
         torch.cuda.current_stream().wait_stream(self.aside)
 
-    def record(self, call: Callable[[], None]) -> None:
+    def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
         """Record a call; nothing is computed yet. Other threads may go on using the device, to pin memory for example."""
-        for generator in self.generators():
-            self.graph.register_generator_state(generator)
+        for stream in streams:
+            self.graph.register_generator_state(stream)
         with torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local"):
             call()
 
@@ -166,16 +149,27 @@ class CudaRecording:
 class _Seen:
     """Batches on their way, kept."""
 
-    def __init__(self, reals: Iterator[Tensor]) -> None:
+    def __init__(self, reals: Iterator[Batch]) -> None:
         self.reals = reals
-        self.batches: list[Tensor] = []
+        self.batches: list[Batch] = []
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Batch]:
         return self
 
-    def __next__(self) -> Tensor:
+    def __next__(self) -> Batch:
         self.batches.append(next(self.reals))
         return self.batches[-1]
+
+
+def _copy_into(place: Batch, batch: Batch) -> None:
+    tensors: list[tuple[Tensor, Tensor]] = list(zip((place.values, *place.given), (batch.values, *batch.given), strict=True))
+    for kept, new in tensors:
+        if new.shape != kept.shape:
+            raise ValueError(
+                f"a batch of shape {tuple(new.shape)} came after those of shape {tuple(kept.shape)}: with cuda_graph "
+                "all must be alike; leave out the last one of an epoch, or choose cuda_graph=false"
+            )
+        kept.copy_(new)
 
 
 def keep_on_device(optimizer: Optimizer) -> None:
@@ -189,6 +183,6 @@ def keep_on_device(optimizer: Optimizer) -> None:
                     state["step"] = torch.as_tensor(state["step"], dtype=torch.float32).to(parameter.device)
 
 
-def reason_against(strategy: object) -> str:
+def reason_against(strategy: Strategy) -> str:
     """Say why a strategy cannot be recorded, or nothing. One with a `state_dict` remembers something on the host."""
     return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""

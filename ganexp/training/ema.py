@@ -1,29 +1,31 @@
 """The averaged generator."""
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
-class NoEMA:
-    """The contract, and the member that does nothing: samples come from the generator as it is."""
+class Average:
+    """The contract; by itself, the generator as it is, of which there is no average."""
 
     def __init__(self, generator: nn.Module) -> None:
-        self.average = generator
+        self.generator = generator
+        """What samples come from."""
 
     def update(self) -> None:
         """Follow the generator by one iteration."""
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the averaged generator's state, or nothing where there is none."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold beside the generator itself."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
-        """Go on from a state after so many updates."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint held."""
 
 
-class EMA(NoEMA):
+class EMA(Average):
     """Exponential moving average of the generator's parameters (Yazıcı et al. 2019), once per iteration.
 
     average ← d · average + (1 − d) · generator, with d = min(decay, (1 + t) / (10 + t)) after t iterations, so that the
@@ -39,8 +41,8 @@ class EMA(NoEMA):
         super().__init__(copy.deepcopy(generator).requires_grad_(False).eval())
         self.decay = decay
         self._fast: list[Tensor] = list(generator.parameters())
-        self._slow: list[Tensor] = list(self.average.parameters())
-        modules = zip(self.average.modules(), generator.modules(), strict=True)
+        self._slow: list[Tensor] = list(self.generator.parameters())
+        modules = zip(self.generator.modules(), generator.modules(), strict=True)
         self._buffers = [(slow._buffers, fast._buffers, name) for slow, fast in modules for name in fast._buffers]
         self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
 
@@ -53,12 +55,12 @@ class EMA(NoEMA):
         for slow, fast, name in self._buffers:  # by name, since a module may give one of them a new tensor
             _follow(slow, fast[name], name)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        return self.average.state_dict()
+    def state_dict(self) -> dict[str, Any]:
+        return {"generator": self.generator.state_dict(), "updates": int(self._updates)}
 
-    def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
-        self.average.load_state_dict(state)
-        self._updates.fill_(updates)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.generator.load_state_dict(state["generator"])
+        self._updates.fill_(state["updates"])
 
 
 def _follow(slow: dict[str, Tensor | None], fast: Tensor | None, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import types
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
@@ -11,56 +12,89 @@ from torch.nn.modules.conv import _ConvNd
 Precision = Literal["fp32", "tf32", "bf16", "fp64"]
 
 
-def resolved(precision: str, device: torch.device) -> Precision:
-    """Return what `auto` stands for: TF32 on a GPU that has it, float32 elsewhere.
-
-    Raises:
-        ValueError: TF32 is asked for where there is none.
-    """
-    has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-    if precision == "auto":
-        return "tf32" if has_tf32 else "fp32"
-    if precision == "tf32" and not has_tf32:
-        raise ValueError(f"tf32 is a format of GPUs since Ampere, which {device} is not; choose fp32 or bf16")
-    return cast(Precision, precision)
+class Unavailable(ValueError):
+    """What is asked for is not on this machine, said as `key=value …; remedy`."""
 
 
-def described(device: torch.device) -> str:
-    """Return what a device is, for people."""
-    if device.type == "cuda":
-        return f"{device} ({torch.cuda.get_device_name(device)})"
-    threads = torch.get_num_threads()
-    return f"{device} with {threads} thread{'s' if threads > 1 else ''}"
+@dataclass(frozen=True)
+class Machine:
+    """Where a run computes, and in what: resolved once."""
+
+    device: torch.device
+    precision: Precision
+
+    @classmethod
+    def resolved(cls, device: str, precision: str) -> "Machine":
+        """Return what names stand for; `auto` is the first GPU if there is one, and TF32 on a GPU that has it.
+
+        Raises:
+            Unavailable: This machine does not have it.
+        """
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        place = torch.device(device)
+        if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+            raise Unavailable(f"device={device} is not there: torch sees {torch.cuda.device_count()} GPUs; choose device=auto")
+        has_tf32 = place.type == "cuda" and torch.cuda.get_device_capability(place) >= (8, 0)
+        if precision == "tf32" and not has_tf32:
+            raise Unavailable(
+                f"precision=tf32 is a format of GPUs since Ampere, which {device} is not; choose precision=fp32 or bf16"
+            )
+        return cls(place, cast(Precision, ("tf32" if has_tf32 else "fp32") if precision == "auto" else precision))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of parameters and images."""
+        return torch.float64 if self.precision == "fp64" else torch.float32
+
+    @property
+    def autocast(self) -> torch.dtype | None:
+        """The narrower type of matrix products and convolutions, if there is one."""
+        return torch.bfloat16 if self.precision == "bf16" else None
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory the device has, free or not."""
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_properties(self.device).total_memory
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    @property
+    def emulates_bf16(self) -> bool:
+        """Whether bfloat16 is slow here."""
+        if self.device.type == "cuda":
+            return not torch.cuda.is_bf16_supported(including_emulation=False)
+        return not torch.cpu._is_avx512_bf16_supported()
+
+    def __str__(self) -> str:
+        if self.device.type == "cuda":
+            return f"{self.device} ({torch.cuda.get_device_name(self.device)}), in {self.precision}"
+        threads = torch.get_num_threads()
+        return f"{self.device} with {threads} thread{'s' if threads > 1 else ''}, in {self.precision}"
 
 
-def slow_bf16(device: torch.device) -> bool:
-    """Say whether the device has to emulate bfloat16."""
-    if device.type == "cuda":
-        return not torch.cuda.is_bf16_supported(including_emulation=False)
-    return not torch.cpu._is_avx512_bf16_supported()
-
-
-def set_up(device: torch.device, precision: Precision, *, deterministic: bool, threads: int | None) -> None:
+def set_up(machine: Machine, *, deterministic: bool, threads: int | None) -> None:
     """Choose kernels for this process: their number format on a GPU, whether they must be deterministic, and threads."""
     if threads is not None:
         torch.set_num_threads(threads)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which cuBLAS asks for; read when it is first used
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
-    if device.type == "cuda":
+    if machine.device.type == "cuda":
+        torch.cuda.set_device(machine.device)  # for events, pinned memory and everything else that asks for the current one
         torch.backends.cudnn.benchmark = not deterministic  # shapes never change here, so trying kernels once pays
-        torch.backends.cudnn.allow_tf32 = precision == "tf32"
-        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = machine.precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = machine.precision == "tf32"
 
 
-def prefers_channels_last(network: nn.Module, device: torch.device, precision: Precision) -> bool:
+def prefers_channels_last(network: nn.Module, machine: Machine) -> bool:
     """Say whether a network is thought to run faster with its channels innermost in memory.
 
     On a CPU that is measured: `docs/benchmarks.md`. On a GPU, tensor cores want it, and float32 does not use them.
     """
     convolves = any(isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)) for module in network.modules())
-    formats = ("fp32", "bf16") if device.type == "cpu" else ("tf32", "bf16")
-    return convolves and precision in formats
+    formats = ("fp32", "bf16") if machine.device.type == "cpu" else ("tf32", "bf16")
+    return convolves and machine.precision in formats
 
 
 def channels_last(network: nn.Module) -> None:

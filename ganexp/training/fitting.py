@@ -1,24 +1,25 @@
-"""Whether a checkpoint fits a run, decided before anything of the run is touched.
+"""Whether a state fits a run, decided before anything of the run is touched.
 
-What a run has already, such as weights and buffers, is what the checkpoint's is compared with. What it gets only as it
-trains is derived: an optimiser's state from one step of its like on a stand-in parameter, all else from trying the
-state on a shallow copy.
+What a run has already, such as weights and buffers, is what the state's is compared with. What it gets only as it
+trains is derived: an optimiser's state from one step of its like on a stand-in parameter, a stream's from trying it
+on a stream of its own.
 """
 
 import copy
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ganexp.gan import GAN
-from ganexp.training import random_states
-
-if TYPE_CHECKING:
-    from ganexp.training.trainer import Trainer
+from ganexp.instruments.meter import Meter
+from ganexp.optimizers.ownership import Optimized
+from ganexp.penalties import Penalty
+from ganexp.prior import Prior
+from ganexp.training.global_streams import GlobalStreams
 
 State = dict[str, Any]
 MOST = 10**15
@@ -26,31 +27,42 @@ MOST = 10**15
 MOST_SCORES = 2**20
 
 
-def refuse_unfitting(trainer: "Trainer", own: State, state: State) -> None:
-    """Compare a state with that of a trainer which was built in the same way.
+def refuse_unfitting(gan: GAN, parts: dict[str, Any], own: State, state: State) -> None:
+    """Compare a state with that of a run which was built in the same way.
 
     Args:
-        trainer: Left as it is.
-        own: Its state.
+        gan: Of the run.
+        parts: What has a state in the run, by name; nothing of it is touched.
+        own: The run's state: of these parts, and plain counts.
         state: What is to be put into it.
 
     Raises:
         Exception: It does not fit; the text of a ValueError says in what.
     """
     _refuse_other_keys("the checkpoint", own, state)
-    for name in ("generator", "discriminator", "loss", "ema"):
-        refuse_unlike(name, own[name], state[name])
-    for name, optimizer in {"optimizer_g": trainer.gan.optimizer_g, "optimizer_d": trainer.gan.optimizer_d}.items():
-        _check_optimizer(name, optimizer, state[name])
-    _check_counts(trainer, state)
-    _check_meter(state["meter"])
-    _check_scores(state)
-    _check_strategy(trainer.strategy, trainer.gan, state["strategy"])
-    for stream in ("python", "numpy"):
-        refuse_unlike(f"random.{stream}", own["random"][stream], state["random"][stream])
-    random_states.refuse_unfitting(state["random"], trainer.device)
-    torch.Generator(trainer.device).set_state(state["latents"])
-    copy.copy(trainer.gan.penalty).load_state_dict(state["penalty"], trainer.device)
+    for name, value in own.items():
+        _refuse(name, parts.get(name), value, state[name], gan)
+
+
+def _refuse(name: str, part: Any, own: Any, given: Any, gan: GAN) -> None:
+    if hasattr(part, "parts"):
+        _refuse_other_keys(name, own, given)
+        for key, inner in part.parts().items():
+            _refuse(key, inner, own[key], given[key], gan)
+    elif isinstance(part, Optimized):
+        _check_optimizer(name, part.optimizer, given)
+    elif isinstance(part, Meter):
+        _check_meter(own, given)
+    elif isinstance(part, GlobalStreams):
+        refuse_unlike(name, {key: own[key] for key in ("python", "numpy")}, {key: given[key] for key in ("python", "numpy")})
+        part.refuse_unfitting(given)
+    elif isinstance(part, (Prior, Penalty)):
+        _check_drawing(name, own, given, gan.prior.device)
+    elif hasattr(part, "check_state_dict"):
+        part.check_state_dict(given, gan)
+    else:
+        refuse_unlike(name, own, given)
+        _check_counts(name, own, given)
 
 
 def refuse_unlike(name: str, own: Any, given: Any) -> None:
@@ -85,30 +97,6 @@ def described(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
     return "nothing" if value is None else f"of type {type(value).__name__}"
-
-
-def adapted(optimizer: Optimizer, state: State) -> State:
-    """Return an optimiser's state from a file as one for this optimiser, in memory of its own.
-
-    Tensors are laid out like the parameters that they belong to, since fused kernels read both as flat arrays. Settings
-    are the optimiser's own, but for the learning rate, which a schedule may have moved.
-    """
-    own = optimizer.state_dict()
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    groups = [{**ours, "lr": theirs["lr"]} for ours, theirs in zip(own["param_groups"], state["param_groups"], strict=True)]
-    moved = {
-        index: {name: _laid_out_like(parameters[index], value) for name, value in values.items()}
-        for index, values in state["state"].items()
-    }
-    return {"state": moved, "param_groups": groups}
-
-
-def _laid_out_like(parameter: Tensor, value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    if value.shape != parameter.shape:
-        return value.clone()
-    return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
 def _refuse_other_keys(name: str, own: State, given: Any) -> None:
@@ -178,24 +166,35 @@ def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
     return dict(like.state[stand_in])
 
 
-def _check_counts(trainer: "Trainer", state: State) -> None:
-    _refuse_other_keys("updates", trainer.gan.updates, state["updates"])
-    counts = {name: state[name] for name in ("iteration", "real_batches", "real_images", "rollbacks")}
-    for name, count in {**counts, **{f"updates.{side}": count for side, count in state["updates"].items()}}.items():
-        if not _is_count(count):
-            raise ValueError(f"{name} should be a count, not {str(count)[:40]}")
-    if not _is_count(state["wall_s"], kind=(float, int)):
-        raise ValueError("wall_s should be a number of seconds")
-    if type(state["best"]) is not float or math.isnan(state["best"]):
-        raise ValueError("best should be a number")
+def _check_drawing(name: str, own: State, given: Any, device: torch.device) -> None:
+    _refuse_other_keys(name, own, given)
+    for key, value in own.items():
+        if key == "rng":
+            torch.Generator(device).set_state(given[key])
+        else:
+            refuse_unlike(f"{name}.{key}", value, given[key])
+
+
+def _check_counts(name: str, own: Any, given: Any) -> None:
+    """Check the numbers of a state, all of which count something, but for a measurement that was lowest."""
+    if isinstance(own, dict):
+        for key, value in own.items():
+            _check_counts(key, value, given[key])
+    elif name == "lowest":
+        if type(given) is not float or math.isnan(given):
+            raise ValueError("lowest should be a number")
+    elif type(own) in (int, float) and not _is_count(given, kind=(type(own),)):
+        raise ValueError(f"{name} should be a count, not {str(given)[:40]}")
 
 
 def _is_count(value: Any, *, most: float = MOST, kind: tuple[type, ...] = (int,)) -> bool:
     return type(value) in kind and math.isfinite(value) and 0 <= value <= most
 
 
-def _check_meter(given: Any) -> None:
-    _refuse_other_keys("meter", {"sums": None, "counts": None}, given)
+def _check_meter(own: State, given: Any) -> None:
+    _refuse_other_keys("meter", own, given)
+    _refuse_other_keys("updates", own["updates"], given["updates"])
+    _check_counts("updates", own["updates"], given["updates"])
     sums, counts = given["sums"], given["counts"]
     if not isinstance(sums, dict) or not isinstance(counts, dict) or not counts.keys() <= sums.keys() or len(sums) > 1000:
         raise ValueError("meter should have a sum for each of its counts")
@@ -203,23 +202,14 @@ def _check_meter(given: Any) -> None:
         scalar = isinstance(value, Tensor) and value.dim() == 0 and value.is_floating_point()
         if not isinstance(key, str) or not scalar or not _is_count(counts.get(key, 0)):
             raise ValueError(f"meter.{str(key)[:80]} should be a sum and a count")
-
-
-def _check_scores(state: State) -> None:
     for name in ("last_real", "last_fake"):
-        scores = state[name]
+        scores = given[name]
         if scores is None:
             continue
         if not isinstance(scores, Tensor) or scores.dim() != 1 or not scores.is_floating_point():
             raise ValueError(f"{name} should be scores, one per image, not {described(scores)}")
         if not 0 < len(scores) <= MOST_SCORES:
             raise ValueError(f"{name} should be the scores of a batch, not {described(scores)}")
-
-
-def _check_strategy(strategy: Any, gan: GAN, given: Any) -> None:
-    own: State = getattr(strategy, "state_dict", dict)()
-    _refuse_other_keys("strategy", own, given)
-    getattr(strategy, "check_state_dict", lambda *_: None)(given, gan)
 
 
 def _listed(value: Any) -> Any:

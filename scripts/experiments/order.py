@@ -15,7 +15,7 @@ from experiments.quality import FEATURES, FrechetDistance, Mixture, Quality, lab
 from experiments.racing import QUIET, raced
 from experiments.training import Course, Job, train_all
 from ganexp.data import Ring
-from ganexp.logbook.pictures import image_grid
+from ganexp.runs.pictures import image_grid
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
 TIMED = (*CLASSES, "one_stage")

@@ -13,7 +13,7 @@ from experiments.quality import FEATURES, FrechetDistance, labelled_digits
 from experiments.training import Course, Job, train_all
 from ganexp import GAN, Prior
 from ganexp.gan import Objective
-from ganexp.logbook.pictures import image_grid
+from ganexp.runs.pictures import image_grid
 
 ARMS = {
     "accumulated 1:1": (True, 1),

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ganexp.logbook.keys import KEYS, STEPS
-from ganexp.logbook.runs import Run
+from ganexp.runs.keys import KEYS, STEPS
+from ganexp.runs.reading import Run
 from reporting.comparing import Group
 
 Figure = dict[str, Any]

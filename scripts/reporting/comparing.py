@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ganexp.logbook.runs import Run
+from ganexp.runs.reading import Run
 from ganexp.training.checkpoint import HARMLESS
 
 IGNORED = (*HARMLESS, "wandb", "sweep", "resume", "data_root")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ganexp.logbook import runs
-from ganexp.logbook.keys import KEYS, STEPS
-from ganexp.logbook.runs import Run
+from ganexp.runs import reading as runs
+from ganexp.runs.keys import KEYS, STEPS
+from ganexp.runs.reading import Run
 from reporting import comparing
 from reporting.charts import AXES, style
 from reporting.comparing import Group

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import dashboard
-from ganexp.logbook.keys import KEYS, STEPS
-from tests.logbook.stand_in import serving
+from ganexp.runs.keys import KEYS, STEPS
+from tests.runs.stand_in import serving
 
 
 @pytest.fixture(scope="module")

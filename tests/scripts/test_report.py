@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import report
-from ganexp.logbook import runs
+from ganexp.runs import reading as runs
 from reporting import charts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

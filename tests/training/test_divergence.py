@@ -9,7 +9,7 @@ import torch
 
 from ganexp import build
 from ganexp.training import Diverged, checkpoint
-from ganexp.training.divergence import unfit
+from ganexp.training.guard import unfit
 from tests.composing import composed
 from tests.training.test_resume import overrides, rows
 

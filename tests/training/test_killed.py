@@ -13,7 +13,7 @@ import time
 import pytest
 
 from ganexp import build
-from ganexp.logbook import Book
+from ganexp.runs import Book
 from ganexp.training import Stopping, checkpoint
 from tests.composing import CONF, composed
 from tests.training.test_resume import assert_same, overrides, rows, state

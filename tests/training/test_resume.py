@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from ganexp import build
-from ganexp.config import ConfigError
+from ganexp.configuration.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.training import checkpoint
 from tests.composing import composed, options

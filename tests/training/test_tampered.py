@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ganexp import build
-from ganexp.config import ConfigError
+from ganexp.configuration.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
 from tests.training.test_resume import assert_same, overrides, state

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from ganexp import Trainer, build, strategies
-from ganexp.logbook import Book
-from ganexp.logbook.keys import KEYS
-from ganexp.training.timer import HostTimer
+from ganexp.runs import Book
+from ganexp.runs.keys import KEYS
+from ganexp.instruments.timer import HostTimer
 from tests.composing import composed, options
 from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from ganexp import Trainer, strategies
 from ganexp.data import Resident
 from ganexp.training.checkpoint import load
-from ganexp.training.watched import Watched
+from ganexp.training.reals import Watched
 from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
 
 POINTS = torch.arange(100.0).view(50, 2) / 50

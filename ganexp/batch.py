@@ -1,0 +1,61 @@
+"""What flows through a GAN: batches, the objectives formed on them, and their gradients."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples or latents, together with what they are conditioned on. A network is called `net(values, *given)`.
+
+    Args:
+        values: `(B, …)`: images, points or latents.
+        given: Class labels and the like, `(B, …)` each; empty for an unconditional GAN.
+    """
+
+    values: Tensor
+    given: tuple[Tensor, ...] = ()
+
+    @classmethod
+    def of(cls, values: "Batch | Tensor") -> "Batch":
+        """Return a batch as it is, and a plain tensor as a batch without conditions."""
+        return values if isinstance(values, Batch) else cls(values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def detach(self) -> "Batch":
+        """Return the same batch, cut off from its graph."""
+        return Batch(self.values.detach(), self.given)
+
+    def split(self, size: int) -> list["Batch"]:
+        """Return the batch in parts of at most `size`."""
+        parts = zip(self.values.split(size), *(one.split(size) for one in self.given), strict=True)
+        return [Batch(values, tuple(given)) for values, *given in parts]
+
+
+Gradients = tuple[Tensor | None, ...]
+"""One gradient per trainable parameter of a network, None where the objective does not depend on it."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What one network minimises, formed at one point: nothing has been recorded or moved yet.
+
+    Args:
+        loss: A scalar, without the penalty.
+        real_scores: `(B,)`, or None if the loss did not look at real samples.
+        fake_scores: `(B,)`.
+        penalty: A further scalar, if there is one.
+    """
+
+    loss: Tensor
+    real_scores: Tensor | None
+    fake_scores: Tensor
+    penalty: Tensor | None = None
+
+    @property
+    def value(self) -> Tensor:
+        """The scalar that is differentiated."""
+        return self.loss if self.penalty is None else self.loss + self.penalty

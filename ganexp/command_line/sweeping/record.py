@@ -1,0 +1,64 @@
+"""What a sweep is, kept in its folder, so that its jobs know what differs and it can be resumed."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ganexp.runs.documents import write_document
+from ganexp.runs.reading import read_document
+
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer", "experiment")
+FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The record of a sweep.
+
+    Args:
+        overrides: Its command line, without `-m`.
+        differing: The keys that are swept over.
+        jobs: The overrides of every job, in the order of their numbers; empty where a sweeper chooses as it goes.
+        metric: What it optimises, if anything.
+        options: Where its configurations come from, as `--config-dir` with its folder.
+    """
+
+    overrides: tuple[str, ...]
+    differing: tuple[str, ...]
+    jobs: tuple[tuple[str, ...], ...] = ()
+    metric: str | None = None
+    options: tuple[str, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Write the record."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_document(folder / FILE, asdict(self))
+
+    @classmethod
+    def load(cls, folder: Path) -> "Sweep":
+        """Read the record.
+
+        Raises:
+            ValueError: There is none, or it is broken.
+        """
+        values = read_document(folder / FILE)
+        jobs, options, metric = values.get("jobs"), values.get("options", []), values.get("metric")
+        lists = [values.get("overrides"), values.get("differing"), options, *(jobs if isinstance(jobs, list) else [None])]
+        if not all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in lists):
+            raise ValueError(f"{folder / FILE} is no record of a sweep")
+        if not isinstance(metric, str | None):
+            raise ValueError(f"{folder / FILE} is no record of a sweep")
+        overrides, differing, options, *each = (tuple(one) for one in lists)
+        return cls(overrides, differing, tuple(each), metric, options)
+
+    def settings(self, overrides: Sequence[str]) -> dict[str, str]:
+        """Return what a job has of its own."""
+        values = dict(override.lstrip("+").split("=", 1) for override in overrides if "=" in override)
+        return {key: values[key] for key in self.differing if key in values}
+
+    def label(self, overrides: Sequence[str]) -> str:
+        """Return a readable name made of what differs: options by themselves, other keys with their last part."""
+        settings = self.settings(overrides)
+        lasts = [key.rpartition(".")[2] for key in settings]
+        names = {key: last if lasts.count(last) == 1 else key for key, last in zip(settings, lasts, strict=True)}
+        return " ".join(value if key in GROUPS else f"{names[key]}={value}" for key, value in settings.items())

@@ -1,0 +1,75 @@
+"""Where a configured run writes its rows."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ganexp.configuration.assemble import name_of
+from ganexp.configuration.check import Plan
+from ganexp.configuration.schema import ConfigError
+from ganexp.runs import Book, FolderBook, ProgressBook, WandbBook
+from ganexp.runs.provenance import provenance
+from ganexp.runs.reading import read
+from ganexp.runs.wandb_account import settled
+
+
+def refuse_used_folder(folder: Path) -> None:
+    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten.
+
+    Raises:
+        ConfigError: There are rows in the folder.
+    """
+    if (folder / "metrics.jsonl").exists():
+        raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
+
+
+def books_of(plan: Plan, folder: Path | None, *, resumed: bool) -> list[Book]:
+    """Open the logbooks of a run.
+
+    Raises:
+        ConfigError: The folder is taken, or W&B cannot begin a run with these settings.
+    """
+    config = plan.config
+    if folder is None:
+        return [ProgressBook(config.iterations)]
+    try:
+        disabled = settled(config.wandb.mode) == "disabled"
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+    origin = provenance()
+    try:
+        rows = FolderBook(folder, resumed=resumed, config=plan.values, provenance=origin)
+    except FileExistsError as error:
+        raise ConfigError(f"{folder} is taken ({error}): choose another hydra.run.dir, or wait.") from error
+    try:
+        to_wandb = [] if disabled else [_wandb_book(plan, plan.values | {"provenance": origin}, folder)]
+    except ConfigError:
+        rows.abandon()
+        raise
+    return [rows, ProgressBook(config.iterations), *to_wandb]
+
+
+def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
+    config = plan.config
+    assert config.wandb.mode != "disabled"
+    directory = config.wandb.directory or os.environ.get("WANDB_DIR") or "outputs"
+    name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
+    try:
+        book = WandbBook(
+            mode=config.wandb.mode,
+            directory=directory,
+            config=values,
+            entity=config.wandb.entity,
+            project=config.wandb.project or os.environ.get("WANDB_PROJECT") or "ganexp",
+            group=config.wandb.group,
+            tags=config.wandb.tags,
+            name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
+            notes=config.wandb.notes,
+            before=read(folder),
+        )
+    except OSError as error:
+        raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+    (folder / "wandb_id").write_text(f"{book.run.id}\n")
+    return book

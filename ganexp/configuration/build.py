@@ -1,0 +1,172 @@
+"""From a checked configuration to a trainer."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ganexp.configuration.assemble import gan_of, name_of, networks_of, strategy_of
+from ganexp.configuration.books import books_of, refuse_used_folder
+from ganexp.configuration.check import Plan, check
+from ganexp.configuration.demands import CPU_FLOPS, demands
+from ganexp.configuration.resume import loaded
+from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.targets import Trust, make
+from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.training import (
+    EMA,
+    Average,
+    CheckpointError,
+    Checkpoints,
+    Guard,
+    Measures,
+    Samples,
+    Step,
+    Stopping,
+    Trainer,
+    execution,
+)
+from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
+from ganexp.training.execution import Machine
+
+log = logging.getLogger(__name__)
+PATIENCE_HOURS = 0.5
+
+
+def build(
+    cfg: Any,
+    folder: str | Path | None = None,
+    *,
+    checkpoint: str | Path | None = None,
+    stopping: Stopping | None = None,
+    trust: Trust = (),
+) -> Trainer:
+    """Build a trainer from a composed configuration.
+
+    Seeds torch's global random stream, which initialises the networks.
+
+    Args:
+        cfg: A configuration composed by Hydra, or the same as plain dictionaries.
+        folder: The run folder. Without one, nothing is written, neither there nor to W&B.
+        checkpoint: A file to go on from, of a run with the same configuration; its rows are gone on with in `folder`.
+        stopping: What tells that a signal has asked the run to stop.
+        trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
+            for a configuration that is your own.
+
+    Raises:
+        ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
+            of a module that is not trusted.
+    """
+    plan = check(cfg, trust=trust)
+    config, machine = plan.config, plan.machine
+    state = loaded(Path(checkpoint), plan.values) if checkpoint else None
+    folder = Path(folder) if folder else None
+    if folder and state is None:
+        refuse_used_folder(folder)
+    threads = None if config.threads == "auto" else config.threads
+    execution.set_up(machine, deterministic=config.deterministic, threads=threads)
+    if folder:
+        log.info("Training in %s, on %s.", folder, machine)
+    for warning in plan.warnings:
+        log.warning("%s", warning)
+    torch.manual_seed(config.seed)
+    step = _step(plan)
+    if folder:
+        _say_if_heavy(plan, step.gan.generator, step.gan.discriminator)
+    trainer = Trainer(
+        step,
+        _reals(config, machine, make(config.dataset, "dataset")),
+        iterations=config.iterations,
+        watchers=[Measures(config.log_every), Samples(config.sample_every)],
+        checkpoints=Checkpoints(
+            folder,
+            every=config.checkpoint_every,
+            keep=config.keep_checkpoints,
+            best=config.keep_best,
+            config=plan.values,
+            shape=plan.shape,
+        ),
+        guard=Guard(config.on_divergence, folder),
+        stopping=stopping,
+    )
+    if state is not None:
+        try:
+            trainer.load_state_dict(state["run"])
+        except CheckpointError as error:
+            raise ConfigError(f"resume: {error}.") from error
+    trainer.log_to(books_of(plan, folder, resumed=state is not None))
+    return trainer
+
+
+def _step(plan: Plan) -> Step:
+    """Make networks, settle how they are executed, and return one iteration of their training."""
+    config, machine = plan.config, plan.machine
+    generator, discriminator = (network.to(machine.device, machine.dtype) for network in networks_of(config, plan.shape))
+    for key, network in {"generator": generator, "discriminator": discriminator}.items():
+        count = sum(parameter.numel() for parameter in network.parameters())
+        log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
+        wanted = config.channels_last
+        if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
+            execution.channels_last(network)
+    if machine.autocast:
+        execution.last_layer_in_float32(discriminator)
+    average = EMA(generator, config.ema) if isinstance(config.ema, float) else Average(generator)
+    if config.compile:
+        execution.compiled(generator, discriminator)  # the average is a copy of what is not
+    gan = gan_of(config, generator, discriminator, device=machine.device, dtype=machine.dtype, autocast=machine.autocast)
+    strategy = strategy_of(config)
+    step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average)
+    if machine.device.type == "cpu" or config.cuda_graph is False:
+        return step
+    reason = reason_against(strategy)
+    if reason:
+        log.info("cuda_graph: %s, so iterations run eagerly.", reason)
+        return step
+    return Recorded(step, CudaRecording)
+
+
+def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Streamed:
+    """Bring the data to where batches are drawn from."""
+    workers = min(16, torch.get_num_threads()) if config.workers == "auto" else config.workers  # a share, beside other jobs
+    try:
+        data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
+        digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
+    except OSError as error:
+        said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
+        raise ConfigError(f"dataset: {said}.") from error
+    count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
+    return feed(
+        data,
+        config.batch_size,
+        seed=config.seed,
+        device=machine.device,
+        dtype=machine.dtype,
+        place=config.feed,
+        workers=workers,
+        flip=config.flip,
+        digest=digest,
+    )
+
+
+def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Say at the start how long a run on a CPU will take, if that is longer than most people wait."""
+    config = plan.config
+    if plan.machine.device.type != "cpu":
+        return
+    try:
+        asked = demands(generator, discriminator, config.latent_dim)
+    except RuntimeError:  # networks that look at values cannot be counted
+        return
+    flop = asked.flop(config.batch_size, config.d_steps, config.g_steps)
+    hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
+    if hours > PATIENCE_HOURS:
+        log.warning(
+            "This is much for a CPU: %s iterations of about %.3g GFLOP may take %.2g hours here; "
+            "a GPU, or a lower batch_size, dataset.image_size or width of the networks, makes them shorter.",
+            f"{config.iterations:,}",
+            flop / 1e9,
+            hours,
+        )

@@ -1,0 +1,94 @@
+"""A trained generator, ready to use, from a run folder or a checkpoint: no data, no optimiser, no training."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.configuration.schema import Config, ConfigError, parse
+from ganexp.configuration.targets import Trust, check_node, make
+from ganexp.prior import Prior
+from ganexp.streams import undisturbed
+from ganexp.training import CheckpointError, checkpoint
+from ganexp.training.fitting import refuse_unlike
+
+AT_ONCE = 256
+"""How many samples are generated at a time."""
+
+
+class Trained(nn.Module):
+    """A trained generator, with its prior: maps latents `(B, latent_dim)` to samples."""
+
+    def __init__(self, network: nn.Module, config: Config, device: torch.device | str) -> None:
+        super().__init__()
+        self._dtype = torch.float64 if config.precision == "fp64" else torch.float32
+        self.network = network.to(device, self._dtype)
+        self.requires_grad_(False).eval()
+        self.latent_dim = config.latent_dim
+        self._prior = config.prior
+        self._device = torch.device(device)
+
+    def forward(self, z: Tensor, *given: Tensor) -> Tensor:
+        """Generate samples, images in [-1, 1], from latents `(B, latent_dim)` and what they are conditioned on."""
+        return self.network(z, *given)
+
+    def sample(self, n: int, seed: int = 0) -> Tensor:
+        """Generate `n` samples, the same for the same seed."""
+        prior = Prior(self.latent_dim, self._prior, seed=seed, device=self._device, dtype=self._dtype)
+        with torch.inference_mode(), undisturbed(self._device, seed):  # for generators that draw noise of their own
+            return torch.cat([self(z.values, *z.given) for z in prior.sample(n).split(AT_ONCE)])
+
+
+def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu") -> Trained:
+    """Load the generator of a run, with its averaged weights if there is an average.
+
+    Args:
+        place: A run folder, whose last checkpoint is taken, or a checkpoint. It may be anyone's: nothing in it is executed.
+        trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
+        device: Where it is to be, wherever it was trained.
+
+    Raises:
+        ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
+        CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration.
+    """
+    path = Path(place)
+    path = path / "checkpoints" / "last.pt" if path.is_dir() else path
+    state = checkpoint.load(path)
+    if not state["config"] or not isinstance(state.get("shape"), list):
+        raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
+    config = parse(state["config"])
+    check_node("generator", config.generator, trust)
+    shape = _shape(path, state["shape"])
+    weights = _weights(state["run"])
+    try:
+        with torch.device("meta"):  # so that a file which claims much takes no memory
+            like = make(config.generator, "generator", config.latent_dim, shape)
+            like = like.double() if config.precision == "fp64" else like
+        refuse_unlike("generator", like.state_dict(), weights)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise CheckpointError(f"{path} does not fit its own configuration ({' '.join(str(error).split())[:200]})") from None
+    with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
+        network = make(config.generator, "generator", config.latent_dim, shape)
+    trained = Trained(network, config, device)
+    trained.network.load_state_dict(weights)
+    return trained
+
+
+def _weights(run: Any) -> Any:
+    """Find the averaged weights in a run's state, or else the generator's own."""
+    for path in (("step", "average", "generator"), ("gan", "generator")):
+        found = run
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if found:
+            return found
+    return {}
+
+
+def _shape(path: Path, shape: list[int]) -> tuple[int, ...]:
+    if not 1 <= len(shape) <= 4 or not all(type(size) is int and 1 <= size <= 2**16 for size in shape):
+        raise CheckpointError(f"{path} does not say which shape its samples have")
+    return tuple(shape)

@@ -1,0 +1,53 @@
+"""Which checkpoint goes on with which configuration."""
+
+from pathlib import Path
+from typing import Any
+
+from ganexp.configuration.schema import ConfigError
+from ganexp.runs.reading import read_document
+from ganexp.training import CheckpointError
+from ganexp.training.checkpoint import State, load
+
+HARMLESS = ("iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best", "on_divergence")
+HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "threads", "cuda_graph", "trust")
+
+
+def loaded(path: Path, values: dict[str, Any]) -> State:
+    """Read a checkpoint of a run with the same configuration that is not finished, if only by not having said so.
+
+    Raises:
+        ConfigError: It cannot be gone on with.
+    """
+    try:
+        state = load(path)
+    except CheckpointError as error:
+        raise ConfigError(f"resume: {error}.") from error
+    reals = state["run"].get("reals")
+    has_digest = isinstance(reals, dict) and reals.get("digest")
+    moved = ("dataset.path", "dataset.root") if has_digest else ()  # whether it is the same, the digest tells
+    differing = [key for key in contradictions(state["config"], values) if key not in moved]
+    if differing:
+        keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+        keys = " ".join(keys.split())[:200]  # those of the file may be anything
+        raise ConfigError(
+            f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
+        )
+    ended = read_document(path.parent.parent / "summary.json").get("state") == "finished"
+    iteration = state["run"]["iteration"]
+    if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
+        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, as in iterations=10000.")
+    return state
+
+
+def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the keys, dotted, in which two configurations differ and that change what is trained."""
+    old, new = dict(_flat(before)), dict(_flat(now))
+    differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    return [key for key in differing if key not in HARMLESS and key.partition(".")[0] not in HARMLESS_GROUPS]
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+    return pairs

@@ -1,0 +1,94 @@
+"""What updates record: measurements that stay on the device until a row is written."""
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Gradients, Objective
+
+
+class Meter:
+    """Counts of updates, running sums of scalars, and the last update's scores and gradients of each network.
+
+    Recording costs one small kernel per scalar and no synchronisation: a row's values cross to the host in a single
+    transfer. Sums live in the same tensors for as long as the meter does, so that a recorded iteration can go on adding to
+    them. The gradients are kept by reference, and read only when their norms are asked for.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.updates: Counter[str] = Counter(d=0, g=0)
+        self.counts: Counter[str] = Counter()
+        self.last_real: Tensor | None = None
+        self.last_fake: Tensor | None = None
+        self._sums: dict[str, Tensor] = {}
+        self._gradients: dict[str, Gradients] = {}
+
+    def record_d(self, d: Objective, gradients: Gradients) -> None:
+        """Record an update of the discriminator."""
+        assert d.real_scores is not None
+        self.updates["d"] += 1
+        self.last_real = d.real_scores.detach()
+        self.add("loss/d", d.loss)
+        self.add("score/real", self.last_real.mean())
+        self.add("score/fake", d.fake_scores.detach().mean())
+        if d.penalty is not None:
+            self.add("loss/penalty", d.penalty)
+        self._gradients["grad_norm/d"] = gradients
+
+    def record_g(self, g: Objective, gradients: Gradients) -> None:
+        """Record an update of the generator."""
+        self.updates["g"] += 1
+        self.last_fake = g.fake_scores.detach()
+        self.add("loss/g", g.loss)
+        self._gradients["grad_norm/g"] = gradients
+
+    @torch.no_grad()
+    def add(self, key: str, value: Tensor) -> None:
+        """Add one scalar observation."""
+        if key not in self._sums:
+            self._sums[key] = torch.zeros_like(value)
+        self._sums[key].add_(value)
+        self.counts[key] += 1
+
+    def so_far(self) -> dict[str, Tensor]:
+        """Return the mean of each key since the last row, on the device."""
+        return {key: self._sums[key] / count for key, count in self.counts.items()}
+
+    @torch.no_grad()
+    def read(self, further: dict[str, Tensor]) -> dict[str, float]:
+        """Return the means since the last call, the norms of the last gradients and `further` scalars, and start again."""
+        norms = {
+            key: torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
+            for key, gradients in self._gradients.items()
+        }
+        tensors = self.so_far() | norms | further
+        if not tensors:
+            return {}
+        values = torch.stack([value.detach().double() for value in tensors.values()]).tolist()
+        torch._foreach_zero_(list(self._sums.values()))
+        self.counts.clear()
+        return dict(zip(tensors, values, strict=True))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold."""
+        return {
+            "updates": dict(self.updates),
+            "sums": self._sums,
+            "counts": dict(self.counts),
+            "last_real": self.last_real,
+            "last_fake": self.last_fake,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint held."""
+        for counter, kept in ((self.updates, state["updates"]), (self.counts, state["counts"])):
+            counter.clear()
+            counter.update(kept)
+        self._sums = {key: value.to(self.device, copy=True) for key, value in state["sums"].items()}
+        real, fake = state["last_real"], state["last_fake"]
+        self.last_real = None if real is None else real.to(self.device, copy=True)
+        self.last_fake = None if fake is None else fake.to(self.device, copy=True)
+        self._gradients = {}

@@ -1,0 +1,56 @@
+"""The contract of a penalty."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+
+Discriminator = Callable[..., Tensor]
+"""A module, or any function from images and what they are conditioned on to scores, such as a module with other weights."""
+
+
+class Penalty:
+    """A further term of D's loss, computed from the discriminator and its inputs, or a constraint on D's weights.
+
+    Both have do-nothing defaults, so that any of them can be combined with any loss.
+    """
+
+    weight = 1.0
+    """What the mean of the samples' values is multiplied by."""
+
+    needs_logits = False
+    """Whether the penalty has a meaning only for a discriminator that returns logits."""
+
+    differentiates_gradients = False
+    """Whether its own gradient is one of a gradient, which compiled networks cannot give."""
+
+    rng: torch.Generator | None = None
+    """The random stream that it draws from, if it does."""
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        """Seed the random stream, if it has one; called once, by the GAN."""
+
+    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
+        """Return one value per sample, `(B,)`, whose weighted mean is added to D's loss, or None for nothing.
+
+        `fake` carries no graph.
+        """
+        return None
+
+    def constrain(self, discriminator: nn.Module) -> None:
+        """Put D's weights back where they are allowed to be; called after each update of D."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what a checkpoint must hold."""
+        return {} if self.rng is None else {"rng": self.rng.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from what a checkpoint held."""
+        if self.rng is not None:
+            self.rng.set_state(state["rng"])
+
+
+class NoPenalty(Penalty):
+    """D's loss as it is."""

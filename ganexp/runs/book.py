@@ -1,0 +1,50 @@
+"""The contract of a logbook."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture in a row: `image` is `(H, W, 3)`, uint8; `path` is where a run folder keeps it."""
+
+    image: np.ndarray
+    path: str
+
+
+Row = dict[str, int | float | Picture]
+"""What is known of one iteration. `progress/iteration` is in every row."""
+
+Ending = Literal["finished", "failed", "preempted"]
+"""How a run has ended: by itself, with an error, or because a signal has asked it to."""
+
+
+class Summary(TypedDict):
+    """What a run returns and `summary.json` holds."""
+
+    state: Ending
+    iteration: int
+    wall_s: float
+    paths: dict[str, str]
+    """Where a person finds what was written, by name."""
+    last: dict[str, Any]
+    """What rows said last of each key, a picture as its path."""
+
+
+class Book:
+    """The contract, with do-nothing defaults."""
+
+    def tick(self) -> None:
+        """Note that one iteration has been launched. Called in the loop, so it must cost next to nothing."""
+
+    def write(self, row: Row) -> None:
+        """Keep a row."""
+
+    def rewind(self, iteration: int) -> Row:
+        """Go back: rows of later iterations are about to be written once more. Return what those before said last of each key."""
+        return {}
+
+    def close(self, summary: Summary) -> None:
+        """Finish, knowing how the run has ended, and add to the summary's paths. Called once."""

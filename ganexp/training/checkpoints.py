@@ -1,0 +1,84 @@
+"""Which checkpoints of a run are kept."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ganexp.runs import Row
+from ganexp.training.checkpoint import save, stamped, write
+from ganexp.training.guard import unfit
+from ganexp.training.run import Run
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Writes the newest states of a run into its folder, and the one in which a measurement was lowest.
+
+    Args:
+        folder: The run folder; without one, nothing is written.
+        every: Iterations from one checkpoint to the next; the last one is written too, and 0 is never.
+        keep: How many of the newest stay.
+        best: A key of the rows: `checkpoints/best.pt` is from when it was lowest.
+        config: The run's configuration as plain values.
+        shape: Of one sample, so that the generator can be built again without the data.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        every: int = 1000,
+        keep: int = 2,
+        best: str | None = None,
+        config: dict[str, Any] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        self.folder = None if folder is None else Path(folder) / "checkpoints"
+        self.every = every
+        self.keep = keep
+        self.best = best
+        self.config = config or {}
+        self.shape = None if shape is None else list(shape)
+        self.lowest = float("inf")
+
+    @property
+    def last(self) -> Path | None:
+        """The newest checkpoint, if there is one."""
+        last = None if self.folder is None else self.folder / "last.pt"
+        return last if last and last.exists() else None
+
+    def look_at(self, run: Run, row: Row) -> None:
+        """Write what is due, or lower than ever."""
+        value = row.get(self.best) if self.best else None
+        if isinstance(value, (int, float)) and value < self.lowest:
+            self.lowest = float(value)
+            self.write(run, best=True)
+        if run.due(self.every):
+            self.write(run)
+
+    def write(self, run: Run, *, best: bool = False) -> None:
+        """Write a checkpoint; if that is not possible, say so, and leave the last good one intact."""
+        if self.folder is None:
+            return
+        wrong = unfit(run.gan, run.step.average.generator)
+        if wrong:
+            log.warning("No checkpoint at iteration %d, since %s. The one before is intact.", run.iteration, wrong)
+            return
+        state = stamped(run.state_dict(), self.config, self.shape)
+        try:
+            if best:
+                write(state, self.folder / "best.pt")
+            else:
+                save(state, self.folder, keep=self.keep)
+        except OSError as error:
+            log.warning("No checkpoint at iteration %d: %s. The one before it is intact.", run.iteration, error)
+
+    def state_dict(self) -> dict[str, float]:
+        """Return what a checkpoint must hold."""
+        return {"lowest": self.lowest}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Go on from what a checkpoint held."""
+        self.lowest = state["lowest"]

@@ -1,0 +1,145 @@
+"""What is done when a run diverges: noticed in the rows that are on the host anyway, so without making the device wait."""
+
+import logging
+import math
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.gan import GAN
+from ganexp.runs import Picture, Row
+from ganexp.runs.documents import write_document
+from ganexp.training.checkpoint import load
+from ganexp.training.run import Run
+
+log = logging.getLogger(__name__)
+UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/")
+"""Keys of rows that say nothing about whether training is sound."""
+SENSIBLE = 1e8
+"""Losses, scores and norms beyond this are as lost as those that are not finite."""
+MOST_ROLLBACKS = 5
+
+
+class Diverged(RuntimeError):
+    """A run is beyond saving, said in one sentence with what to try."""
+
+
+class Guard:
+    """Stops a run whose rows are no longer finite or sensible, or puts it back to the last checkpoint, with new latents.
+
+    Args:
+        on_divergence: `stop`, `warn`, or `rollback`.
+        folder: Where what is known is written down.
+    """
+
+    def __init__(self, on_divergence: Literal["stop", "warn", "rollback"] = "stop", folder: str | Path | None = None) -> None:
+        self.on_divergence = on_divergence
+        self.folder = None if folder is None else Path(folder)
+        self.rollbacks = 0
+
+    def passes(self, run: Run, row: Row) -> bool:
+        """Say whether a row is sound; if it is not, do what is to be done.
+
+        Raises:
+            Diverged: The run cannot go on.
+        """
+        wrong = trouble(row)
+        if not wrong:
+            return True
+        said = f"Diverged at iteration {run.iteration}: {wrong}."
+        if self.folder:
+            write_down(self.folder / "divergence.json", said, row, run)
+        last = run.checkpoints.last
+        if self.on_divergence == "warn":
+            log.warning(said)
+        elif self.on_divergence == "rollback" and last and self.rollbacks < MOST_ROLLBACKS:
+            self._roll_back(run, last)
+            log.warning("%s Back to iteration %d, with new latents.", said, run.iteration)
+        else:
+            raise Diverged(f"{said} {remedy(last)}")
+        return False
+
+    def _roll_back(self, run: Run, last: Path) -> None:
+        rollbacks, spent_s = self.rollbacks + 1, run.trained_s
+        run.load_state_dict(load(last)["run"])
+        self.rollbacks, run.trained_s = rollbacks, spent_s  # what was trained in vain took its time
+        run.gan.prior.reseed(rollbacks)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return what a checkpoint must hold."""
+        return {"rollbacks": self.rollbacks}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from what a checkpoint held."""
+        self.rollbacks = state["rollbacks"]
+
+
+def trouble(row: Row) -> str:
+    """Say what is wrong with a row, or nothing."""
+    found = {key: value for key, value in row.items() if not key.startswith(UNBOUNDED) and not isinstance(value, Picture)}
+    wrong = [f"{key} is {value:.3g}" for key, value in found.items() if not math.isfinite(value) or abs(value) > SENSIBLE]
+    return ", ".join(wrong)
+
+
+def remedy(last: Path | None) -> str:
+    """Say what can be done."""
+    kept = f"The last good checkpoint is {last}. " if last else ""
+    return f"{kept}Try a lower optimizer.lr, penalty=gradient_penalty, or on_divergence=rollback."
+
+
+@torch.no_grad()
+def unfit(gan: GAN, average: nn.Module) -> str:
+    """Say why a run's state should not be kept as a good one, or nothing.
+
+    Whatever a checkpoint holds must be finite, and the losses and scores since the last row, the last scores and all
+    weights sensible. All of it crosses to the host in one transfer.
+    """
+    networks, optimizers = (gan.generator, gan.discriminator), (gan.optimizer_g, gan.optimizer_d)
+    moments = [value for one in optimizers for state in one.state.values() for value in state.values()]
+    bounded: dict[str, list[Tensor]] = {
+        "the generator": [*gan.generator.parameters()],
+        "the discriminator": [*gan.discriminator.parameters()],
+        "the averaged generator": [*average.parameters()],
+        "a score": [scores for scores in (gan.meter.last_real, gan.meter.last_fake) if scores is not None],
+    }
+    unbounded: dict[str, list[Tensor]] = {
+        "a buffer": [buffer for module in (*networks, average, gan.loss) for buffer in module.buffers()],
+        "an optimizer": [value for value in moments if isinstance(value, Tensor)],
+    }
+    largest = {name: _largest(tensors, gan.prior.device) for name, tensors in (bounded | unbounded).items()}
+    means = {key: mean.double().abs() for key, mean in gan.meter.so_far().items()}
+    values = torch.stack([*largest.values(), *means.values()]).tolist()
+    for name, value in zip([*largest, *means], values, strict=True):
+        if not math.isfinite(value) or (value > SENSIBLE and name not in unbounded):
+            return f"{name} {'is' if name in means else 'reaches'} {value:.3g}"
+    return ""
+
+
+def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
+    """Return the largest absolute value, as a tensor on the device; NaN if one value is."""
+    sizes = [
+        tensor.detach().abs().amax().double().to(device)
+        for tensor in tensors
+        if tensor.is_floating_point() and len(tensor.flatten())
+    ]
+    return torch.stack(sizes).amax() if sizes else torch.zeros((), dtype=torch.float64, device=device)
+
+
+def write_down(path: Path, said: str, row: Row, run: Run) -> None:
+    """Keep the row and statistics of the batch that was seen last."""
+    meter = run.gan.meter
+    tensors = {"reals": run.reals.last.values, "real scores": meter.last_real, "fake scores": meter.last_fake}
+    batch = {name: _statistics(tensor) for name, tensor in tensors.items() if tensor is not None}
+    plain = {key: value for key, value in row.items() if not isinstance(value, Picture)}
+    try:
+        write_document(path, {"said": said, "row": plain, "batch": batch})
+    except OSError as error:
+        log.warning("No %s: %s.", path, error)
+
+
+def _statistics(tensor: Tensor) -> dict[str, float]:
+    values = tensor.detach().double()
+    spread = values.std(unbiased=False)
+    return {"mean": values.mean().item(), "std": spread.item(), "min": values.min().item(), "max": values.max().item()}

@@ -1,0 +1,158 @@
+"""The real batches on their way to the strategy."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset
+
+from ganexp.batch import Batch
+
+log = logging.getLogger(__name__)
+
+ENOUGH = 1000
+"""Real points for one picture: a batch of them shows neither every mode nor its width."""
+
+
+class Reals:
+    """Counts and times batches as they are drawn, keeps what pictures show, and refuses in a sentence what no strategy can use.
+
+    What can be iterated again, such as a DataLoader or a list, begins again whenever it ends, without its last batch if that
+    is a short one. A plain tensor is a batch without conditions, and so is the first part of `(images, labels)`. Images go to
+    the networks' device and type, conditions to the device.
+
+    Args:
+        reals: Each a `Batch` or a tensor `(batch_size, …)` of floats, on any device.
+        phase: What times them, as the phase `data`.
+        batch_size: How many latents the GAN draws for a batch, and so how many samples a real batch must have.
+        device, dtype: Where and as what they are wanted.
+
+    Raises:
+        ValueError: These are no batches; here, or when the first one is drawn, or when an iterator ends.
+    """
+
+    def __init__(
+        self,
+        reals: Iterable[Any],
+        phase: Callable[[str], AbstractContextManager[object]],
+        *,
+        batch_size: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        map_style = isinstance(reals, Dataset) and not isinstance(reals, IterableDataset)
+        if map_style or isinstance(reals, Tensor) or not hasattr(reals, "__iter__"):
+            raise ValueError(
+                f"reals must be batches to iterate over, not a {type(reals).__name__}: "
+                f"give ganexp.data.Streamed(data, batch_size={batch_size}) or a DataLoader over it"
+            )
+        self.source: Any = reals
+        self.phase = phase
+        self.batch_size, self.device, self.dtype = batch_size, device, dtype
+        self.seeks = hasattr(reals, "seek")
+        self.passes_once = hasattr(reals, "__next__") and not self.seeks
+        self.batches, self.images = 0, 0
+        self.last: Batch
+        self._full = self._full_batches()
+        self._first: list[Batch] = []
+        said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
+        if said not in (None, batch_size):
+            raise ValueError(self._wrong_size(said))
+
+    def seek(self, batches: int, images: int) -> None:
+        """Go on as if so many batches, with so many images, had been drawn: by drawing them, where `reals` has no `seek`."""
+        if self.seeks:
+            self.source.seek(batches)
+        else:
+            self._skip_to(batches)
+        self.batches, self.images = batches, images
+
+    def close(self) -> None:
+        """End what reads ahead. Only a feed that can seek is closed: a plain generator may be wanted for more."""
+        if hasattr(self.source, "seek"):
+            getattr(self.source, "close", lambda: None)()
+
+    @property
+    def digest(self) -> str:
+        """What identifies the data; empty if that is not known."""
+        digest = getattr(self.source, "digest", "")
+        return digest if isinstance(digest, str) else ""
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        with self.phase("data"):
+            self.last = next(self._full)
+        if self.last.values.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
+            self._first.append(Batch(self.last.values.clone(), self.last.given))
+        self.batches += 1
+        self.images += len(self.last)
+        return self.last
+
+    def shown(self) -> Tensor:
+        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay."""
+        return torch.cat([batch.values for batch in self._first])[:ENOUGH] if self._first else self.last.values
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return which data they are, and how much of them was drawn."""
+        return {"digest": self.digest, "batches": self.batches, "images": self.images}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where as much had been drawn."""
+        self.seek(state["batches"], state["images"])
+
+    def _skip_to(self, batches: int) -> None:
+        if self.passes_once and batches < self.batches:
+            raise ValueError("reals is an iterator, which cannot go back")
+        log.warning(
+            "%s has no seek, so %d batches are drawn and left out: the run is the undisturbed one if they come in the same "
+            "order as then.",
+            type(self.source).__name__,
+            batches,
+        )
+        drawn = self.batches if self.passes_once else 0
+        self._full = self._full if self.passes_once else self._full_batches()
+        with torch.random.fork_rng(devices=[]):  # a DataLoader draws its seed from the stream that the run goes on with
+            for _ in range(batches - drawn):
+                next(self._full)
+
+    def _full_batches(self) -> Iterator[Batch]:
+        """Yield the batches of one epoch after another, each without a short one at its end."""
+        while True:
+            drawn, short = 0, None
+            for batch in self.source:
+                images = self._batch(batch)
+                if short is not None or len(images) > self.batch_size or (drawn == 0 and len(images) < self.batch_size):
+                    raise ValueError(self._wrong_size(len(images) if short is None else short))
+                if len(images) < self.batch_size:
+                    short = len(images)
+                    continue
+                drawn += 1
+                yield images
+            if drawn == 0 or self.passes_once:
+                raise ValueError(
+                    f"reals ended after {drawn} batches: give an endless iterator, or what can be iterated again, such as "
+                    "a list or a DataLoader"
+                )
+
+    def _batch(self, batch: Any) -> Batch:
+        first = batch[0] if isinstance(batch, (tuple, list)) and batch else batch
+        images, given = (first.values, first.given) if isinstance(first, Batch) else (first, ())
+        if not isinstance(images, Tensor) or images.dim() == 0 or not images.is_floating_point():
+            found = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+            raise ValueError(
+                f"a batch of reals must be a tensor of floats, ({self.batch_size}, …), images in [-1, 1], alone or before its "
+                f"labels, not {found}"
+            )
+        values = images.to(self.device, self.dtype, non_blocking=True)
+        return Batch(values, tuple(one.to(self.device, non_blocking=True) for one in given))
+
+    def _wrong_size(self, found: object) -> str:
+        return (
+            f"reals has batches of {found} and GAN draws {self.batch_size} latents: "
+            f"give GAN(…, batch_size={found}), or batches of {self.batch_size}"
+        )

@@ -1,0 +1,72 @@
+"""One training iteration: what the trainer repeats."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.training.ema import Average
+
+Strategy = Callable[..., None]
+"""`strategy(gan, reals, *, d_steps, g_steps)`: see `ganexp.strategies`."""
+
+
+class Step:
+    """One iteration as it is written: the strategy, then the loss's own state, then the averaged generator.
+
+    Args:
+        gan: The networks with all that belongs to them.
+        strategy: One of `ganexp.strategies`, or any function like them.
+        d_steps, g_steps: Updates of each network, each at least 1.
+        average: The averaged generator that samples come from; by default the generator itself.
+
+    Raises:
+        ValueError: One of the counts is none.
+    """
+
+    def __init__(
+        self, gan: GAN, strategy: Strategy, *, d_steps: int = 1, g_steps: int = 1, average: Average | None = None
+    ) -> None:
+        for name, count in {"d_steps": d_steps, "g_steps": g_steps}.items():
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, not {count}")
+        self.gan = gan
+        self.strategy = strategy
+        self.d_steps = d_steps
+        self.g_steps = g_steps
+        self.average = average or Average(gan.generator)
+
+    def __call__(self, reals: Iterator[Batch]) -> None:
+        """Run one iteration on batches drawn from `reals`."""
+        with self.gan.timer.phase("iteration"):
+            self.iterate(reals)
+
+    def iterate(self, reals: Iterator[Batch]) -> None:
+        """Run one iteration, untimed."""
+        self.strategy(self.gan, reals, d_steps=self.d_steps, g_steps=self.g_steps)
+        self.gan.finish_iteration()
+        self.average.update()
+
+    def parts(self) -> dict[str, Any]:
+        """Return everything in it that has a state, by name; the GAN keeps its own."""
+        return {"average": self.average} | ({"strategy": self.strategy} if hasattr(self.strategy, "state_dict") else {})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold."""
+        return {name: part.state_dict() for name, part in self.parts().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint held."""
+        for name, part in self.parts().items():
+            part.load_state_dict(copied(state[name], self.gan.prior.device))
+
+
+def copied(value: Any, device: torch.device) -> Any:
+    """Return a copy of nested values on a device, in which no two tensors share memory."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, copy=True)
+    if isinstance(value, dict):
+        return {key: copied(item, device) for key, item in value.items()}
+    return [copied(item, device) for item in value] if isinstance(value, list) else value

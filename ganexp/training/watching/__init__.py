@@ -1,0 +1,6 @@
+"""What looks at a run and steers nothing."""
+
+from ganexp.training.watching.measures import Measures
+from ganexp.training.watching.samples import Samples
+
+__all__ = ["Measures", "Samples"]

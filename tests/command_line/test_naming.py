@@ -1,0 +1,56 @@
+"""What runs are called."""
+
+import multiprocessing
+import re
+
+import pytest
+
+from ganexp.command_line.callbacks import _made
+from ganexp.command_line.naming import LONGEST, changes, renamed
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], ""),
+        (["loss=hinge", "seed=3", "dataset=ring", "strategy=joint", "iterations=9", "wandb.mode=offline", "resume=x"], ""),
+        (["optimizer.lr=1e-3"], "lr1e-3"),
+        (["generator=mlp", "ema=off", "+generator.width=8", "~penalty"], "generator-mlp_ema-off_width8"),
+        (["optimizer.d.lr=1e-4", "optimizer.g.lr=2e-4"], "optimizer.d.lr1e-4_optimizer.g.lr2e-4"),
+        (["dataset.path=/a b/c (d)/birds & bees/"], "path-birds-bees"),
+        (
+            ["loss._target_=mine.Loss", "generator._target_=mine.Net", "optimizer.betas=[0.5,0.9]"],
+            "generator-Net_betas0.5-0.9",
+        ),
+    ],
+)
+def test_what_was_changed(overrides, name):
+    assert changes(overrides) == name
+
+
+def test_names_are_short_and_plain_and_differ_nevertheless():
+    long = [[f"generator.key{i}={'ü/ ' * 9}{i}" for i in range(30)] + [f"optimizer.lr={lr}"] for lr in (1, 2)]
+    names = {changes(overrides) for overrides in long}
+    assert len(names) == 2
+    assert all(len(name) <= LONGEST and re.fullmatch(r"[\w.+-]+", name, re.ASCII) for name in names)
+
+
+def test_a_class_of_ones_own_gives_its_name():
+    assert renamed(["loss._target_=mine.losses.Loss", "strategy=joint"]) == {"loss": "Loss"}
+    assert renamed(["loss._target_=mine.Loss", "loss.name=best"]) == {}
+
+
+def make(folder, told):
+    told.put(_made(folder).name)
+
+
+def test_a_name_is_given_once(tmp_path):
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    processes = [context.Process(target=make, args=(tmp_path / "outputs" / "run", told)) for _ in range(6)]
+    for process in processes:
+        process.start()
+    names = {told.get(timeout=30) for _ in processes}
+    for process in processes:
+        process.join()
+    assert names == {"run", *(f"run_{number}" for number in range(2, 7))}
