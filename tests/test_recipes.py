@@ -18,7 +18,7 @@ def test_modes_are_covered(experiment, data, modes):
     trainer = build(cfg)
     trainer.fit()
     with torch.no_grad():
-        samples = trainer.ema.average(Prior(cfg.latent_dim, cfg.prior, seed=99).sample(Mixture.n))
+        samples = trainer.step.average.generator(Prior(cfg.latent_dim, cfg.prior, seed=99).sample(Mixture.n))
     quality = Mixture(data)(samples)
     assert quality["modes"] >= modes
     assert quality["high_quality"] > 0.5

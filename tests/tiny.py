@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from ganexp import GAN, Prior, strategies
+from ganexp import GAN, Prior, Step, Trainer, strategies
 from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
-from ganexp.penalties import GradientPenalty, NoPenalty, WeightClipping
+from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
+from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
+from ganexp.training.cuda_graph import Recorded
 
 STRATEGIES = {name: getattr(strategies, name) for name in strategies.__all__ if name.islower()}
 STRATEGIES["unrolled"] = strategies.Unrolled(k=2, rate=0.05)
@@ -35,7 +37,7 @@ class Case:
     """One loss as a user would choose it: with its penalty and the discriminator that it needs."""
 
     loss: Callable[[], Loss]
-    penalty: Callable[[], NoPenalty] = NoPenalty
+    penalty: Callable[[], Penalty] = NoPenalty
     discriminator: Callable[[], nn.Module] = field(default=lambda: MLPDiscriminator((2,), width=5, depth=2))
 
 
@@ -51,17 +53,25 @@ CASES = {
 }
 
 
-def tiny_gan(case: Case, *, gan_class: type[GAN] = GAN, redundant_gradients: bool = False, momentum: float = 0.9) -> GAN:
-    """Return the same float64 GAN at every call."""
+def tiny_gan(
+    case: Case,
+    *,
+    gan_class: type[GAN] = GAN,
+    redundant_gradients: bool = False,
+    momentum: float = 0.9,
+    fused: bool | None = None,
+    wrap: Callable[[nn.Module], nn.Module] = lambda discriminator: discriminator,
+) -> GAN:
+    """Return the same float64 GAN at every call; `wrap` may put something around its discriminator."""
     torch.manual_seed(0)
     generator = MLPGenerator(LATENT, (2,), width=5, depth=2).double()
-    discriminator = case.discriminator().double()
+    discriminator = wrap(case.discriminator().double())
     return gan_class(
         generator,
         discriminator,
         case.loss().double(),
         torch.optim.SGD(generator.parameters(), lr=0.05, momentum=momentum),
-        torch.optim.Adam(discriminator.parameters(), lr=0.02, betas=(0.5, 0.9)),
+        torch.optim.Adam(discriminator.parameters(), lr=0.02, betas=(0.5, 0.9), fused=fused),
         Prior(LATENT, seed=3, dtype=torch.float64),
         batch_size=BATCH,
         penalty=case.penalty(),
@@ -80,3 +90,43 @@ def state(gan: GAN) -> list[Tensor]:
     """Return copies of everything that an iteration moves: parameters of both networks, and the loss's buffers."""
     tensors = [*gan.generator.parameters(), *gan.discriminator.parameters(), *gan.loss.buffers()]
     return [tensor.detach().clone() for tensor in tensors]
+
+
+def tiny_trainer(
+    loss="nonsaturating",
+    strategy=strategies.detach,
+    *,
+    gan=None,
+    reals=None,
+    iterations=10,
+    d_steps=1,
+    g_steps=1,
+    log_every=50,
+    sample_every=0,
+    checkpoint_every=1000,
+    folder=None,
+    keep_best=None,
+    on_divergence="stop",
+    average=None,
+    recording=None,
+    **settings,
+):
+    """Return a trainer of a tiny GAN; with a `recording`, its iterations are recorded by it."""
+    gan = gan or tiny_gan(CASES[loss])
+    step = Step(gan, strategy, d_steps=d_steps, g_steps=g_steps, average=average or Average(gan.generator))
+    return Trainer(
+        step if recording is None else Recorded(step, recording),
+        real_batches() if reals is None else reals,
+        iterations=iterations,
+        watchers=[Measures(log_every), Samples(sample_every)],
+        checkpoints=Checkpoints(folder, every=checkpoint_every, best=keep_best),
+        guard=Guard(on_divergence, folder),
+        **settings,
+    )
+
+
+def iterate(trainer, iterations=1):
+    """Run iterations of a trainer, and nothing that watches."""
+    for _ in range(iterations):
+        trainer.step(trainer.reals)
+        trainer.iteration += 1

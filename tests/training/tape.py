@@ -18,7 +18,7 @@ class Tape(TorchDispatchMode):
     def warm_up(self, call):
         call()
 
-    def record(self, call):
+    def record(self, call, streams):
         try:
             with self:
                 call()

@@ -31,7 +31,7 @@ def trainer(reals, iterations):
 
 def end(made):
     made.fit()
-    return {key: value for key, value in capture(made).items() if key != "wall_s"}
+    return {key: value for key, value in made.state_dict().items() if key != "wall_s"}
 
 
 @pytest.mark.parametrize("feed", ["resident", "streamed", "streamed by workers"])
@@ -43,10 +43,10 @@ def test_with_dropout_a_resumed_run_is_the_undisturbed_one_and_that_on_data_in_m
     assert_same(whole, in_memory)
     first = trainer(reals(), 4)
     first.fit()
-    state = capture(first)
+    state = first.state_dict()
     second = trainer(reals(), 9)
     torch.manual_seed(99)
-    second.resume(state)
+    second.load_state_dict(state)
     assert_same(end(second), whole)
 
 

@@ -109,19 +109,19 @@ def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
     made = build(composed(*settings))
     made.fit()
     gan = made.gan
-    assert unfit(gan, made.ema.average) == ""
+    assert unfit(gan, made.step.average.generator) == ""
     (first, *_) = gan.optimizer_d.state.values()
     places = {
         "generator": [*gan.generator.parameters()][-1],
         "discriminator": next(iter(gan.discriminator.parameters())),
-        "ema": next(iter(made.ema.average.parameters())),
+        "ema": next(iter(made.step.average.generator.parameters())),
         "optimizer": first["exp_avg_sq"],
         "buffer": next(buffer for buffer in gan.generator.buffers() if buffer.is_floating_point()),
-        "score": gan.last_fake,
+        "score": gan.meter.last_fake,
     }
     with torch.no_grad():
         if place == "loss":
             gan.meter.add("loss/d", torch.tensor(1e12))
         else:
             places[place][(-1,) * places[place].dim()] = math.nan if place in ("optimizer", "buffer") else -1e9
-    assert unfit(gan, made.ema.average) != ""
+    assert unfit(gan, made.step.average.generator) != ""

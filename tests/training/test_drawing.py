@@ -10,7 +10,7 @@ from torch.nn.functional import dropout
 
 from ganexp import GAN, Prior, Trainer, strategies
 from ganexp.losses import NonSaturating
-from ganexp.training.watching.pictures import draw
+from ganexp.training.watching.samples import draw
 from tests.training.test_trainer import Rows
 
 

@@ -15,6 +15,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.training import checkpoint
 from tests.composing import composed, options
+from tests.tiny import iterate
 
 TINY = [
     "generator=mlp",
@@ -93,7 +94,7 @@ def rows(folder):
 
 
 def state(made):
-    kept = checkpoint.capture(made)
+    kept = made.state_dict()
     return {key: value for key, value in kept.items() if key not in ("config", "wall_s")}
 
 
@@ -244,26 +245,26 @@ def test_networks_that_draw_random_numbers_by_numpy_or_python_resume_too(tmp_pat
     cfg.generator._target_ = f"{__name__}.Noisy"
     whole = build(cfg, trust="tests")
     for _ in range(3):
-        whole.iterate()
-    checkpoint.write(checkpoint.capture(whole), tmp_path / "x.pt")
+        iterate(whole)
+    checkpoint.write(whole.state_dict(), tmp_path / "x.pt")
     for _ in range(4):
-        whole.iterate()
+        iterate(whole)
     expected = copy.deepcopy(state(whole))
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
     resumed = build(cfg, trust="tests", checkpoint=tmp_path / "x.pt")
     for _ in range(4):
-        resumed.iterate()
+        iterate(resumed)
     assert_same(state(resumed), expected)
 
 
 def test_how_often_a_run_was_rolled_back_is_kept(tmp_path):
     first = build(composed(*overrides("detach"), "iterations=10"))
-    first.iterate()
+    iterate(first)
     first.rollbacks = 3
-    checkpoint.write(checkpoint.capture(first), tmp_path / "x.pt")
+    checkpoint.write(first.state_dict(), tmp_path / "x.pt")
     second = build(composed(*overrides("detach"), "iterations=10"), checkpoint=tmp_path / "x.pt")
     assert second.rollbacks == 3
     second.rollbacks = 4  # which is under way, and not to be forgotten by going back to a checkpoint of before it
-    second.resume(checkpoint.load(tmp_path / "x.pt"))
+    second.load_state_dict(checkpoint.load(tmp_path / "x.pt")["run"])
     assert second.rollbacks == 4

@@ -12,6 +12,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
 from tests.training.test_resume import assert_same, overrides, state
+from tests.tiny import iterate
 
 SHARE = 0.03 * float(os.environ.get("GANEXP_EXAMPLES", "1"))
 """How much of all that could be tried is, always the same; GANEXP_EXAMPLES=30 is nearly everything."""
@@ -93,8 +94,8 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
     path = tmp_path / "tampered.pt"
     trainer = build(composed(*CASES[case], "iterations=1000000"))
     for _ in range(3):
-        trainer.iterate()
-    genuine = copy.deepcopy(checkpoint.capture(trainer))
+        iterate(trainer)
+    genuine = copy.deepcopy(trainer.state_dict())
     chance = random.Random(case)
     refused = 0
     for place, value in list(places(genuine)):
@@ -104,14 +105,14 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
         for change in chance.sample(changes, min(len(changes), max(1, round(SHARE * len(changes))))):
             torch.save(tampered(genuine, place, change), path)
             before = copy.deepcopy(state(trainer))
-            said = refusal(CheckpointError, lambda: trainer.resume(checkpoint.load(path)))
+            said = refusal(CheckpointError, lambda: trainer.load_state_dict(checkpoint.load(path)["run"]))
             if said:
                 refused += 1
                 assert len(said.splitlines()) == 1
                 assert len(said) < 500
                 assert_same(state(trainer), before)
             else:
-                trainer.iterate()
+                iterate(trainer)
                 trainer.resume(copy.deepcopy(genuine))
     assert refused > 50
 
@@ -120,8 +121,8 @@ def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
     path = tmp_path / "tampered.pt"
     settings = [*CASES["adam"], "iterations=100"]
     trainer = build(composed(*settings))
-    trainer.iterate()
-    genuine = checkpoint.capture(trainer)
+    iterate(trainer)
+    genuine = trainer.state_dict()
     chance = random.Random(0)
     for place, _ in list(places(genuine)):
         if place[0] != "config" or chance.random() > 10 * SHARE:
@@ -134,36 +135,36 @@ def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
 def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
     """Fused Adam reads past the end of what is too short."""
     trainer = build(composed(*CASES["adam"], "iterations=10"))
-    trainer.iterate()
-    genuine = checkpoint.capture(trainer)
+    iterate(trainer)
+    genuine = trainer.state_dict()
     changed = tampered(genuine, ("optimizer_g", "state", 0, "exp_avg"), torch.zeros(3))
     with pytest.raises(
         CheckpointError, match=r"optimizer_g\.0\.exp_avg should be a tensor \(8, 3\) of .*, not a tensor \(3,\)"
     ):
-        trainer.resume(changed)
+        trainer.load_state_dict(changed)
 
 
 def test_moments_in_another_layout_are_laid_out_like_their_parameters():
     """The numbers are the same, so the run is: in float32, to the last bit."""
     settings = [*CASES["adam"], "iterations=10"]
     plain, other = build(composed(*settings)), build(composed(*settings))
-    plain.iterate()
-    genuine = copy.deepcopy(checkpoint.capture(plain))
+    iterate(plain)
+    genuine = copy.deepcopy(plain.state_dict())
     moments = genuine["optimizer_g"]["state"][0]
     moments["exp_avg"] = moments["exp_avg"].t().contiguous().t()
-    other.resume(genuine)
+    other.load_state_dict(genuine)
     for trainer in (plain, other):
-        trainer.iterate()
+        iterate(trainer)
     assert_same(state(other)["generator"], state(plain)["generator"])
 
 
 def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
     trainer = build(composed(*CASES["adam"], "iterations=10"))
-    trainer.iterate()
-    genuine = copy.deepcopy(checkpoint.capture(trainer))
+    iterate(trainer)
+    genuine = copy.deepcopy(trainer.state_dict())
     moments = genuine["optimizer_g"]["state"][0]
     moments["exp_avg_sq"] = moments["exp_avg"]
-    trainer.resume(genuine)
+    trainer.load_state_dict(genuine)
     held = trainer.gan.optimizer_g.state[trainer.gan.optimizer_g.param_groups[0]["params"][0]]
     assert held["exp_avg"].data_ptr() != held["exp_avg_sq"].data_ptr()
 
@@ -171,7 +172,7 @@ def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
 @pytest.mark.parametrize("iteration", [None, -1, True, 2.0, float("nan"), "3", 10**30, GONE])
 def test_an_odd_iteration_is_one_sentence(iteration, tmp_path):
     trainer = build(composed(*CASES["adam"], "iterations=10"))
-    trainer.iterate()
-    torch.save(tampered(checkpoint.capture(trainer), ("iteration",), iteration), tmp_path / "x.pt")
+    iterate(trainer)
+    torch.save(tampered(trainer.state_dict(), ("iteration",), iteration), tmp_path / "x.pt")
     with pytest.raises(ConfigError, match=r"\Aresume: [^\n]*(iteration|too long)"):
         build(composed(*CASES["adam"], "iterations=10"), checkpoint=tmp_path / "x.pt")

@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp import Trainer, build, strategies
-from ganexp.runs import Book
+from ganexp import build, strategies
+from ganexp.runs import Book, FolderBook
 from ganexp.runs.keys import KEYS
 from ganexp.instruments.timer import HostTimer
 from tests.composing import composed, options
-from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan, tiny_trainer as trainer, iterate
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
 ALWAYS = {
@@ -35,12 +35,8 @@ class Rows(Book):
     def write(self, row):
         self.rows.append(row)
 
-    def close(self, state):
-        self.closed.append(state)
-
-
-def trainer(loss="nonsaturating", strategy=strategies.detach, **kwargs):
-    return Trainer(tiny_gan(CASES[loss]), real_batches(), strategy, **{"iterations": 10, "sample_every": 0, **kwargs})
+    def close(self, summary):
+        self.closed.append(summary["state"])
 
 
 @pytest.mark.parametrize("loss", CASES)
@@ -66,7 +62,7 @@ def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
     reals, hand = real_batches(), []
     G, D, bce = by_hand.generator, by_hand.discriminator, torch.nn.functional.softplus
     for _ in range(6):
-        x, fake = next(reals), G(by_hand.sample())
+        x, fake = next(reals), G(by_hand.sample().values)
         r, f = D(x), D(fake.detach())
         by_hand.optimizer_d.zero_grad()
         (bce(-r).mean() + bce(f).mean()).backward()
@@ -91,17 +87,16 @@ def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
 def test_the_penalty_is_logged_apart_from_the_loss():
     seen, book = [], Rows()
     made = trainer("wgan_gp", log_every=4, iterations=4, books=[book])
-    real_penalty = made.gan.penalty
 
-    class Spy(type(real_penalty)):
+    class Spy(type(made.gan.penalty)):
         def __call__(self, *arguments):
             seen.append(super().__call__(*arguments))
             return seen[-1]
 
-    made.gan.penalty = Spy()
+    made.gan.penalty = Spy(weight=3.0)
     made.fit()
-    assert len(seen) == 4
-    assert book.rows[-1]["loss/penalty"] == pytest.approx(np.mean([s.item() for s in seen]), rel=1e-9)
+    assert [values.shape for values in seen] == 4 * [(BATCH,)]
+    assert book.rows[-1]["loss/penalty"] == pytest.approx(np.mean([3 * values.mean().item() for values in seen]), rel=1e-9)
 
 
 def test_k_t_moves_once_per_iteration_by_its_recurrence():
@@ -118,7 +113,7 @@ def test_k_t_moves_once_per_iteration_by_its_recurrence():
 def test_the_average_follows_the_generator_through_training():
     made = build(composed(*SMALL, "iterations=5", "ema=0.6"))
     by_hand = [p.detach().numpy().copy() for p in made.gan.generator.parameters()]
-    original = made.strategy
+    original = made.step.strategy
 
     def strategy(gan, reals, **steps):
         nonlocal by_hand
@@ -127,9 +122,9 @@ def test_the_average_follows_the_generator_through_training():
         d = min(0.6, (1 + t) / (10 + t))
         by_hand = [d * slow + (1 - d) * p.detach().numpy() for slow, p in zip(by_hand, gan.generator.parameters(), strict=True)]
 
-    made.strategy = strategy
+    made.step.strategy = strategy
     made.fit()
-    for slow, expected in zip(made.ema.average.parameters(), by_hand, strict=True):
+    for slow, expected in zip(made.step.average.generator.parameters(), by_hand, strict=True):
         np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-5, atol=1e-7)
 
 
@@ -141,7 +136,7 @@ def test_checkpoints_are_written_on_the_way(tmp_path):
 
     with pytest.raises(RuntimeError, match="as planned"):
         trainer(strategy=broken, checkpoint_every=2, folder=tmp_path).fit()
-    assert torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)["iteration"] == 2
+    assert torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)["run"]["iteration"] == 2
 
 
 def test_reconstructions_stand_beside_what_was_reconstructed(began_run):
@@ -149,7 +144,7 @@ def test_reconstructions_stand_beside_what_was_reconstructed(began_run):
     with Image.open(folder / summary["last"]["reconstructions"]) as picture:
         png = np.asarray(picture).astype(float)[..., 0]
     tiles = png[2:, 2:].reshape(-1, 34, 8, 34)[:, :32, :, :32].transpose(0, 2, 1, 3).reshape(-1, 32, 32)
-    real = made.reals.last[:4]  # the batch is of four
+    real = made.reals.last.values[:4]  # the batch is of four
     shown = made.gan.discriminator.reconstruct(real).detach()
     for i in range(len(real)):
         for tile, image in ((tiles[2 * i], real[i, 0]), (tiles[2 * i + 1], shown[i, 0])):
@@ -217,7 +212,7 @@ def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
 
     book = Rows()
     with pytest.raises(RuntimeError, match="as planned"):
-        trainer(strategy=broken, log_every=1, books=[book], folder=tmp_path).fit()
+        trainer(strategy=broken, log_every=1, books=[FolderBook(tmp_path), book], folder=tmp_path).fit()
     assert book.closed == ["failed"]
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["state"], summary["iteration"]) == ("failed", 2)
@@ -251,14 +246,14 @@ def test_a_run_leaves_rows_pictures_checkpoint_and_summary(began_run):
 def test_the_checkpoint_is_tensors_and_plain_values(began_run):
     made, _, folder = began_run
     loaded = torch.load(folder / "checkpoints" / "last.pt", weights_only=True)
-    expected = {"generator", "discriminator", "loss", "ema", "optimizer_g", "optimizer_d", "iteration", "config"}
-    assert expected <= set(loaded)
-    assert loaded["iteration"] == 7
+    run = loaded["run"]
+    assert {"generator", "discriminator", "loss", "optimizer_g", "optimizer_d", "prior", "meter"} <= set(run["gan"])
+    assert run["iteration"] == 7
     assert loaded["config"]["loss"]["name"] == "began"
-    assert torch.equal(loaded["loss"]["k_t"], made.gan.loss.k_t)
+    assert torch.equal(run["gan"]["loss"]["k_t"], made.gan.loss.k_t)
     again = build(loaded["config"])
-    again.gan.generator.load_state_dict(loaded["ema"])
-    for a, b in zip(again.gan.generator.parameters(), made.ema.average.parameters(), strict=True):
+    again.gan.generator.load_state_dict(run["step"]["average"]["generator"])
+    for a, b in zip(again.gan.generator.parameters(), made.step.average.generator.parameters(), strict=True):
         assert torch.equal(a, b)
     assert not list(folder.glob("checkpoints/*.unfinished"))
 
@@ -266,7 +261,7 @@ def test_the_checkpoint_is_tensors_and_plain_values(began_run):
 def test_samples_come_from_the_average_and_the_fixed_latents(began_run):
     made, summary, folder = began_run
     with torch.no_grad():
-        images = made.ema.average(made.gan.prior.fixed(64))
+        images = made.step.average.generator(made.gan.prior.fixed(64).values)
     with Image.open(folder / summary["last"]["samples"]) as picture:
         png = np.asarray(picture).astype(int)
     first = png[2:34, 2:34, 0]
@@ -286,7 +281,7 @@ def test_ema_follows_its_recurrence():
         ema.update()
         d = min(0.6, (1 + t) / (10 + t))
         by_hand = [d * slow + (1 - d) * p.detach().numpy() for slow, p in zip(by_hand, generator.parameters(), strict=True)]
-    for slow, expected in zip(ema.average.parameters(), by_hand, strict=True):
+    for slow, expected in zip(ema.generator.parameters(), by_hand, strict=True):
         np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -321,11 +316,9 @@ def test_the_loop_never_waits_for_the_host(strategy, loss, further):
     if loss == "began":
         cfg.discriminator = composed("discriminator=began", "discriminator.width=4").discriminator
     made = build(cfg)
-    for _ in range(5):
-        made.iterate()
+    iterate(made, 5)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        for _ in range(5):
-            made.iterate()
+        iterate(made, 5)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -153,7 +153,7 @@ def test_a_damaged_file_loads_as_it_was_or_is_refused(genuine, trainer, tmp_path
     path = tmp_path_factory.getbasetemp() / "damaged.pt"
     path.write_bytes(content)
     try:
-        trainer.resume(checkpoint.load(path))
+        trainer.load_state_dict(checkpoint.load(path)["run"])
     except CheckpointError as error:
         said = str(error)
         assert len(said.splitlines()) == 1
