@@ -62,18 +62,19 @@ class Guard:
         return False
 
     def _roll_back(self, run: Run, last: Path) -> None:
-        rollbacks, spent_s = self.rollbacks + 1, run.trained_s
+        spent_s = run.trained_s
         run.load_state_dict(load(last)["run"])
-        self.rollbacks, run.trained_s = rollbacks, spent_s  # what was trained in vain took its time
-        run.gan.prior.reseed(rollbacks)
+        run.trained_s = spent_s  # what was trained in vain took its time
+        self.rollbacks += 1
+        run.gan.prior.reseed(self.rollbacks)
 
     def state_dict(self) -> dict[str, int]:
         """Return what a checkpoint must hold."""
         return {"rollbacks": self.rollbacks}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from what a checkpoint held."""
-        self.rollbacks = state["rollbacks"]
+        """Go on from what a checkpoint held; one of before a rollback does not undo it."""
+        self.rollbacks = max(self.rollbacks, state["rollbacks"])
 
 
 def trouble(row: Row) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from ganexp.training import checkpoint
 from tests.composing import CONF
-from tests.test_command_line import train
+from tests.command_line.test_command_line import train
 from tests.training.test_killed import begin
 
 TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "device=cpu", "wandb.mode=disabled"]

@@ -8,13 +8,13 @@ import torch
 from PIL import Image
 from torch import nn
 
-from ganexp import GAN, Prior, Trainer, build
+from ganexp import GAN, Prior, Step, Trainer, build
 from ganexp.configuration.schema import ConfigError
 from ganexp.data import Fake, Resident, Streamed
 from ganexp.losses import Hinge
 from ganexp.networks import MLPGenerator
 from ganexp.strategies import detach
-from ganexp.training.checkpoint import CheckpointError, capture
+from ganexp.training.checkpoint import CheckpointError
 from tests.composing import composed
 from tests.training.test_resume import TINY, assert_same
 
@@ -26,12 +26,12 @@ def trainer(reals, iterations):
     G = MLPGenerator(3, (1, 4, 4), width=8)
     D = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Dropout(0.5), nn.Linear(8, 1), nn.Flatten(0))
     gan = GAN(G, D, Hinge(), torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters()), Prior(3), batch_size=5)
-    return Trainer(gan, reals, detach, iterations=iterations)
+    return Trainer(Step(gan, detach), reals, iterations=iterations)
 
 
 def end(made):
     made.fit()
-    return {key: value for key, value in made.state_dict().items() if key != "wall_s"}
+    return {key: value for key, value in made.state_dict().items() if key != "trained_s"}
 
 
 @pytest.mark.parametrize("feed", ["resident", "streamed", "streamed by workers"])
@@ -56,7 +56,7 @@ def test_a_run_ends_the_workers_of_its_feed_however_it_ends():
     made.fit()
     assert not multiprocessing.active_children()
     made = trainer(Streamed(DATA, 5, workers=2), 3)
-    made.strategy = lambda gan, reals, **steps: 1 / 0
+    made.step.strategy = lambda gan, reals, **steps: 1 / 0
     with pytest.raises(ZeroDivisionError):
         made.fit()
     assert not multiprocessing.active_children()
@@ -69,12 +69,12 @@ def test_a_generator_of_batches_can_be_gone_on_with_after_a_run():
 
 
 def test_a_tensor_that_has_changed_is_refused():
-    state = capture(trainer(Resident(DATA, 5), 3))
+    state = trainer(Resident(DATA, 5), 3).state_dict()
     changed = DATA.clone()
     changed[7, 0, 1, 2] += 1
     with pytest.raises(CheckpointError, match="the data are not those that the run was trained on"):
-        trainer(Resident(changed, 5), 9).resume(state)
-    trainer(Streamed(DATA, 5), 9).resume(state)
+        trainer(Resident(changed, 5), 9).load_state_dict(state)
+    trainer(Streamed(DATA, 5), 9).load_state_dict(state)
 
 
 def folder(path):

@@ -19,7 +19,7 @@ SETTINGS = [*overrides("detach"), "log_every=2", "checkpoint_every=2", "iteratio
 def poisoned(folder, *further, at=5, times=1, network="generator", value=math.nan):
     """Build a run one of whose networks gets a bad value, at an iteration, so many times."""
     made = build(composed(*SETTINGS, *further), folder)
-    strategy, left = made.strategy, [times]
+    strategy, left = made.step.strategy, [times]
 
     def poison(gan, reals, **steps):
         strategy(gan, reals, **steps)
@@ -28,8 +28,7 @@ def poisoned(folder, *further, at=5, times=1, network="generator", value=math.na
             with torch.no_grad():
                 next(getattr(gan, network).parameters()).fill_(value)
 
-    poison.state_dict = dict
-    made.strategy = poison
+    made.step.strategy = poison
     return made
 
 
@@ -37,7 +36,7 @@ def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
     made = poisoned(tmp_path)
     with pytest.raises(Diverged, match=r"Diverged at iteration 6: .*loss/d is nan.* The last good checkpoint is .*last.pt"):
         made.fit()
-    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 4
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 4
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
     told = json.loads((tmp_path / "divergence.json").read_text())
     assert math.isnan(told["row"]["loss/d"])
@@ -48,7 +47,7 @@ def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
 def test_a_warning_goes_on(tmp_path, caplog):
     poisoned(tmp_path, "on_divergence=warn").fit()
     assert caplog.text.count("Diverged at iteration") == 4
-    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 4  # nothing that is not finite is kept
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 4  # nothing that is not finite is kept
 
 
 def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
@@ -56,7 +55,7 @@ def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
     start = time.perf_counter()
     summary = made.fit()
     assert summary["wall_s"] <= time.perf_counter() - start
-    assert made.rollbacks == 1
+    assert made.guard.rollbacks == 1
     assert "Back to iteration 4, with new latents." in caplog.text
     found = rows(tmp_path)
     assert [row["progress/iteration"] for row in found] == [2, 4, 6, 7, 8, 10, 12]
@@ -71,7 +70,7 @@ def test_rollbacks_end(tmp_path):
     made = poisoned(tmp_path, "on_divergence=rollback", times=100)
     with pytest.raises(Diverged, match="Diverged at iteration 6"):
         made.fit()
-    assert made.rollbacks == 5
+    assert made.guard.rollbacks == 5
 
 
 def test_values_out_of_any_range_are_divergence_too(tmp_path):
@@ -85,7 +84,7 @@ def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
     settings = [*overrides("detach"), "loss=wgan", "penalty=none", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
     settings += ["iterations=60", "keep_checkpoints=1"]
     made = build(composed(*settings), tmp_path)
-    strategy = made.strategy
+    strategy = made.step.strategy
 
     def blow_up(gan, reals, **steps):
         strategy(gan, reals, **steps)
@@ -93,14 +92,13 @@ def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
             for group in [*gan.optimizer_g.param_groups, *gan.optimizer_d.param_groups]:
                 group["lr"] = 1e6
 
-    blow_up.state_dict = dict
-    made.strategy = blow_up
+    made.step.strategy = blow_up
     with pytest.raises(Diverged):
         made.fit()
-    kept = checkpoint.load(tmp_path / "checkpoints" / "last.pt")
+    kept = checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]
     assert kept["iteration"] == 20
     assert caplog.text.count("No checkpoint at iteration") == 3
-    assert all(value.abs().max() < 10 for value in kept["generator"].values())
+    assert all(value.abs().max() < 10 for value in kept["gan"]["generator"].values())
 
 
 @pytest.mark.parametrize("place", ["generator", "discriminator", "ema", "optimizer", "buffer", "score", "loss"])

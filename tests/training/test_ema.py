@@ -29,7 +29,7 @@ def test_buffers_are_followed_where_modules_put_new_tensors():
     for n in (4, 7):
         generator(torch.randn(n, 3))
         ema.update()
-        assert torch.equal(ema.average.seen, generator.seen)
-        assert torch.equal(ema.average.last, generator.last)
-        assert ema.average.absent is None
-    assert ema.average.last is not generator.last
+        assert torch.equal(ema.generator.seen, generator.seen)
+        assert torch.equal(ema.generator.last, generator.last)
+        assert ema.generator.absent is None
+    assert ema.generator.last is not generator.last

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp import GAN, Prior, build
+from ganexp import GAN, Batch, Prior, build
 from ganexp.losses import NonSaturating
 from ganexp.networks import BEGANDiscriminator, DCGANDiscriminator, DCGANGenerator, MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty
 from ganexp.training import execution
+from ganexp.training.execution import Machine
 from tests.composing import composed, options
 
 CPU = torch.device("cpu")
@@ -41,7 +42,7 @@ def mixed(G, D, penalty=None):
 def test_bfloat16_is_that_of_the_products_and_of_nothing_else():
     G, x = nn.Linear(16, 8), torch.randn(4, 16)
     exact = G(x)
-    out = mixed(G, nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))).generate(x)
+    out = mixed(G, nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))).generate(x).values
     assert out.dtype == G.weight.dtype == torch.float32
     by_hand = torch.addmm(G.bias.bfloat16(), x.bfloat16(), G.weight.bfloat16().t()).float()
     assert torch.equal(out, by_hand)
@@ -80,7 +81,9 @@ def test_a_penalty_sees_slopes_in_float32():
     D = MLPDiscriminator((2,), width=64)
     gan = mixed(nn.Linear(16, 2), D, GradientPenalty())
     x, fake = torch.randn(4, 2), torch.randn(4, 2)
-    assert torch.equal(gan.d_loss(x, fake).penalty, GradientPenalty()(D, x, fake))
+    by_hand = GradientPenalty()
+    by_hand.begin(0, CPU)
+    assert torch.equal(gan.d_loss(x, fake).penalty, 10 * by_hand(D, Batch(x), Batch(fake)).mean())
 
 
 @pytest.mark.parametrize("strategy", options("strategy"))
@@ -103,16 +106,16 @@ def test_channels_last_moves_no_value_beyond_rounding(chosen):
 
 def test_auto_lays_convolutions_out_where_that_was_measured_to_be_faster():
     network = DCGANDiscriminator((1, 16, 16), width=4)
-    assert execution.prefers_channels_last(network, CPU, "fp32")
-    assert not execution.prefers_channels_last(network, CPU, "fp64")
-    assert not execution.prefers_channels_last(network, torch.device("cuda"), "fp32")
-    assert not execution.prefers_channels_last(MLPGenerator(3, (2,)), CPU, "fp32")
+    assert execution.prefers_channels_last(network, Machine(CPU, "fp32"))
+    assert not execution.prefers_channels_last(network, Machine(CPU, "fp64"))
+    assert not execution.prefers_channels_last(network, Machine(torch.device("cuda"), "fp32"))
+    assert not execution.prefers_channels_last(MLPGenerator(3, (2,)), Machine(CPU, "fp32"))
 
 
 def test_auto_is_float32_on_a_cpu():
-    assert execution.resolved("auto", CPU) == "fp32"
-    with pytest.raises(ValueError, match=r"^tf32 is a format of GPUs"):
-        execution.resolved("tf32", CPU)
+    assert Machine.resolved("cpu", "auto") == Machine(CPU, "fp32")
+    with pytest.raises(ValueError, match=r"^precision=tf32 is a format of GPUs"):
+        Machine.resolved("cpu", "tf32")
 
 
 def test_deterministic_and_threads_are_set_for_the_process():

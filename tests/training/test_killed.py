@@ -55,7 +55,7 @@ def test_thirty_kills_change_nothing(tmp_path):
         if (folder / "checkpoints" / "last.pt").exists():
             checkpoint.load(folder / "checkpoints" / "last.pt")  # whole at any moment
     last = folder / "checkpoints" / "last.pt"
-    assert checkpoint.load(last)["iteration"] < ITERATIONS
+    assert checkpoint.load(last)["run"]["iteration"] < ITERATIONS
     resumed = build(composed(*OFTEN), folder, checkpoint=last)
     resumed.fit()
     assert_same(state(resumed), state(whole))
@@ -96,9 +96,9 @@ def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
     summary = json.loads((folder / "summary.json").read_text())
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
     assert summary["state"] == "preempted"
-    assert kept["iteration"] == summary["iteration"] < 100_000
+    assert kept["run"]["iteration"] == summary["iteration"] < 100_000
 
-    more = kept["iteration"] + 20
+    more = kept["run"]["iteration"] + 20
     how = "resume=auto" if name == "SIGTERM" else f"resume=outputs/{folder.name}"
     again = [*TINY, "wandb.mode=offline"] if name == "SIGTERM" else []
     process = begin(tmp_path, *again, how, f"iterations={more}")
@@ -147,7 +147,7 @@ def test_a_signal_to_the_whole_group_ends_a_streamed_run_in_order(tmp_path):
     (folder,) = tmp_path.glob("outputs/*_seed0")
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["state"] == "preempted"
-    assert checkpoint.load(folder / "checkpoints" / "last.pt")["iteration"] == summary["iteration"] > 0
+    assert checkpoint.load(folder / "checkpoints" / "last.pt")["run"]["iteration"] == summary["iteration"] > 0
 
 
 class Late(Book):

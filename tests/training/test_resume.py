@@ -70,15 +70,17 @@ def trained(folder, settings, iterations, *, resume=False, stop_after=None):
     last = folder / "checkpoints" / "last.pt"
     made = build(composed(*settings, f"iterations={iterations}"), folder, checkpoint=last if resume else None)
     if stop_after:
-        strategy = made.strategy
+        strategy = made.step.strategy
 
         def killed(*arguments, **counts):
             if made.iteration == stop_after:
                 raise KeyboardInterrupt
             strategy(*arguments, **counts)
 
-        killed.state_dict = getattr(strategy, "state_dict", dict)
-        made.strategy = killed
+        for name in ("state_dict", "check_state_dict"):
+            if hasattr(strategy, name):
+                setattr(killed, name, getattr(strategy, name))
+        made.step.strategy = killed
         with pytest.raises(KeyboardInterrupt):
             made.fit()
     else:
@@ -94,8 +96,7 @@ def rows(folder):
 
 
 def state(made):
-    kept = made.state_dict()
-    return {key: value for key, value in kept.items() if key not in ("config", "wall_s")}
+    return {key: value for key, value in made.state_dict().items() if key != "trained_s"}
 
 
 def assert_same(a, b):
@@ -155,7 +156,7 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
         *(f"iteration_{i:09d}.pt" for i in (15, 18, 20)),
         "last.pt",
     ]
-    assert checkpoint.load(folder / "last.pt")["iteration"] == 20
+    assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 20
 
 
 def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
@@ -164,17 +165,17 @@ def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
     trained(tmp_path / "parts", settings, 20, stop_after=11)
     resumed = trained(tmp_path / "parts", settings, 20, resume=True)
     values = [row["softmaxgan/d_excess"] for row in rows(tmp_path / "whole")]
-    assert whole.best == resumed.best == min(values)
+    assert whole.checkpoints.lowest == resumed.checkpoints.lowest == min(values)
     for place in ("whole", "parts"):
-        best = checkpoint.load(tmp_path / place / "checkpoints" / "best.pt")
-        assert (best["iteration"], best["best"]) == (1 + values.index(min(values)), min(values))
+        best = checkpoint.load(tmp_path / place / "checkpoints" / "best.pt")["run"]
+        assert (best["iteration"], best["checkpoints"]["lowest"]) == (1 + values.index(min(values)), min(values))
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch, caplog):
     real, failing = torch.save, [6, 9]
 
     def save(values, file):
-        if values["iteration"] in failing:
+        if values["run"]["iteration"] in failing:
             file.write(b"half")
             raise OSError(28, "No space left on device")
         real(values, file)
@@ -182,7 +183,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch
     monkeypatch.setattr(torch, "save", save)
     trained(tmp_path, overrides("detach"), 11, stop_after=10)
     assert caplog.text.count("No space left on device") == 2
-    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 3
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 3
     assert not list(tmp_path.glob("checkpoints/*.unfinished"))
 
 
@@ -208,8 +209,7 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
     changed = ["iterations=9", "log_every=2", "sample_every=2", "checkpoint_every=1", "wandb.project=other"]
     made = build(composed(*settings, *changed), tmp_path, checkpoint=last)
     assert made.iteration == 6
-    for book in made.books:
-        book.close("failed")
+    made.finish("failed")
 
 
 def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):
@@ -217,7 +217,7 @@ def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):
     trained(tmp_path, settings, 3)
     last = tmp_path / "checkpoints" / "last.pt"
     kept = checkpoint.load(last)
-    kept["generator"] = {}
+    kept["run"]["gan"]["generator"] = {}
     torch.save(kept, last)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     with pytest.raises(ConfigError, match="the checkpoint does not fit this run"):
@@ -244,27 +244,26 @@ def test_networks_that_draw_random_numbers_by_numpy_or_python_resume_too(tmp_pat
     cfg = composed(*overrides("without ema"), "iterations=10")
     cfg.generator._target_ = f"{__name__}.Noisy"
     whole = build(cfg, trust="tests")
-    for _ in range(3):
-        iterate(whole)
-    checkpoint.write(whole.state_dict(), tmp_path / "x.pt")
-    for _ in range(4):
-        iterate(whole)
+    iterate(whole, 3)
+    whole.checkpoints.folder = tmp_path
+    whole.checkpoints.write(whole)
+    iterate(whole, 4)
     expected = copy.deepcopy(state(whole))
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
-    resumed = build(cfg, trust="tests", checkpoint=tmp_path / "x.pt")
-    for _ in range(4):
-        iterate(resumed)
+    resumed = build(cfg, trust="tests", checkpoint=tmp_path / "last.pt")
+    iterate(resumed, 4)
     assert_same(state(resumed), expected)
 
 
-def test_how_often_a_run_was_rolled_back_is_kept(tmp_path):
+def test_how_often_a_run_was_rolled_back_is_kept():
     first = build(composed(*overrides("detach"), "iterations=10"))
     iterate(first)
-    first.rollbacks = 3
-    checkpoint.write(first.state_dict(), tmp_path / "x.pt")
-    second = build(composed(*overrides("detach"), "iterations=10"), checkpoint=tmp_path / "x.pt")
-    assert second.rollbacks == 3
-    second.rollbacks = 4  # which is under way, and not to be forgotten by going back to a checkpoint of before it
-    second.load_state_dict(checkpoint.load(tmp_path / "x.pt")["run"])
-    assert second.rollbacks == 4
+    first.guard.rollbacks = 3
+    state = first.state_dict()
+    second = build(composed(*overrides("detach"), "iterations=10"))
+    second.load_state_dict(state)
+    assert second.guard.rollbacks == 3
+    second.guard.rollbacks = 4  # which is under way, and not to be forgotten by going back to a checkpoint of before it
+    second.load_state_dict(state)
+    assert second.guard.rollbacks == 4

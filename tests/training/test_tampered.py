@@ -11,8 +11,8 @@ from ganexp import build
 from ganexp.configuration.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
-from tests.training.test_resume import assert_same, overrides, state
 from tests.tiny import iterate
+from tests.training.test_resume import assert_same, overrides, state
 
 SHARE = 0.03 * float(os.environ.get("GANEXP_EXAMPLES", "1"))
 """How much of all that could be tried is, always the same; GANEXP_EXAMPLES=30 is nearly everything."""
@@ -72,6 +72,12 @@ def tampered(state, path, value):
     return changed
 
 
+def saved(trainer):
+    """Return what a file of the run's state would hold."""
+    checkpoints = trainer.checkpoints
+    return checkpoint.stamped(trainer.state_dict(), checkpoints.config, checkpoints.shape)
+
+
 def refusal(kind, attempt):
     """Return what an attempt is refused with, or nothing if it is not."""
     try:
@@ -93,9 +99,8 @@ CASES = {
 def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_path):
     path = tmp_path / "tampered.pt"
     trainer = build(composed(*CASES[case], "iterations=1000000"))
-    for _ in range(3):
-        iterate(trainer)
-    genuine = copy.deepcopy(trainer.state_dict())
+    iterate(trainer, 3)
+    genuine = copy.deepcopy(saved(trainer))
     chance = random.Random(case)
     refused = 0
     for place, value in list(places(genuine)):
@@ -113,7 +118,7 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
                 assert_same(state(trainer), before)
             else:
                 iterate(trainer)
-                trainer.resume(copy.deepcopy(genuine))
+                trainer.load_state_dict(copy.deepcopy(genuine["run"]))
     assert refused > 50
 
 
@@ -122,7 +127,7 @@ def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
     settings = [*CASES["adam"], "iterations=100"]
     trainer = build(composed(*settings))
     iterate(trainer)
-    genuine = trainer.state_dict()
+    genuine = saved(trainer)
     chance = random.Random(0)
     for place, _ in list(places(genuine)):
         if place[0] != "config" or chance.random() > 10 * SHARE:
@@ -137,7 +142,7 @@ def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
     trainer = build(composed(*CASES["adam"], "iterations=10"))
     iterate(trainer)
     genuine = trainer.state_dict()
-    changed = tampered(genuine, ("optimizer_g", "state", 0, "exp_avg"), torch.zeros(3))
+    changed = tampered(genuine, ("gan", "optimizer_g", "state", 0, "exp_avg"), torch.zeros(3))
     with pytest.raises(
         CheckpointError, match=r"optimizer_g\.0\.exp_avg should be a tensor \(8, 3\) of .*, not a tensor \(3,\)"
     ):
@@ -150,19 +155,19 @@ def test_moments_in_another_layout_are_laid_out_like_their_parameters():
     plain, other = build(composed(*settings)), build(composed(*settings))
     iterate(plain)
     genuine = copy.deepcopy(plain.state_dict())
-    moments = genuine["optimizer_g"]["state"][0]
+    moments = genuine["gan"]["optimizer_g"]["state"][0]
     moments["exp_avg"] = moments["exp_avg"].t().contiguous().t()
     other.load_state_dict(genuine)
     for trainer in (plain, other):
         iterate(trainer)
-    assert_same(state(other)["generator"], state(plain)["generator"])
+    assert_same(state(other)["gan"]["generator"], state(plain)["gan"]["generator"])
 
 
 def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
     trainer = build(composed(*CASES["adam"], "iterations=10"))
     iterate(trainer)
     genuine = copy.deepcopy(trainer.state_dict())
-    moments = genuine["optimizer_g"]["state"][0]
+    moments = genuine["gan"]["optimizer_g"]["state"][0]
     moments["exp_avg_sq"] = moments["exp_avg"]
     trainer.load_state_dict(genuine)
     held = trainer.gan.optimizer_g.state[trainer.gan.optimizer_g.param_groups[0]["params"][0]]
@@ -173,6 +178,6 @@ def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
 def test_an_odd_iteration_is_one_sentence(iteration, tmp_path):
     trainer = build(composed(*CASES["adam"], "iterations=10"))
     iterate(trainer)
-    torch.save(tampered(trainer.state_dict(), ("iteration",), iteration), tmp_path / "x.pt")
+    torch.save(tampered(saved(trainer), ("run", "iteration"), iteration), tmp_path / "x.pt")
     with pytest.raises(ConfigError, match=r"\Aresume: [^\n]*(iteration|too long)"):
         build(composed(*CASES["adam"], "iterations=10"), checkpoint=tmp_path / "x.pt")

@@ -10,11 +10,12 @@ import torch
 from PIL import Image
 
 from ganexp import build, strategies
+from ganexp.instruments.timer import HostTimer
 from ganexp.runs import Book, FolderBook
 from ganexp.runs.keys import KEYS
-from ganexp.instruments.timer import HostTimer
 from tests.composing import composed, options
-from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan, tiny_trainer as trainer, iterate
+from tests.tiny import BATCH, CASES, iterate, real_batches, state, tiny_gan
+from tests.tiny import tiny_trainer as trainer
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
 ALWAYS = {

@@ -32,7 +32,7 @@ class Evil:
 
 def test_no_code_runs_from_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    torch.save({"format": 1, "config": {}, "generator": Evil()}, tmp_path / "evil.pt")
+    torch.save({"format": 1, "config": {}, "run": {"generator": Evil()}}, tmp_path / "evil.pt")
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil()))
     for name, said in {"evil.pt": "would call '.*getattr'", "plain.pt": "cannot be read as a checkpoint"}.items():
         with pytest.raises(CheckpointError, match=said):
@@ -96,21 +96,24 @@ def bytes_on_demand(n):
 
 CLAIMS = {
     "a configuration that doubles at each level": lambda: {"config": shared(40)},
-    "values that double at each level": lambda: {"config": {}, "generator": shared(40)},
+    "values that double at each level": lambda: {"config": {}, "run": {"generator": shared(40)}},
     "a hundred levels": lambda: {"config": {"a": nested(100)}},
-    "a tensor of one number": lambda: {"config": {}, "iteration": 1, "generator": {"w": torch.zeros(1).expand(10**6, 10**6)}},
-    "a number of 5,000 digits": lambda: {"config": {}, "iteration": 10**5000},
+    "a tensor of one number": lambda: {"config": {}, "run": {"iteration": 1, "w": torch.zeros(1).expand(10**6, 10**6)}},
+    "a number of 5,000 digits": lambda: {"config": {}, "run": {"iteration": 10**5000}},
     "a text of megabytes": lambda: {"config": {"wandb": "x" * 3_000_000}},
     "many values": lambda: {"config": {str(i): i for i in range(20_000)}},
     "a tensor as a setting": lambda: {"config": {"seed": torch.zeros(3)}},
-    "bytes on demand": lambda: {"config": {}, "generator": bytes_on_demand(4 * 10**9)},
-    "a sparse tensor": lambda: {"config": {}, "iteration": 1, "generator": torch.zeros(10**6, 10**6, layout=torch.sparse_coo)},
+    "bytes on demand": lambda: {"config": {}, "run": {"generator": bytes_on_demand(4 * 10**9)}},
+    "a sparse tensor": lambda: {
+        "config": {},
+        "run": {"iteration": 1, "w": torch.zeros(10**6, 10**6, layout=torch.sparse_coo)},
+    },
 }
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, tmp_path):
-    torch.save({"format": checkpoint.FORMAT, **CLAIMS[claim]()}, tmp_path / "x.pt")
+    torch.save({"format": checkpoint.FORMAT, "run": {}, **CLAIMS[claim]()}, tmp_path / "x.pt")
     settings = [*overrides("detach"), "iterations=4"]
     build(composed(*settings))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,7 +1,6 @@
 """What a user may give as real batches, what comes of it, and which sentence ends what cannot be."""
 
 import itertools
-import json
 import logging
 from contextlib import nullcontext
 
@@ -9,17 +8,17 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from ganexp import Trainer, strategies
+from ganexp import strategies
 from ganexp.data import Resident
 from ganexp.training.checkpoint import load
-from ganexp.training.reals import Watched
-from tests.tiny import BATCH, CASES, real_batches, state, tiny_gan
+from ganexp.training.reals import Reals
+from tests.tiny import BATCH, real_batches, state, tiny_trainer
 
 POINTS = torch.arange(100.0).view(50, 2) / 50
 
 
 def trained(reals, iterations, strategy=strategies.detach, loss="nonsaturating", **settings):
-    made = Trainer(tiny_gan(CASES[loss]), reals, strategy, iterations=iterations, sample_every=0, **settings)
+    made = tiny_trainer(loss, strategy, reals=reals, iterations=iterations, **settings)
     made.fit()
     return made
 
@@ -29,7 +28,7 @@ def seen_of(reals, iterations):
     seen = []
 
     def look(gan, reals, *, d_steps, g_steps):
-        seen.append(next(reals))
+        seen.append(next(reals).values)
         strategies.detach(gan, itertools.repeat(seen[-1]), d_steps=1, g_steps=1)
 
     return seen, trained(reals, iterations, look)
@@ -68,7 +67,7 @@ def test_of_images_with_labels_the_images_are_taken():
         ([POINTS[:6].to(torch.uint8)], r"must be a tensor of floats, .*, not torch.uint8 of shape \(6, 2\)"),
         (TensorDataset(POINTS), "reals must be batches to iterate over, not a TensorDataset: give ganexp.data.Streamed"),
         (POINTS, "reals must be batches to iterate over, not a Tensor"),
-        (None, "reals must be batches to iterate over, not a NoneType"),
+        (3, "reals must be batches to iterate over, not a int"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -81,16 +80,16 @@ def test_what_cannot_be_ends_in_one_sentence(reals, sentence):
 def test_a_run_that_is_fed_by_a_generator_goes_on_as_if_undisturbed(tmp_path, caplog):
     undisturbed = trained(real_batches(), 12)
     trained(real_batches(), 7, folder=tmp_path)
-    resumed = Trainer(tiny_gan(CASES["nonsaturating"]), real_batches(), strategies.detach, iterations=12, sample_every=0)
+    resumed = tiny_trainer(iterations=12)
     with caplog.at_level(logging.WARNING):
-        resumed.resume(load(tmp_path / "checkpoints" / "last.pt"))
+        resumed.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
     assert "7 batches are drawn and left out" in caplog.text
     resumed.fit()
     assert all(map(torch.equal, state(resumed.gan), state(undisturbed.gan)))
 
 
 def test_drawing_what_was_drawn_before_leaves_the_random_stream_alone():
-    made = Trainer(tiny_gan(CASES["hinge"]), DataLoader(POINTS, BATCH, shuffle=True), strategies.detach, iterations=1)
+    made = tiny_trainer(reals=DataLoader(POINTS, BATCH, shuffle=True))
     before = torch.get_rng_state()
     made.reals.seek(11, 66)
     assert torch.equal(torch.get_rng_state(), before)
@@ -103,8 +102,8 @@ def test_a_loader_with_a_generator_of_its_own_is_resumed_to_the_last_bit(tmp_pat
 
     undisturbed = trained(loader(), 20)
     trained(loader(), 13, folder=str(tmp_path))
-    resumed = Trainer(tiny_gan(CASES["nonsaturating"]), loader(), strategies.detach, iterations=20, sample_every=0)
-    resumed.resume(load(tmp_path / "checkpoints" / "last.pt"))
+    resumed = tiny_trainer(reals=loader(), iterations=20)
+    resumed.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
     resumed.fit()
     assert all(map(torch.equal, state(resumed.gan), state(undisturbed.gan)))
 
@@ -116,20 +115,19 @@ def test_an_iterator_cannot_be_rolled_back_which_is_said_at_once():
 
 def test_the_folder_may_be_a_string(tmp_path):
     trained(list(POINTS.split(BATCH)), 3, folder=str(tmp_path / "run"))
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["state"] == "finished"
     assert (tmp_path / "run" / "checkpoints" / "last.pt").exists()
 
 
 def watched(*batches):
     settings = {"batch_size": len(batches[0]), "device": torch.device("cpu"), "dtype": torch.float32}
-    return Watched(iter(batches), lambda name: nullcontext(), **settings)
+    return Reals(iter(batches), lambda name: nullcontext(), **settings)
 
 
 def test_a_picture_shows_a_thousand_real_points_and_always_the_same():
     batches = torch.randn(50, 32, 2).unbind()
     reals = watched(*(batch.clone() for batch in batches))
     for _ in range(40):
-        next(reals).add_(100)  # what becomes of a batch later does not matter
+        next(reals).values.add_(100)  # what becomes of a batch later does not matter
     assert torch.equal(reals.shown(), torch.cat(batches)[:1000])
     list(itertools.islice(reals, 10))
     assert torch.equal(reals.shown(), torch.cat(batches)[:1000])

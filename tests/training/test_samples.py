@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.nn.functional import dropout
 
-from ganexp import GAN, Prior, Trainer, strategies
+from ganexp import GAN, Prior
 from ganexp.losses import NonSaturating
 from ganexp.training.watching.samples import draw
+from tests.tiny import tiny_trainer
 from tests.training.test_trainer import Rows
 
 
@@ -50,7 +51,7 @@ def weights(generator, discriminator, sample_every):
         batch_size=4,
     )
     reals = iter(lambda: torch.ones(4, 2), None)
-    Trainer(gan, reals, strategies.detach, iterations=6, sample_every=sample_every, books=[Rows()]).fit()
+    tiny_trainer(gan=gan, reals=reals, iterations=6, sample_every=sample_every, books=[Rows()]).fit()
     return {**gan.generator.state_dict(prefix="g."), **gan.discriminator.state_dict(prefix="d.")}
 
 
