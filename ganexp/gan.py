@@ -16,9 +16,10 @@ from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty
 from ganexp.prior import Prior
 from ganexp.processes import Processes
+from ganexp.state import Stateful
 
 
-class GAN:
+class GAN(Stateful):
     """Two networks, a loss, two optimisers and a latent prior, with one verb for each thing a strategy can say.
 
     Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`), move networks
@@ -41,8 +42,7 @@ class GAN:
         processes: Those that train this GAN together; by default this one alone.
 
     Raises:
-        ValueError: The optimisers and the networks do not belong together: an optimiser steps parameters that are not its
-            network's, or lacks trainable ones; the networks share parameters; or a network is wrapped for data parallelism.
+        ValueError: The optimisers and the networks do not belong together: see `ganexp.optimizers.ownership`.
     """
 
     def __init__(
@@ -64,8 +64,6 @@ class GAN:
         self.generator = generator
         self.discriminator = discriminator
         self.loss = loss
-        self.optimizer_g = optimizer_g
-        self.optimizer_d = optimizer_d
         self.prior = prior
         self.batch_size = batch_size
         self.penalty = penalty or NoPenalty()
@@ -77,6 +75,16 @@ class GAN:
         self.timer = timer_for(prior.device)
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g)
         self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d)
+
+    @property
+    def optimizer_g(self) -> Optimizer:
+        """What moves G."""
+        return self._g.optimizer
+
+    @property
+    def optimizer_d(self) -> Optimizer:
+        """What moves D."""
+        return self._d.optimizer
 
     @property
     def d_updates(self) -> int:
@@ -101,8 +109,6 @@ class GAN:
     def phase(self, network: str) -> AbstractContextManager[None]:
         """Count the time that is spent inside as that of `d` or `g`."""
         return self.timer.phase(network)
-
-    # Forming: nothing is recorded, nothing moves.
 
     def sample(self) -> Batch:
         """Draw a batch of latents, `(B, latent_dim)`."""
@@ -138,11 +144,6 @@ class GAN:
             )
         return self.processes.gather(scores)
 
-    def penalize(self, x: Batch, fake: Batch, discriminator: Callable[..., Tensor]) -> Tensor | None:
-        """Form the penalty on D, or on any other discriminator, as a scalar; None if there is none."""
-        values = self.penalty(discriminator, Batch.of(x), Batch.of(fake))
-        return None if values is None else self.penalty.weight * values.mean()
-
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
         """Form D's objective on real and generated samples, penalty included."""
         with self.phase("d"):
@@ -173,8 +174,6 @@ class GAN:
         """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
         return next(reals) if self.loss.g_needs_real else None
 
-    # Differentiating and moving.
-
     def gradients(self, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
         """Take the gradient of D's objective for D and of G's objective for G."""
         with self.phase("d"):
@@ -187,9 +186,7 @@ class GAN:
         with self.phase("d"):
             d_gradients = self._move_d(d_gradients)
         with self.phase("g"):
-            return d_gradients, self._move_g(g_gradients)
-
-    # Updating: differentiate, move, record.
+            return d_gradients, self._g.step(self.processes.sum(g_gradients))
 
     def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
         """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass."""
@@ -201,7 +198,7 @@ class GAN:
         """Descend G's objective by one step of G."""
         with self.phase("g"):
             gradients = self._g.gradients(g.value, self._redundant(self._d))
-            self.meter.record_g(g, self._move_g(gradients))
+            self.meter.record_g(g, self._g.step(self.processes.sum(gradients)))
 
     def update_both(self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None) -> None:
         """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are."""
@@ -220,8 +217,6 @@ class GAN:
             return {}
         return self.loss.measurements(self.meter.last_real, self.meter.last_fake)
 
-    # State.
-
     def parts(self) -> dict[str, Any]:
         """Return everything in it that has a state, by name."""
         return {
@@ -235,17 +230,6 @@ class GAN:
             "meter": self.meter,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
-        return {name: part.state_dict() for name, part in self.parts().items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint held."""
-        for name, part in self.parts().items():
-            part.load_state_dict(state[name])
-
-    # How.
-
     def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
         if self.autocast is None:
             return network(batch.values, *batch.given)
@@ -254,18 +238,12 @@ class GAN:
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
-        return Objective(loss, real_scores, fake_scores, self.penalize(x, fake.detach(), self.discriminator))
+        return Objective(loss, real_scores, fake_scores, self.penalty.term(self.discriminator, x, fake.detach()))
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []
 
     def _move_d(self, gradients: Gradients) -> Gradients:
-        summed = self.processes.sum(gradients)
-        self._d.step(summed)
+        gradients = self._d.step(self.processes.sum(gradients))
         self.penalty.constrain(self.discriminator)
-        return summed
-
-    def _move_g(self, gradients: Gradients) -> Gradients:
-        summed = self.processes.sum(gradients)
-        self._g.step(summed)
-        return summed
+        return gradients

@@ -19,9 +19,9 @@ def test_forming_objectives_moves_neither_k_t_nor_the_log(loss):
             for _ in range(looks):
                 random = gan.penalty.state_dict()
                 gan.d_loss(x, fake), gan.g_loss(x, fake), gan.losses(x, fake), Unrolled(k=1).g_loss(gan, x, fake)
-                gan.penalty.load_state_dict(random, x.device)  # a penalty that is formed draws from its stream
+                gan.penalty.load_state_dict(random)  # a penalty that is formed draws from its stream
             gan.finish_iteration()
-        ends.append((state(gan), gan.meter.means(gan.measurements()), gan.updates))
+        ends.append((state(gan), gan.meter.read(gan.measurements()), gan.meter.updates))
     assert all(torch.equal(a, b) for a, b in zip(ends[0][0], ends[1][0], strict=True))
     assert ends[0][1:] == ends[1][1:]
 

@@ -12,6 +12,7 @@ SUBJECT = {"batch", "gan", "losses", "networks", "optimizers", "penalties", "pri
 ALLOWED = {
     # room: (rooms of ganexp, packages from outside) that it may import
     "batch": (set(), FRAMEWORK),
+    "state": (set(), set()),
     "streams": (set(), FRAMEWORK),
     "processes": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
@@ -20,11 +21,11 @@ ALLOWED = {
     "optimizers": (set(), FRAMEWORK),
     "penalties": ({"batch", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "streams"}, FRAMEWORK),
-    "gan": ({"batch", "instruments", "losses", "optimizers", "penalties", "prior", "processes"}, FRAMEWORK),
+    "gan": ({"batch", "instruments", "losses", "optimizers", "penalties", "prior", "processes", "state"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "streams"}, FRAMEWORK),
     "data": ({"batch", "streams"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "sklearn", "psutil", "tqdm"}),
     "runs": (set(), FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
-    "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
+    "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs", "state"}, FRAMEWORK),
     "configuration": (SUBJECT | {"data", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
     "command_line": (
         {"configuration", "runs", "training"},

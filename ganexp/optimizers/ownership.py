@@ -54,14 +54,15 @@ class Optimized:
             )
         return gradients[: len(own)]
 
-    def step(self, gradients: Iterable[Tensor | None]) -> None:
-        """Move the trainable parameters by one step along their gradients, and leave none behind."""
+    def step(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Move the trainable parameters by one step along their gradients, which are returned and not left behind."""
         parameters = self.trainable()
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = None if gradient is None else _laid_out_like(parameter, gradient)
         self.optimizer.step()
         for parameter in parameters:
             parameter.grad = None
+        return gradients
 
     def state_dict(self) -> dict[str, Any]:
         """Return the optimiser's state."""

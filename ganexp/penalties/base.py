@@ -39,6 +39,11 @@ class Penalty:
         """
         return None
 
+    def term(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
+        """Return the weighted mean, a scalar, or None for nothing."""
+        values = self(discriminator, Batch.of(x), Batch.of(fake))
+        return None if values is None else self.weight * values.mean()
+
     def constrain(self, discriminator: nn.Module) -> None:
         """Put D's weights back where they are allowed to be; called after each update of D."""
 

@@ -39,7 +39,7 @@ def test_streamed_and_resident_feeds_give_the_same_batches(workers):
     data = torch.from_numpy(noise(20, 3, 4, 4))
     resident, streamed = Resident(data, 6, seed=3), Streamed(Items(data), 6, seed=3, workers=workers)
     for _ in range(8):
-        assert torch.equal(next(resident), next(streamed))
+        assert torch.equal(next(resident).values, next(streamed).values)
 
 
 @pytest.mark.parametrize("chunk", [1, 3 * 6 * 48 * 4, 2**22])
@@ -47,12 +47,12 @@ def test_making_several_batches_at_once_changes_none_of_them(chunk, monkeypatch)
     data, order = torch.from_numpy(noise(20, 3, 4, 4)), index_batches(20, 6, 3, "cpu")
     monkeypatch.setattr(sys.modules[Resident.__module__], "CHUNK", chunk)
     resident = Resident(data, 6, seed=3)
-    batches = [next(resident) for _ in range(30)]
+    batches = [next(resident).values for _ in range(30)]
     for batch in batches:
         assert torch.equal(batch, to_range(data[next(order)], torch.float32))
     for drawn in (1, 5, 17, 24):
         resident.seek(drawn)
-        assert torch.equal(next(resident), batches[drawn])
+        assert torch.equal(next(resident).values, batches[drawn])
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -65,10 +65,10 @@ def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers
     ]
     plain, mirrored, seen = Resident(data, 6, seed=3), 0, []
     for _ in range(20):
-        batches = [next(feed) for feed in feeds]
+        batches = [next(feed).values for feed in feeds]
         assert torch.equal(batches[0], batches[1])
         assert torch.equal(batches[0], batches[2])
-        for image, original in zip(batches[0], next(plain), strict=True):
+        for image, original in zip(batches[0], next(plain).values, strict=True):
             flipped = torch.equal(image, original.flip(-1))
             assert flipped or torch.equal(image, original)
             mirrored += flipped
@@ -79,7 +79,7 @@ def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers
     again = Resident(data, 6, seed=3, flip=True)
     for _ in range(7):
         next(again)
-    assert torch.equal(next(again), next(feeds[0]))
+    assert torch.equal(next(again).values, next(feeds[0]).values)
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
@@ -130,7 +130,7 @@ def test_what_workers_draw_is_that_of_the_seed_whatever_the_global_stream_holds(
     def batches(seed):
         torch.manual_seed(torch.seed())
         feed = Streamed(Augmented(torch.zeros(20, 2)), 6, seed=seed, workers=1)
-        return torch.stack([next(feed) for _ in range(3)])
+        return torch.stack([next(feed).values for _ in range(3)])
 
     assert torch.equal(batches(1), batches(1))
     assert not torch.equal(batches(1), batches(2))
@@ -142,11 +142,11 @@ def test_a_closed_feed_has_no_processes_and_goes_on_where_it_was(workers):
     feed, resident = Streamed(Items(data), 6, seed=3, workers=workers), Resident(data, 6, seed=3)
     assert len(multiprocessing.active_children()) == workers
     for _ in range(3):
-        assert torch.equal(next(feed), next(resident))
+        assert torch.equal(next(feed).values, next(resident).values)
     began = time.perf_counter()
     feed.close()
     assert not multiprocessing.active_children()
     assert time.perf_counter() - began < 2
     for _ in range(3):
-        assert torch.equal(next(feed), next(resident))
+        assert torch.equal(next(feed).values, next(resident).values)
     feed.close()

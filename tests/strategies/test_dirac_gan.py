@@ -39,14 +39,14 @@ class Slope(nn.Module):
         return self.psi * x.squeeze(1)
 
 
-def dirac_gan(loss):
+def dirac_gan(loss, optimizer=torch.optim.SGD):
     generator, discriminator = Point().double(), Slope().double()
     return GAN(
         generator,
         discriminator,
         loss,
-        torch.optim.SGD(generator.parameters(), lr=RATE_G),
-        torch.optim.SGD(discriminator.parameters(), lr=RATE_D),
+        optimizer(generator.parameters(), lr=RATE_G),
+        optimizer(discriminator.parameters(), lr=RATE_D),
         Prior(1, dtype=torch.float64),
         batch_size=4,
     )
@@ -189,9 +189,7 @@ def test_negative_momentum_lets_alternating_descent_converge(beta):
     move_psi = np.array([[1, 0, 0, 0], [-RATE_D, 1, 0, beta], [0, 0, 1, 0], [-RATE_D, 0, 0, beta]])  # (θ, ψ, v_θ, v_ψ)
     move_theta = np.array([[1, RATE_G, beta, 0], [0, 1, 0, 0], [0, RATE_G, beta, 0], [0, 0, 0, 1]])
     iteration = move_theta @ move_psi
-    gan = dirac_gan(WGAN())
-    gan.optimizer_g = NegativeMomentum(gan.generator.parameters(), lr=RATE_G, momentum=beta)
-    gan.optimizer_d = NegativeMomentum(gan.discriminator.parameters(), lr=RATE_D, momentum=beta)
+    gan = dirac_gan(WGAN(), lambda parameters, lr: NegativeMomentum(parameters, lr=lr, momentum=beta))
     at = np.array([1.0, 0.7, 0.0, 0.0])
     for _ in range(100):
         strategies.detach(gan, REALS, d_steps=1, g_steps=1)

@@ -147,8 +147,8 @@ class TracingGAN(GAN):
         self.trace.append("G+")
 
     def move(self, d_gradients, g_gradients):
-        super().move(d_gradients, g_gradients)
         self.trace.append("DG+")
+        return super().move(d_gradients, g_gradients)
 
 
 TRACES = {

@@ -15,7 +15,7 @@ class PlainLoop:
         gan = tiny_gan(CASES[loss])
         self.name, self.loss = loss, gan.loss
         self.G, self.D, self.opt_g, self.opt_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
-        self.latents, self.penalty_stream = stream(3, "latents"), stream(0, "gradient penalty")
+        self.latents, self.penalty_stream = stream(3, "latents"), stream(3, "gradient penalty")
         self.reals = real_batches()
         self.gan = gan
 
@@ -206,7 +206,7 @@ def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
 
     def g_loss_after_plain_steps():
         before = [p.data.clone() for p in gan.discriminator.parameters()]
-        fake = gan.generator(z).detach()
+        fake = gan.generator(z.values).detach()
         for _ in range(k):
             objective = gan.loss.d_loss(gan.discriminator(x), gan.discriminator(fake))
             gradients = torch.autograd.grad(objective, list(gan.discriminator.parameters()))
