@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ganexp
-from ganexp import Trainer
+from ganexp import Step, Trainer
 from ganexp.configuration.schema import ConfigError
 from tests.composing import CONF, composed
 
@@ -63,7 +63,7 @@ def test_a_loader(run):
     names = run("A loader of your own")
     drawn = names["trainer"].reals
     assert drawn.images == 100 * 32
-    assert all(any(torch.equal(image, one) for one in names["images"]) for image in drawn.last)
+    assert all(any(torch.equal(image, one) for one in names["images"]) for image in drawn.last.values)
 
 
 def test_a_data_set(run, tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_data_set(run, tmp_path, monkeypatch):
     (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A dataset of your own", "yaml"))
     monkeypatch.syspath_prepend(tmp_path)
     names = run("A dataset of your own")
-    assert {1.0, -1.0} == set(names["trainer"].reals.last.unique().tolist())
+    assert {1.0, -1.0} == set(names["trainer"].reals.last.values.unique().tolist())
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_the_readmes_strategy_is_detach(run):
         torch.manual_seed(0)
         gan = names["new_gan"]()
         batches = [torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))]
-        Trainer(gan, batches, strategy, iterations=5).fit()
+        Trainer(Step(gan, strategy), batches, iterations=5).fit()
         trained.append(torch.cat([p.flatten() for p in gan.generator.parameters()]))
     assert torch.equal(*trained)
 
@@ -134,7 +134,7 @@ def test_a_wandb_run(run, tmp_path, monkeypatch):
 def test_going_on(run, tmp_path):
     names = run("A loader of your own", "Resuming")
     assert names["trainer"].iteration == 100
-    assert names["trainer"].earlier_s > 0
+    assert names["trainer"].trained_s > 0
     assert (tmp_path / "runs" / "mine" / "checkpoints" / "iteration_000000100.pt").exists()
 
 
