@@ -39,7 +39,7 @@ class GAN(Stateful):
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
             samples, scores, losses, penalties and optimisers keep the networks' own.
-        processes: Those that train this GAN together; by default this one alone.
+        processes: The processes that train this GAN together; by default this one alone.
 
     Raises:
         ValueError: The optimisers and the networks do not belong together: see `ganexp.optimizers.ownership`.
@@ -212,7 +212,7 @@ class GAN(Stateful):
             self.loss.observe(self.meter.last_real, self.meter.last_fake)
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return what the loss has to log beside its values, by the scores of the same two updates."""
+        """Return the loss's further measurements, computed from the scores of the same two updates."""
         if self.meter.last_real is None or self.meter.last_fake is None:
             return {}
         return self.loss.measurements(self.meter.last_real, self.meter.last_fake)

@@ -55,11 +55,11 @@ class Prior:
         return Batch(self._draw(n, self._stream("fixed latents")))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return where the training stream stands."""
+        """Return the position of the training stream."""
         return {"rng": self.rng.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from where a training stream stood."""
+        """Restore the position of the training stream."""
         self.rng.set_state(state["rng"])
 
     def _stream(self, purpose: str, index: int = 0) -> torch.Generator:

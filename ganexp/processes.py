@@ -1,4 +1,4 @@
-"""One process or several: the three places where the others are heard. Nothing else in the package knows of them."""
+"""One process or several: the three places where they communicate. Nothing else in the package knows about it."""
 
 from torch import Tensor
 
@@ -6,7 +6,7 @@ from ganexp.batch import Gradients
 
 
 class Processes:
-    """The contract, and the member for a process that is alone, which has nothing to do.
+    """The interface, and its implementation for a single process, which does nothing.
 
     Every process draws its share of the global batch, forms the loss of the *global* batch, of which its own share has a
     graph, and sums gradients with the others where an update is applied. That is exact for any loss; the mean of local
@@ -22,5 +22,5 @@ class Processes:
         return gradients
 
     def agree(self, asked: bool) -> bool:
-        """Say whether any process was asked to stop; all of them get the same answer."""
+        """Return whether any process was asked to stop; all of them get the same answer."""
         return asked

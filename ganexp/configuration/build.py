@@ -50,8 +50,8 @@ def build(
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         folder: The run folder. Without one, nothing is written, neither there nor to W&B.
-        checkpoint: A file to go on from, of a run with the same configuration; its rows are gone on with in `folder`.
-        stopping: What tells that a signal has asked the run to stop.
+        checkpoint: The checkpoint to resume from, of a run with the same configuration; rows are appended to those in `folder`.
+        stopping: Reports that a signal has asked the run to stop.
         trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
             for a configuration that is your own.
 
@@ -101,7 +101,7 @@ def build(
 
 
 def _step(plan: Plan) -> Step:
-    """Make networks, settle how they are executed, and return one iteration of their training."""
+    """Make the networks, set up how they run, and return the step that trains them."""
     config, machine = plan.config, plan.machine
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in networks_of(config, plan.shape))
     for key, network in {"generator": generator, "discriminator": discriminator}.items():
@@ -128,8 +128,10 @@ def _step(plan: Plan) -> Step:
 
 
 def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Streamed:
-    """Bring the data to where batches are drawn from."""
-    workers = min(16, torch.get_num_threads()) if config.workers == "auto" else config.workers  # a share, beside other jobs
+    """Load the data into the feed."""
+    workers = (
+        min(16, torch.get_num_threads()) if config.workers == "auto" else config.workers
+    )  # torch's threads are this job's share of the cores
     try:
         data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
         digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
@@ -152,7 +154,7 @@ def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Str
 
 
 def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Say at the start how long a run on a CPU will take, if that is longer than most people wait."""
+    """Warn at the start if a run on a CPU will take longer than most people are willing to wait."""
     config = plan.config
     if plan.machine.device.type != "cpu":
         return
@@ -164,7 +166,7 @@ def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) ->
     hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
     if hours > PATIENCE_HOURS:
         log.warning(
-            "This is much for a CPU: %s iterations of about %.3g GFLOP may take %.2g hours here; "
+            "This is a lot for a CPU: %s iterations of about %.3g GFLOP may take %.2g hours here; "
             "a GPU, or a lower batch_size, dataset.image_size or width of the networks, makes them shorter.",
             f"{config.iterations:,}",
             flop / 1e9,

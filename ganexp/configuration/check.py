@@ -34,7 +34,7 @@ class Plan:
         config: It, parsed.
         machine: Where it will run.
         shape: Of one sample.
-        warnings: What is allowed, and yet may not be meant.
+        warnings: What is allowed but probably unintended.
     """
 
     values: dict[str, Any]
@@ -99,7 +99,7 @@ def _checked(values: str, trust: Trust) -> Plan:
 
 
 def machine_of(config: Config) -> Machine:
-    """Return where a configuration is to be run.
+    """Return the device and precision that a configuration asks for.
 
     Raises:
         ConfigError: This machine does not have it.
@@ -159,7 +159,7 @@ def _check_networks(config: Config, shape: tuple[int, ...], generator: nn.Module
 
 
 def _check_memory(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Refuse what no memory holds: weights with all that training keeps beside them, and what backward passes keep."""
+    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch."""
     there = machine.memory_bytes
     count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
     needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
@@ -200,7 +200,7 @@ def _check_iteration(
 
 
 def _try_on_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...]) -> None:
-    """Let a strategy try the discriminator on a few random images; that takes values, and so a network in memory."""
+    """Let a strategy test the discriminator on a few random images, which takes a network in memory."""
     with undisturbed(torch.device("cpu")):
         discriminator, x = make(config.discriminator, "discriminator", shape), torch.rand(4, *shape) * 2 - 1
         try:

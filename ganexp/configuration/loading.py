@@ -46,7 +46,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     Args:
         place: A run folder, whose last checkpoint is taken, or a checkpoint. It may be anyone's: nothing in it is executed.
         trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
-        device: Where it is to be, wherever it was trained.
+        device: Where to put it.
 
     Raises:
         ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
@@ -62,7 +62,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     shape = _shape(path, state["shape"])
     weights = _weights(state["run"])
     try:
-        with torch.device("meta"):  # so that a file which claims much takes no memory
+        with torch.device("meta"):  # so that a file with huge claims takes no memory
             like = make(config.generator, "generator", config.latent_dim, shape)
             like = like.double() if config.precision == "fp64" else like
         refuse_unlike("generator", like.state_dict(), weights)

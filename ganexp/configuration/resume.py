@@ -1,4 +1,4 @@
-"""Which checkpoint goes on with which configuration."""
+"""Whether a checkpoint can be resumed with a configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "
 
 
 def loaded(path: Path, values: dict[str, Any]) -> State:
-    """Read a checkpoint of a run with the same configuration that is not finished, if only by not having said so.
+    """Read the checkpoint of an unfinished run with the same configuration.
 
     Raises:
-        ConfigError: It cannot be gone on with.
+        ConfigError: It cannot be resumed.
     """
     try:
         state = load(path)

@@ -89,7 +89,7 @@ class Resident(_OfData):
         self.seek(0)
 
     def seek(self, batches: int) -> None:
-        """Go on as if so many batches had been drawn."""
+        """Continue as if this many batches had been drawn."""
         self._indices = self._order(batches * self.batch_size)
         self._ready: list[Tensor] = []
 
@@ -135,7 +135,7 @@ class Streamed(_OfData):
         self.seek(0)
 
     def seek(self, batches: int) -> None:
-        """Go on as if so many batches had been drawn."""
+        """Continue as if this many batches had been drawn."""
         self.close()
         self._drawn = batches
         self._start()

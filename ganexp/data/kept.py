@@ -67,7 +67,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def prune(folder: Path, newest: str) -> None:
-    """Say how large the folder is, and delete the sets that were not used for longest until the others fit."""
+    """Report how large the folder is, and delete the least recently used sets until the others fit."""
     sets = sorted(_sizes(folder), key=lambda one: (one[0].name.startswith(f"{newest}-"), one[2]), reverse=True)
     newest_mib, all_mib = (sum(size for _, size, _ in some) / 2**20 for some in (sets[:1], sets))
     log.info("Decoded images are kept in %s: %.1f MiB, of %.1f MiB there.", printable(folder), newest_mib, all_mib)

@@ -8,7 +8,7 @@ Place = Literal["auto", "resident", "streamed"]
 
 
 def is_resident(place: Place, size: int, device: torch.device) -> bool:
-    """Say whether so many bytes are to lie on a device for the whole run; `auto`: if less than a quarter of what is free."""
+    """Return whether data of this size stay in the device's memory: with `auto`, if they take less than a quarter of it."""
     return place == "resident" or (place == "auto" and size < free_memory(device) / 4)
 
 

@@ -1,4 +1,4 @@
-"""Processes that read images beside training."""
+"""Worker processes that read images during training."""
 
 import multiprocessing
 import os
@@ -27,7 +27,7 @@ def loader(data: Any, workers: int, generator: torch.Generator, **settings: Any)
 
 
 def _attach_to_parent(worker_id: int) -> None:
-    """Let this process end within a second of its parent, and leave to the parent what others signal.
+    """End this process within a second of its parent, and ignore signals that are meant for the parent.
 
     A signal to a whole process group or job asks the run to finish its iteration and to write a checkpoint, for which it
     may still need batches. Torch's own worker looks for its parent every five seconds, and not while it hands over a batch.

@@ -13,7 +13,7 @@ class Meter:
     """Counts of updates, running sums of scalars, and the last update's scores and gradients of each network.
 
     Recording costs one small kernel per scalar and no synchronisation: a row's values cross to the host in a single
-    transfer. Sums live in the same tensors for as long as the meter does, so that a recorded iteration can go on adding to
+    transfer. Sums live in the same tensors for as long as the meter does, so that a recorded iteration keeps adding to
     them. The gradients are kept by reference, and read only when their norms are asked for.
     """
 
@@ -73,7 +73,7 @@ class Meter:
         return dict(zip(tensors, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
+        """Return the state to checkpoint."""
         return {
             "updates": dict(self.updates),
             "sums": self._sums,
@@ -83,7 +83,7 @@ class Meter:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint held."""
+        """Resume from a checkpoint's state."""
         for counter, kept in ((self.updates, state["updates"]), (self.counts, state["counts"])):
             counter.clear()
             counter.update(kept)

@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes, by phase, without making the device wait."""
+"""Timing of the phases of an iteration, without synchronising with the device."""
 
 import time
 from collections import defaultdict, deque
@@ -36,12 +36,12 @@ class Timer:
         return means | {name: self._shares.get(name, 0.0) * means.get("iteration", 0.0) for name in self._frozen}
 
     def freeze(self, *names: str) -> None:
-        """From now on, take the phases of these names to share an iteration's time as they did when it was last timed."""
+        """From now on, estimate these phases by their share of an iteration when it was last timed."""
         self.read_ms()
         self._frozen = names
 
     def restart(self) -> None:
-        """Forget what was timed so far, and time every phase."""
+        """Discard what was timed so far, and time every phase again."""
         self.read_ms()
         self._frozen = ()
 
@@ -53,7 +53,7 @@ class Timer:
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Wait until all that was timed is known."""
+        """Wait for the device, if it does the timing."""
 
 
 class HostTimer(Timer):

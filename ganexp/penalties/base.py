@@ -48,11 +48,11 @@ class Penalty:
         """Put D's weights back where they are allowed to be; called after each update of D."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold."""
+        """Return the state to checkpoint."""
         return {} if self.rng is None else {"rng": self.rng.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what a checkpoint held."""
+        """Resume from a checkpoint's state."""
         if self.rng is not None:
             self.rng.set_state(state["rng"])
 

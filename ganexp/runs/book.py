@@ -43,7 +43,7 @@ class Book:
         """Keep a row."""
 
     def rewind(self, iteration: int) -> Row:
-        """Go back: rows of later iterations are about to be written once more. Return what those before said last of each key."""
+        """Drop the rows of later iterations, which will be written again; return the last value of every key before."""
         return {}
 
     def close(self, summary: Summary) -> None:

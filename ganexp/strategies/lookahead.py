@@ -51,7 +51,7 @@ class Lookahead:
             self._pull(fast)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
+        """Return the state to checkpoint."""
         return {"iterations": self.iterations, "slow": self.slow}
 
     def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
@@ -73,5 +73,5 @@ class Lookahead:
                 raise ValueError("lookahead's slow copies should be finite")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint held."""
+        """Resume from a checkpoint's state."""
         self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]

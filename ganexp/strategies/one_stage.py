@@ -126,7 +126,7 @@ def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Batch) -> Non
 
 
 def _coupled(discriminator: nn.Module, x: Batch) -> bool:
-    """Say whether the score of an image depends on other images of its batch."""
+    """Return whether the score of an image depends on other images of its batch."""
     x = Batch.of(x)
     images = x.values.detach().clone().requires_grad_()
     images = images.view_as(images)  # no leaf: counting operations fails for one that enters a module

@@ -1,4 +1,4 @@
-"""Checkpoint files: written so that they are whole at every moment, read without trusting them."""
+"""Checkpoint files: written atomically, read without being trusted."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ def stamped(run: State, config: dict[str, Any], shape: list[int] | None) -> Stat
     """Return a run's state with what makes a file of it that stands by itself.
 
     Args:
-        run: All that goes on.
+        run: The state of the trainer.
         config: The run's configuration as plain values.
         shape: Of one sample, so that the generator can be built again without the data.
     """
@@ -41,7 +41,7 @@ def save(state: State, folder: Path, *, keep: int) -> None:
 
 
 def write(state: State, path: Path) -> None:
-    """Write a checkpoint so that `path` holds a whole one at every moment: beside it first, then renamed over it.
+    """Write a checkpoint atomically: to a temporary file first, which is then renamed over `path`.
 
     Raises:
         OSError: It could not be written; what was there is untouched.
@@ -57,7 +57,7 @@ def write(state: State, path: Path) -> None:
 
 
 def point(name: Path, path: Path) -> None:
-    """Let a second name stand for a file, by a link where there are links."""
+    """Give a file a second name: a hard link, or a copy where there are no links."""
     unfinished = name.with_suffix(f".{os.getpid()}.unfinished")
     unfinished.unlink(missing_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""Which checkpoints of a run are kept."""
+"""Which checkpoints of a run are written and kept."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Writes the newest states of a run into its folder, and the one in which a measurement was lowest.
+    """Writes the state of a run at an interval, and whenever a measurement is lower than ever.
 
     Args:
         folder: The run folder; without one, nothing is written.
@@ -50,7 +50,7 @@ class Checkpoints:
         return last if last and last.exists() else None
 
     def look_at(self, run: Run, row: Row) -> None:
-        """Write what is due, or lower than ever."""
+        """Write a checkpoint if it is time for one, or if the measurement is the lowest so far."""
         value = row.get(self.best) if self.best else None
         if isinstance(value, (int, float)) and value < self.lowest:
             self.lowest = float(value)
@@ -59,7 +59,7 @@ class Checkpoints:
             self.write(run)
 
     def write(self, run: Run, *, best: bool = False) -> None:
-        """Write a checkpoint; if that is not possible, say so, and leave the last good one intact."""
+        """Write a checkpoint; if that fails, warn, and leave the last good one intact."""
         if self.folder is None:
             return
         wrong = unfit(run.gan, run.step.average.generator)
@@ -76,9 +76,9 @@ class Checkpoints:
             log.warning("No checkpoint at iteration %d: %s. The one before it is intact.", run.iteration, error)
 
     def state_dict(self) -> dict[str, float]:
-        """Return what a checkpoint must hold."""
+        """Return the state to checkpoint."""
         return {"lowest": self.lowest}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Go on from what a checkpoint held."""
+        """Resume from a checkpoint's state."""
         self.lowest = state["lowest"]

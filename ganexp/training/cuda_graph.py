@@ -31,10 +31,10 @@ class Recording(Protocol):
 class Recorded(Step):
     """The same iteration: the first few run eagerly, then one is recorded, and replayed from then on.
 
-    A replay does what the recorded iteration did to the same tensors: real batches are copied into those that it read,
-    random streams are registered and go on, and what Python counted is counted again. So the results are those of eager
-    iterations, to the last bit where kernels are deterministic. What an iteration does must not depend on anything that
-    the host remembers from one to the next. One that cannot be recorded goes on eagerly, and says so once.
+    A replay does what the recorded iteration did, to the same tensors: real batches are copied into those that it read,
+    random streams are registered and advance, and Python's counters are incremented as before. So the results are those
+    of eager iterations, to the last bit where kernels are deterministic. What an iteration does must not depend on
+    anything that the host remembers from one to the next. An iteration that cannot be recorded runs eagerly, with one warning.
 
     Args:
         step: The iteration.
@@ -65,7 +65,7 @@ class Recorded(Step):
             keep_on_device(optimizer)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint held, and record anew."""
+        """Resume from a checkpoint's state, and record again."""
         super().load_state_dict(state)
         self.restart()
 
@@ -128,14 +128,14 @@ class CudaRecording:
         self.aside = torch.cuda.Stream()
 
     def warm_up(self, call: Callable[[], None]) -> None:
-        """Run a call on a stream beside the current one, as recording will, and let the current one wait for it."""
+        """Run a call on a side stream, as recording will, and make the current stream wait for it."""
         self.aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.aside):
             call()
         torch.cuda.current_stream().wait_stream(self.aside)
 
     def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
-        """Record a call; nothing is computed yet. Other threads may go on using the device, to pin memory for example."""
+        """Record a call; nothing is computed yet. Other threads may keep using the device, for example to pin memory."""
         for stream in streams:
             self.graph.register_generator_state(stream)
         with torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local"):
@@ -173,7 +173,7 @@ def _copy_into(place: Batch, batch: Batch) -> None:
 
 
 def keep_on_device(optimizer: Optimizer) -> None:
-    """Let an optimiser of torch's count its steps on the GPU, where its parameters are."""
+    """Make one of torch's optimisers count its steps on the GPU (`capturable`)."""
     for group in optimizer.param_groups:
         if "capturable" in group and all(parameter.is_cuda for parameter in group["params"]):
             group["capturable"] = True
@@ -184,5 +184,5 @@ def keep_on_device(optimizer: Optimizer) -> None:
 
 
 def reason_against(strategy: Strategy) -> str:
-    """Say why a strategy cannot be recorded, or nothing. One with a `state_dict` remembers something on the host."""
+    """Return why a strategy cannot be recorded, or an empty string. One with a `state_dict` keeps state on the host."""
     return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""

@@ -18,11 +18,11 @@ class Average:
         """Follow the generator by one iteration."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold beside the generator itself."""
+        """Return the state to checkpoint, apart from the generator itself."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint held."""
+        """Resume from a checkpoint's state."""
 
 
 class EMA(Average):

@@ -88,7 +88,7 @@ def set_up(machine: Machine, *, deterministic: bool, threads: int | None) -> Non
 
 
 def prefers_channels_last(network: nn.Module, machine: Machine) -> bool:
-    """Say whether a network is thought to run faster with its channels innermost in memory.
+    """Return whether a network is expected to run faster in channels-last memory layout.
 
     On a CPU that is measured: `docs/benchmarks.md`. On a GPU, tensor cores want it, and float32 does not use them.
     """

@@ -1,4 +1,4 @@
-"""Whether a state fits a run, decided before anything of the run is touched.
+"""Whether a state fits a run, checked before anything of the run is modified.
 
 What a run has already, such as weights and buffers, is what the state's is compared with. What it gets only as it
 trains is derived: an optimiser's state from one step of its like on a stand-in parameter, a stream's from trying it
@@ -34,7 +34,7 @@ def refuse_unfitting(gan: GAN, parts: dict[str, Any], own: State, state: State) 
         gan: Of the run.
         parts: What has a state in the run, by name; nothing of it is touched.
         own: The run's state: of these parts, and plain counts.
-        state: What is to be put into it.
+        state: The state to be loaded.
 
     Raises:
         Exception: It does not fit; the text of a ValueError says in what.
@@ -161,7 +161,7 @@ def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
     like.param_groups, like.state = [{**group, "params": [stand_in]}], defaultdict(dict)
     try:
         like.step()
-    except Exception:  # whatever an optimiser of someone's own may want beside gradients
+    except Exception:  # a user's own optimiser may need more than gradients
         return None
     return dict(like.state[stand_in])
 

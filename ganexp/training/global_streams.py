@@ -14,7 +14,7 @@ class GlobalStreams:
         self.device = device
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where every stream stands."""
+        """Return the position of every stream."""
         version, words, gauss = random.getstate()
         numpy: dict[str, Any] = np.random.get_state(legacy=False)  # noqa: NPY002 (others draw from it)
         return {
@@ -48,7 +48,7 @@ class GlobalStreams:
         np.random.RandomState().set_state(numpy)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let every stream go on from where it stood."""
+        """Restore the position of every stream."""
         torch.set_rng_state(state["torch"])
         if state["cuda"] is not None:
             torch.cuda.set_rng_state(state["cuda"], self.device)

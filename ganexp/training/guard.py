@@ -1,4 +1,4 @@
-"""What is done when a run diverges: noticed in the rows that are on the host anyway, so without making the device wait."""
+"""Divergence: detected in rows, which are on the host anyway, so that the device never waits."""
 
 import logging
 import math
@@ -16,22 +16,22 @@ from ganexp.training.run import Run
 
 log = logging.getLogger(__name__)
 UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/")
-"""Keys of rows that say nothing about whether training is sound."""
+"""Prefixes of keys that say nothing about divergence."""
 SENSIBLE = 1e8
-"""Losses, scores and norms beyond this are as lost as those that are not finite."""
+"""Losses, scores and norms above this count as diverged, like those that are not finite."""
 MOST_ROLLBACKS = 5
 
 
 class Diverged(RuntimeError):
-    """A run is beyond saving, said in one sentence with what to try."""
+    """A run has diverged; the message is one sentence that says what to try."""
 
 
 class Guard:
-    """Stops a run whose rows are no longer finite or sensible, or puts it back to the last checkpoint, with new latents.
+    """Stops a run whose rows are no longer finite or plausible, or rolls it back to the last checkpoint, with new latents.
 
     Args:
         on_divergence: `stop`, `warn`, or `rollback`.
-        folder: Where what is known is written down.
+        folder: The run folder, for a report on the divergence.
     """
 
     def __init__(self, on_divergence: Literal["stop", "warn", "rollback"] = "stop", folder: str | Path | None = None) -> None:
@@ -40,10 +40,10 @@ class Guard:
         self.rollbacks = 0
 
     def passes(self, run: Run, row: Row) -> bool:
-        """Say whether a row is sound; if it is not, do what is to be done.
+        """Return whether a row is finite and plausible, and act on the divergence if it is not.
 
         Raises:
-            Diverged: The run cannot go on.
+            Diverged: The run has to stop.
         """
         wrong = trouble(row)
         if not wrong:
@@ -69,30 +69,30 @@ class Guard:
         run.gan.prior.reseed(self.rollbacks)
 
     def state_dict(self) -> dict[str, int]:
-        """Return what a checkpoint must hold."""
+        """Return the state to checkpoint."""
         return {"rollbacks": self.rollbacks}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from what a checkpoint held; one of before a rollback does not undo it."""
+        """Resume from a checkpoint's state; one from before a rollback does not undo it."""
         self.rollbacks = max(self.rollbacks, state["rollbacks"])
 
 
 def trouble(row: Row) -> str:
-    """Say what is wrong with a row, or nothing."""
+    """Return what is wrong with a row, or an empty string."""
     found = {key: value for key, value in row.items() if not key.startswith(UNBOUNDED) and not isinstance(value, Picture)}
     wrong = [f"{key} is {value:.3g}" for key, value in found.items() if not math.isfinite(value) or abs(value) > SENSIBLE]
     return ", ".join(wrong)
 
 
 def remedy(last: Path | None) -> str:
-    """Say what can be done."""
+    """Return advice on what to try next."""
     kept = f"The last good checkpoint is {last}. " if last else ""
     return f"{kept}Try a lower optimizer.lr, penalty=gradient_penalty, or on_divergence=rollback."
 
 
 @torch.no_grad()
 def unfit(gan: GAN, average: nn.Module) -> str:
-    """Say why a run's state should not be kept as a good one, or nothing.
+    """Return why a run's state should not be saved as a good one, or an empty string.
 
     Whatever a checkpoint holds must be finite, and the losses and scores since the last row, the last scores and all
     weights sensible. All of it crosses to the host in one transfer.
@@ -129,7 +129,7 @@ def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
 
 
 def write_down(path: Path, said: str, row: Row, run: Run) -> None:
-    """Keep the row and statistics of the batch that was seen last."""
+    """Write the row, and statistics of the last batch."""
     meter = run.gan.meter
     tensors = {"reals": run.reals.last.values, "real scores": meter.last_real, "fake scores": meter.last_fake}
     batch = {name: _statistics(tensor) for name, tensor in tensors.items() if tensor is not None}

@@ -63,7 +63,7 @@ class Reals:
             raise ValueError(self._wrong_size(said))
 
     def seek(self, batches: int, images: int) -> None:
-        """Go on as if so many batches, with so many images, had been drawn: by drawing them, where `reals` has no `seek`."""
+        """Continue after a number of batches and images, by drawing and skipping them if `reals` has no `seek`."""
         if self.seeks:
             self.source.seek(batches)
         else:
@@ -98,11 +98,11 @@ class Reals:
         return torch.cat([batch.values for batch in self._first])[:ENOUGH] if self._first else self.last.values
 
     def state_dict(self) -> dict[str, Any]:
-        """Return which data they are, and how much of them was drawn."""
+        """Return what identifies the data, and how many batches and images were drawn."""
         return {"digest": self.digest, "batches": self.batches, "images": self.images}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where as much had been drawn."""
+        """Continue where a checkpoint's run had stopped drawing."""
         self.seek(state["batches"], state["images"])
 
     def _skip_to(self, batches: int) -> None:
@@ -116,7 +116,7 @@ class Reals:
         )
         drawn = self.batches if self.passes_once else 0
         self._full = self._full if self.passes_once else self._full_batches()
-        with torch.random.fork_rng(devices=[]):  # a DataLoader draws its seed from the stream that the run goes on with
+        with torch.random.fork_rng(devices=[]):  # a DataLoader draws its seed from the stream that the run continues with
             for _ in range(batches - drawn):
                 next(self._full)
 

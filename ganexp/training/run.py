@@ -1,4 +1,4 @@
-"""What may be asked of a run by those that look at it, keep it, or guard it."""
+"""The interface of a run for watchers, checkpoints and the guard."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,24 +46,24 @@ class Run(Protocol):
         """The networks, with all that belongs to them."""
 
     def due(self, every: int) -> bool:
-        """Say whether something that happens every so many iterations happens now; at the end everything does, 0 is never."""
+        """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that has a state."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
 
 
 class Watcher:
-    """Looks at a run every so many iterations, returns what it sees as part of a row, and changes nothing."""
+    """Observes a run at an interval, returns part of a row, and changes nothing."""
 
     every: int
-    """Iterations from one look to the next; it also looks at the last one, and 0 is never."""
+    """The interval in iterations; the last iteration is always observed, and 0 means never."""
 
     def begin(self, run: Run) -> None:
-        """Note that the run begins, or goes on from another iteration."""
+        """Called when the run begins, and whenever it resumes from another iteration."""
 
     def __call__(self, run: Run) -> Row:
-        """Return what is seen."""
+        """Return its part of the row."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""One training iteration: what the trainer repeats."""
+"""One training iteration."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +24,7 @@ class Step(Stateful):
         average: The averaged generator that samples come from; by default the generator itself.
 
     Raises:
-        ValueError: One of the counts is none.
+        ValueError: A count is not a positive integer.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Step(Stateful):
         return {"average": self.average} | ({"strategy": self.strategy} if hasattr(self.strategy, "state_dict") else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from what a checkpoint held."""
+        """Resume from a checkpoint's state."""
         super().load_state_dict(copied(state, self.gan.prior.device))
 
 

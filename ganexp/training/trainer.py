@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Trainer:
-    """Repeats a step, lets watchers look, and writes down what they see.
+    """Repeats a step, and writes what watchers observe to the books.
 
     Watchers change nothing: the networks after n iterations are the same whatever is logged, drawn or saved. The device
     is waited for only when a row is written.
@@ -39,10 +39,10 @@ class Trainer:
         books: Where rows go.
         checkpoints: Which states are kept; by default none.
         guard: What is done when the run diverges; by default it stops.
-        stopping: What tells that a signal has asked the run to stop.
+        stopping: Reports that a signal has asked the run to stop.
 
     Raises:
-        ValueError: There is nothing to run, or real batches cannot be what they must be.
+        ValueError: `iterations` is not positive, or `reals` cannot be iterated over as required.
     """
 
     def __init__(
@@ -117,15 +117,15 @@ class Trainer:
         return self.finish("finished")
 
     def asked_to_stop(self) -> bool:
-        """Say whether this process, or another one that trains with it, was asked to stop."""
+        """Return whether this process, or any other that trains with it, was asked to stop."""
         return self.gan.processes.agree(self.stopping.received is not None)
 
     def due(self, every: int) -> bool:
-        """Say whether something that happens every so many iterations happens now; at the end everything does, 0 is never."""
+        """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never."""
         return every > 0 and (self.iteration % every == 0 or self.iteration == self.iterations)
 
     def watch(self) -> Row:
-        """Return what the watchers see that are due."""
+        """Return what the watchers that are due observe."""
         row: Row = {}
         for watcher in self.watchers:
             if self.due(watcher.every):
@@ -133,7 +133,7 @@ class Trainer:
         return row
 
     def record(self, row: Row) -> None:
-        """Write a row down, if there is one, and keep what should be kept; unless the row says that the run has diverged."""
+        """Write a row, if there is one, and checkpoints that are due, unless the row shows that the run has diverged."""
         for book in self.books:
             book.tick()
         if row:
@@ -146,7 +146,7 @@ class Trainer:
         self.checkpoints.look_at(self, row)
 
     def progress(self) -> Row:
-        """Return how far the run is."""
+        """Return the progress counters."""
         return {
             "progress/iteration": self.iteration,
             "progress/real_images": self.reals.images,
@@ -156,7 +156,7 @@ class Trainer:
         }
 
     def log_to(self, books: Iterable[Book]) -> None:
-        """Write rows to further books, which are told where the run stands."""
+        """Write rows to further books from now on; they drop the rows of later iterations."""
         for book in books:
             self.books.append(book)
             self.last_row |= book.rewind(self.iteration)
@@ -173,12 +173,12 @@ class Trainer:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
+        """Return the state to checkpoint."""
         counts = {"iteration": self.iteration, "trained_s": self.trained_s}
         return counts | {name: part.state_dict() for name, part in self.parts().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint's state, rows included.
+        """Resume from a checkpoint's state; books drop the rows of later iterations.
 
         Raises:
             CheckpointError: It does not fit; the run is as it was.
@@ -205,7 +205,7 @@ class Trainer:
             raise CheckpointError("the data are not those that the run was trained on: bring them back, or begin a new run")
 
     def finish(self, ending: Ending) -> Summary:
-        """Close the books, the first one last, and return the summary that they have completed."""
+        """Close the books, the first one last, and return the summary with the paths that they add."""
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
         summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, paths=paths, last=last)

@@ -1,4 +1,4 @@
-"""What looks at a run and steers nothing."""
+"""Watchers: they observe a run and change nothing."""
 
 from ganexp.training.watching.measures import Measures
 from ganexp.training.watching.samples import Samples

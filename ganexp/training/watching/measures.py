@@ -1,4 +1,4 @@
-"""Numbers: losses, scores and gradient norms, where the time goes, and memory."""
+"""Measurements: losses, scores, gradient norms, timings and memory."""
 
 import sys
 
@@ -11,7 +11,7 @@ PHASES = ("iteration", "data", "d", "g")
 
 
 class Measures(Watcher):
-    """Reads the GAN's instruments: the only time in training when the device is waited for."""
+    """Reads the GAN's instruments: the only synchronisation with the device during training."""
 
     def __init__(self, every: int = 50) -> None:
         self.every = every
@@ -34,7 +34,7 @@ def peak_memory_mib(device: torch.device) -> float:
     """Return the peak of the memory that torch has allocated on a GPU, or of the process's resident memory."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    import resource  # not on Windows, where only the GPU's figure is to be had
+    import resource  # not available on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

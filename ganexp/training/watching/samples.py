@@ -16,7 +16,7 @@ from ganexp.training.run import Run, Watcher
 
 
 class Samples(Watcher):
-    """Draws samples, and reconstructions beside them, if anyone keeps pictures."""
+    """Draws samples, and an autoencoder's reconstructions, if there is a book to keep them."""
 
     def __init__(self, every: int = 500) -> None:
         self.every = every
