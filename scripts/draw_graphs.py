@@ -19,7 +19,7 @@ from ganexp.compare.tracing import traced
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
 LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}
 STEPS = (
-    "z  sample latents        D+  update D        G+  update G        DG+  update both\n"
+    "z  sample latents        D+  update D        G+  update G        DG+  update both        "
     "a dot without a bar: a pass that built no graph"
 )
 DRAWN = (
