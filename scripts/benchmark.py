@@ -17,8 +17,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from benchmarks import feeding, gpu, overhead, peers, scaling, startup, switches
-from benchmarks.section import CASES, Section
-from experiments.report import machine
+from benchmarks.section import Section
+from cases import CASES
+from pages.machine import measured
 
 READING = (
     "Contenders ran in turn in one process; every ratio is the median of ratios within a turn, and brackets are its 95 % "
@@ -42,16 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 
 def parts(options: argparse.Namespace) -> dict[str, Callable[[], list[Section | None]]]:
     """Return every part of the benchmark as a call."""
-    repeats, turn_s = (5, 0.1) if options.quick else (15, 0.5)
+    turns, turn_s = (5, 0.1) if options.quick else (15, 0.5)
     cases = QUICK_CASES if options.quick else tuple(CASES)
     axes = scaling.Axes((4, 32), (8, 32), (16, 32)) if options.quick else scaling.Axes()
     return {
-        "overhead": lambda: [overhead.overhead(cases, 4 * repeats, turn_s / 5), overhead.against_the_textbook(repeats, turn_s)],
-        "switches": lambda: [switches.switches(cases[:3], repeats, turn_s), switches.threads(cases, repeats, turn_s)],
-        "peers": lambda: [peers.peers("dcgan 32", repeats, turn_s), peers.penalty_factors(repeats, turn_s)],
-        "scaling": lambda: [scaling.scaling(axes, repeats, turn_s)],
-        "feeding": lambda: [feeding.feeding(options.data_root, cases, repeats, turn_s)],
-        "startup": lambda: [startup.startup(repeats)],
+        "overhead": lambda: [overhead.overhead(cases, 4 * turns, turn_s / 5), overhead.against_the_textbook(turns, turn_s)],
+        "switches": lambda: [switches.switches(cases[:3], turns, turn_s), switches.threads(cases, turns, turn_s)],
+        "peers": lambda: [peers.peers("dcgan 32", turns, turn_s), peers.penalty_factors(turns, turn_s)],
+        "scaling": lambda: [scaling.scaling(axes, turns, turn_s)],
+        "feeding": lambda: [feeding.feeding(options.data_root, cases, turns, turn_s)],
+        "startup": lambda: [startup.startup(turns)],
         "gpu": lambda: [gpu.limits()],
     }
 
@@ -60,7 +61,7 @@ def write(sections: Sequence[Section], folder: Path, *, how: str, minutes: float
     """Write `benchmarks.md` and `benchmarks/*.png` below a folder."""
     pictures = folder / "benchmarks"
     pictures.mkdir(parents=True, exist_ok=True)
-    said = [f"# Benchmarks\n\n{machine(how, minutes)} {READING}\n"]
+    said = [f"# Benchmarks\n\n{measured(how, minutes)} {READING}\n"]
     for section in sections:
         said.append(f"## {section.title}\n\n{section.text}")
         for i, (caption, figure) in enumerate(section.figures.items(), 1):

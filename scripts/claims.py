@@ -23,7 +23,7 @@ from experiments.finding import Finding
 
 DCGAN_32 = ("dataset=fake",)
 BEGAN_16 = (*batch_size.BEGAN, "dataset.image_size=16", "generator.width=16", "discriminator.width=16")
-RACE: dict[str, Any] = {"overrides": DCGAN_32, "repeats": 9, "iterations": 2}
+RACE: dict[str, Any] = {"overrides": DCGAN_32, "turns": 9, "iterations": 2}
 
 EXPERIMENTS: dict[int, tuple[Callable[..., Finding], dict[str, Any]]] = {
     1: (messages.neither_detached_nor_retained, {}),
@@ -32,7 +32,7 @@ EXPERIMENTS: dict[int, tuple[Callable[..., Finding], dict[str, Any]]] = {
     4: (messages.gradient_of_d_with_and_without_detach, {}),
     5: (cost.two_generator_passes, RACE),
     6: (cost.order_of_speed, RACE),
-    7: (width_ratio.retain_for_a_heavy_discriminator, {"widths": (12, 32, 64, 96), "repeats": 9, "iterations": 1}),
+    7: (width_ratio.retain_for_a_heavy_discriminator, {"widths": (12, 32, 64, 96), "turns": 9, "iterations": 1}),
     8: (batch_size.began_eight_times_faster, {"overrides": BEGAN_16, "batches": (4, 16), "iterations": 2, "cold_starts": 2}),
     9: (batch_size.dcgan_ten_percent_faster, {"overrides": DCGAN_32, "batches": (8, 64), "iterations": 2}),
     10: (softmaxgan.black_at_one_to_one, {"image_size": 16, "width": 16, "iterations": 800, "seeds": (0, 1)}),

@@ -19,6 +19,7 @@ from plotly.offline import get_plotlyjs
 
 from ganexp.runs import reading as runs
 from ganexp.runs.reading import Run
+from pages import html
 from reporting import charts, comparing, parts, pictures
 
 PICTURES = 240
@@ -78,11 +79,7 @@ def page(found: Sequence[Run], title: str) -> str:
         f"<script>{get_plotlyjs()}</script>",
         f"<script>const figures = {parts.for_script(figures)};\n{(PARTS / 'page.js').read_text()}</script>",
     ]
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{(PARTS / 'page.css').read_text()}</style>"
-    )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(body) + "\n</body></html>\n"
+    return html.page(title, "\n".join(body))
 
 
 AVERAGED = (

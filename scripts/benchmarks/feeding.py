@@ -1,10 +1,11 @@
 """How fast real batches come, against torchvision's datasets and transforms behind a DataLoader, and how long a run waits."""
 
 import os
+import statistics
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +15,36 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 from torchvision import datasets, transforms
 
-from benchmarks.section import CASES, QUIET, Section
-from compare_strategies import compose
-from experiments.finding import of_median, table
+from benchmarks.section import Section
+from cases import CASES, trainer_of
+from ganexp.compare.intervals import of_ratio
+from ganexp.compare.racing import synchronize
 from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached
-from measuring import spread, synchronize
+from pages.markdown import table
 
 BATCH = 64
 
 
-def feeding(data: Path | None, cases: Sequence[str], repeats: int, seconds: float) -> Section:
+def feeding(data: Path | None, cases: Sequence[str], turns: int, seconds: float) -> Section:
     """Time batches of 64 on the device, by every way to them, in turn; and the wait for data within runs."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         for name, feeds in _sets(data, Path(cache), device).items():
             rates: dict[str, list[float]] = {way: [] for way in feeds}
-            for _ in range(repeats):
+            for _ in range(turns):
                 for way, feed in feeds.items():
                     rates[way].append(_images_per_s(feed, seconds, device))
-            plain = rates["plain"]
             for way, found in rates.items():
                 rows.append(
                     {
                         "set": name,
                         "by": LABELS[way],
-                        "images/s": f"{spread(found)[1]:,.0f}",
-                        "over plain": of_median([mine / theirs for mine, theirs in zip(found, plain, strict=True)]),
+                        "images/s": f"{statistics.median(found):,.0f}",
+                        "over plain": of_ratio(found, rates["plain"]),
                     }
                 )
-    waits = [_wait(case, iterations=max(1, 8 * repeats)) for case in cases]
+    waits = [_wait(case, iterations=max(1, 8 * turns)) for case in cases]
     return Section(
         "Data",
         f"Batches of {BATCH}, normalised to [-1, 1] and on the device. *Plain* is torchvision's dataset with its transforms "
@@ -67,8 +68,8 @@ def _workers() -> int:
     return min(16, os.cpu_count() or 1)
 
 
-def _sets(root: Path | None, cache: Path, device: torch.device) -> dict[str, dict[str, Iterator[Tensor]]]:
-    found: dict[str, dict[str, Iterator[Tensor]]] = {}
+def _sets(root: Path | None, cache: Path, device: torch.device) -> dict[str, dict[str, Iterator[Sized]]]:
+    found: dict[str, dict[str, Iterator[Sized]]] = {}
     if root is None:
         return found
     if (root / "mnist").is_dir():
@@ -112,7 +113,7 @@ def _plain(dataset: MapStyle[Any], device: torch.device) -> Iterator[Tensor]:
             yield images.to(device, non_blocking=True)
 
 
-def _images_per_s(feed: Iterator[Tensor], seconds: float, device: torch.device) -> float:
+def _images_per_s(feed: Iterator[Sized], seconds: float, device: torch.device) -> float:
     for _ in range(3):
         next(feed)
     synchronize(device)
@@ -125,11 +126,11 @@ def _images_per_s(feed: Iterator[Tensor], seconds: float, device: torch.device) 
 
 
 def _wait(case: str, iterations: int) -> dict[str, object]:
-    trainer = compose(*QUIET, *CASES[case])
+    trainer = trainer_of(*CASES[case])
     for _ in range(8):
-        trainer.iterate()
-    trainer.timer.read_ms()
+        trainer.step(trainer.reals)
+    trainer.gan.timer.read_ms()
     for _ in range(iterations):
-        trainer.iterate()
-    total_ms = trainer.timer.read_ms()
-    return {"case": case, "waits": f"{total_ms['data'] / total_ms['iteration']:.2%}"}
+        trainer.step(trainer.reals)
+    mean_ms = trainer.gan.timer.read_ms()
+    return {"case": case, "waits": f"{mean_ms['data'] / mean_ms['iteration']:.2%}"}

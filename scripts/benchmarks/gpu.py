@@ -1,16 +1,16 @@
 """How near a run on a GPU comes to what the chip can do."""
 
-import time
 from collections.abc import Callable
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.section import CASES, QUIET, Section
-from compare_strategies import compose
-from experiments.finding import table
-from ganexp import Trainer
-from measuring import LiveActivations, operations
+from benchmarks.section import Section
+from cases import CASES, trainer_of
+from ganexp.compare.cost import LiveActivations, operations
+from ganexp.compare.racing import Contender, seconds_of
+from ganexp.gan import GAN
+from pages.markdown import table
 
 SETTINGS = {"default": (), "bf16": ("precision=bf16",)}
 
@@ -23,18 +23,19 @@ def limits(*, iterations: int = 50) -> Section | None:
     rows = []
     for case in CASES:
         for name, settings in SETTINGS.items():
-            eager = compose(*QUIET, *CASES[case], *settings, "cuda_graph=false")
-            work, moved = operations(eager.iterate), _least_bytes(eager)
-            trainer = compose(*QUIET, *CASES[case], *settings)
+            eager = trainer_of(*CASES[case], *settings, "cuda_graph=false")
+            eager_step = Contender.of(eager).step
+            work, moved = operations(eager_step), _least_bytes(eager.gan, eager_step)
+            step = Contender.of(trainer_of(*CASES[case], *settings)).step
             for _ in range(10):
-                trainer.iterate()
-            seconds = _seconds(trainer.iterate, iterations)
+                step()
+            seconds = _seconds(step, iterations)
             rows.append(
                 {
                     "case": case,
                     "settings": name,
                     "ms": 1000 * seconds,
-                    "kernels over all": _kernel_s(trainer) / seconds,
+                    "kernels over all": _kernel_s(step) / seconds,
                     "of the bf16 rate": work / seconds / flops,
                     "of the memory rate, at least": moved / seconds / bytes_per_s,
                 }
@@ -62,25 +63,19 @@ def _copy_rate() -> float:
 
 def _seconds(call: Callable[[], object], times: int) -> float:
     """Return the seconds of one call, of several in a row."""
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(times):
-        call()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / times
+    return seconds_of(call, times, torch.device("cuda")) / times
 
 
-def _kernel_s(trainer: Trainer, iterations: int = 10) -> float:
+def _kernel_s(step: Callable[[], object], iterations: int = 10) -> float:
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as found:
         for _ in range(iterations):
-            trainer.iterate()
+            step()
         torch.cuda.synchronize()
     return sum(event.self_device_time_total for event in found.key_averages()) / 1e6 / iterations
 
 
-def _least_bytes(trainer: Trainer) -> int:
-    gan = trainer.gan
+def _least_bytes(gan: GAN, step: Callable[[], object]) -> int:
     with LiveActivations(gan) as activations:
-        trainer.iterate()
+        step()
     parameters = sum(p.numel() * p.element_size() for net in (gan.generator, gan.discriminator) for p in net.parameters())
     return 7 * parameters + 2 * activations.peak  # read and write weight and two moments, read the gradient

@@ -2,25 +2,27 @@
 
 from collections.abc import Sequence
 
-import plain_loops
-from benchmarks.section import CASES, QUIET, Section, bars, timed
-from compare_strategies import compose
-from experiments.finding import table
+from benchmarks.section import Section, bars
+from cases import CASES, trainer_of
+from ganexp.compare import plain_loops
+from ganexp.compare.plain_loops import images_of
+from ganexp.compare.racing import Contender, race_for
+from pages.markdown import table
 
 STRATEGIES = ("detach", "joint", "one_stage")
 
 
-def overhead(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
+def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     """Race each case's default run against a loop that does the same updates.
 
     Both train the very same networks in turn: two copies differ by where their memory lies, and that by some percent.
     """
     rows, ratios = [], {}
     for case in cases:
-        trainer = compose(*QUIET, *CASES[case], "cuda_graph=false")
+        trainer = trainer_of(*CASES[case], "cuda_graph=false")
         loop = plain_loops.began if case.startswith("began") else plain_loops.lean
-        steps = {"ganexp": trainer.iterate, "plain": loop(trainer.gan, trainer.reals.reals)}
-        times = timed(steps, repeats=repeats, turn_s=turn_s, device=trainer.device)
+        contenders = {"ganexp": Contender.of(trainer), "plain": Contender(loop(trainer.gan, images_of(trainer)))}
+        times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
         ratios[case] = times["ganexp"].over(times["plain"])
         rows.append(
             {
@@ -39,19 +41,20 @@ def overhead(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
     )
 
 
-def against_the_textbook(repeats: int, turn_s: float) -> Section:
+def against_the_textbook(turns: int, turn_s: float) -> Section:
     """Race default runs of three strategies against the textbook's loop, for DCGAN 64×64."""
     overrides = CASES["dcgan 64"]
-    textbook = compose(*QUIET, *overrides, "channels_last=false")
-    trainers = {name: compose(*QUIET, *overrides, f"strategy={name}") for name in STRATEGIES}
-    steps = {"textbook": plain_loops.textbook(textbook.gan, textbook.reals.reals)}
-    steps |= {name: trainer.iterate for name, trainer in trainers.items()}
-    times = timed(steps, repeats=repeats, turn_s=turn_s, device=textbook.device)
-    ratios = {name: times[name].over(times["textbook"]) for name in STRATEGIES}
-    rows = [{"strategy": name, "ms": times[name].median_ms, "over the textbook's loop": ratios[name]} for name in STRATEGIES]
+    trainer = trainer_of(*overrides, "channels_last=false")
+    contenders = {name: Contender.of(trainer_of(*overrides, f"strategy={name}")) for name in STRATEGIES}
+    contenders["textbook"] = Contender(plain_loops.textbook(trainer.gan, images_of(trainer)))
+    times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
+    textbook = times.pop("textbook")
+    rows = [
+        {"strategy": name, "ms": found.median_ms, "over the textbook's loop": found.over(textbook)}
+        for name, found in times.items()
+    ]
     return Section(
         "What strategies save",
         "Default runs against the textbook's loop, which computes D's gradients in G's step and throws them away: DCGAN 64×64, "
-        f"width 64, batch 32, no batch norm in D. The textbook's loop takes {times['textbook'].median_ms:.0f} ms.\n\n"
-        + table(rows),
+        f"width 64, batch 32, no batch norm in D. The textbook's loop takes {textbook.median_ms:.0f} ms.\n\n" + table(rows),
     )

@@ -17,10 +17,12 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 from torchvision import transforms
 
-from benchmarks.section import CASES, QUIET, Section, bars, timed
-from compare_strategies import compose
-from experiments.finding import table
+from benchmarks.section import Section, bars
+from cases import CASES, trainer_of
 from ganexp import GAN
+from ganexp.compare.plain_loops import images_of
+from ganexp.compare.racing import Contender, race_for
+from pages.markdown import table
 
 Step = Callable[[], None]
 
@@ -138,18 +140,18 @@ STYLES = {
 SHORT = {"from memory": "from memory", "by torchvision's transforms and a DataLoader": "by a DataLoader"}
 
 
-def peers(case: str, repeats: int, turn_s: float) -> Section:
+def peers(case: str, turns: int, turn_s: float) -> Section:
     """Race the styles against ganexp's default run, fed from memory, and fed as tutorials feed."""
     rows, ratios = [], {}
     for fed in SHORT:
-        ours = compose(*QUIET, *CASES[case])
-        steps: dict[str, Step] = {"ganexp": ours.iterate}
+        trainer = trainer_of(*CASES[case])
+        contenders = {"ganexp": Contender.of(trainer)}
         for name, style in STYLES.items():
-            trainer = compose(*QUIET, *CASES[case], "channels_last=false")
-            gan, reals = trainer.gan, trainer.reals.reals
-            images = reals if fed == "from memory" else _by_transforms(reals.data, gan.batch_size)
-            steps[name] = style(gan, images)
-        times = timed(steps, repeats=repeats, turn_s=turn_s, device=ours.device)
+            other = trainer_of(*CASES[case], "channels_last=false")
+            memory = fed == "from memory"
+            images = images_of(other) if memory else _by_transforms(other.reals.source.data, other.gan.batch_size)
+            contenders[name] = Contender(style(other.gan, images))
+        times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
         rows.append({"step as in": "ganexp", "fed": "from memory", "ms": times["ganexp"].median_ms, "over ganexp": 1.0})
         for name in STYLES:
             ratio = times[name].over(times["ganexp"])
@@ -165,16 +167,16 @@ def peers(case: str, repeats: int, turn_s: float) -> Section:
     )
 
 
-def penalty_factors(repeats: int, turn_s: float) -> Section | None:
+def penalty_factors(turns: int, turn_s: float) -> Section | None:
     """Race WGAN-GP with interpolation factors made on the device against factors made on the CPU; the same on a CPU."""
     if not torch.cuda.is_available():
         return None
-    ours = compose(*QUIET, *CASES["dcgan 32"], "loss=wgan_gp")
-    theirs = compose(*QUIET, *CASES["dcgan 32"], "loss=wgan_gp", "channels_last=false", "cuda_graph=false")
-    gan, (opt_g, opt_d) = theirs.gan, _adams(theirs.gan)
+    ours = trainer_of(*CASES["dcgan 32"], "loss=wgan_gp")
+    trainer = trainer_of(*CASES["dcgan 32"], "loss=wgan_gp", "channels_last=false", "cuda_graph=false")
+    gan, (opt_g, opt_d), images = trainer.gan, _adams(trainer.gan), images_of(trainer)
 
     def step() -> None:
-        x = next(theirs.reals.reals)
+        x = next(images)
         fake = gan.generator(torch.randn(len(x), gan.prior.latent_dim, device=x.device))
         opt_d.zero_grad()
         share = torch.from_numpy(np.random.default_rng().random((len(x), 1, 1, 1))).float().to(x.device)
@@ -188,7 +190,8 @@ def penalty_factors(repeats: int, turn_s: float) -> Section | None:
         (-gan.discriminator(fake).mean()).backward()
         opt_g.step()
 
-    times = timed({"ganexp": ours.iterate, "plain": step}, repeats=repeats, turn_s=turn_s, device=ours.device)
+    contenders = {"ganexp": Contender.of(ours), "plain": Contender(step)}
+    times = race_for(contenders, turns=turns, turn_s=turn_s, device=gan.prior.device)
     return Section(
         "Interpolation factors made on the CPU",
         f"WGAN-GP, dcgan 32: such a plain loop takes {times['plain'].over(times['ganexp'])} times as long as ganexp.",

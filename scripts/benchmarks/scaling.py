@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-import plain_loops
-from benchmarks.section import FAKE, QUIET, Section, Timed, timed
-from compare_strategies import compose
-from experiments.finding import table
+from benchmarks.section import Section
+from cases import FAKE, trainer_of
+from ganexp.compare import plain_loops
+from ganexp.compare.plain_loops import images_of
+from ganexp.compare.racing import Contender, Times, race_for
+from pages.markdown import table
 
 NAMES = ("textbook", "detach", "joint", "one_stage")
 
@@ -22,7 +24,7 @@ class Axes:
     sizes: Sequence[int] = (16, 32, 64, 128)
 
 
-def scaling(axes: Axes, repeats: int, turn_s: float) -> Section:
+def scaling(axes: Axes, turns: int, turn_s: float) -> Section:
     """Race three strategies and the textbook's loop along three axes, around dcgan 32 of width 32 at batch 32."""
     settings = {
         "batch": {n: (f"batch_size={n}", "dataset.image_size=32", *_width(32)) for n in axes.batches},
@@ -30,7 +32,7 @@ def scaling(axes: Axes, repeats: int, turn_s: float) -> Section:
         "image size": {n: ("batch_size=32", f"dataset.image_size={n}", *_width(32)) for n in axes.sizes},
     }
     measured = {
-        axis: {n: _race(overrides, repeats, turn_s) for n, overrides in points.items()} for axis, points in settings.items()
+        axis: {n: _race(overrides, turns, turn_s) for n, overrides in points.items()} for axis, points in settings.items()
     }
     rows = [
         {
@@ -54,16 +56,14 @@ def _width(n: int) -> tuple[str, str]:
     return f"generator.width={n}", f"discriminator.width={n}"
 
 
-def _race(overrides: Sequence[str], repeats: int, turn_s: float) -> dict[str, Timed]:
-    settings = (*QUIET, *FAKE, *overrides)
-    textbook = compose(*settings, "channels_last=false")
-    trainers = {name: compose(*settings, f"strategy={name}") for name in NAMES[1:]}
-    steps = {"textbook": plain_loops.textbook(textbook.gan, textbook.reals.reals)}
-    steps |= {name: trainer.iterate for name, trainer in trainers.items()}
-    return timed(steps, repeats=repeats, turn_s=turn_s, device=textbook.device)
+def _race(overrides: Sequence[str], turns: int, turn_s: float) -> dict[str, Times]:
+    trainer = trainer_of(*FAKE, *overrides, "channels_last=false")
+    contenders = {"textbook": Contender(plain_loops.textbook(trainer.gan, images_of(trainer)))}
+    contenders |= {name: Contender.of(trainer_of(*FAKE, *overrides, f"strategy={name}")) for name in NAMES[1:]}
+    return race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
 
 
-def _plot(measured: dict[str, dict[int, dict[str, Timed]]]) -> Figure:
+def _plot(measured: dict[str, dict[int, dict[str, Times]]]) -> Figure:
     figure = Figure(figsize=(11, 6), layout="constrained")
     grid = figure.subplots(2, len(measured), squeeze=False)
     for (axis, points), above, below in zip(measured.items(), *grid, strict=True):

@@ -1,6 +1,7 @@
 """How long it takes from the command to the first step."""
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -8,8 +9,8 @@ import time
 from pathlib import Path
 
 from benchmarks.section import Section
-from experiments.finding import of_median, table
-from measuring import spread
+from ganexp.compare.intervals import of_ratio
+from pages.markdown import table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 IMPORTS = "import torch, torchvision, hydra, wandb"
@@ -17,7 +18,7 @@ OPTIMIZER = "torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])"
 RUN = ("iterations=2", "log_every=1", "sample_every=2", "checkpoint_every=2")
 
 
-def startup(repeats: int) -> Section:
+def startup(turns: int) -> Section:
     """Time, in turn, bare imports, and runs up to the first row, which follows the first step."""
     ways = {
         "`wandb.mode=offline`, digits": ("wandb.mode=offline",),
@@ -28,17 +29,16 @@ def startup(repeats: int) -> Section:
         for n, overrides in enumerate(ways.values()):
             _first_row_s(Path(folder) / f"warm{n}", overrides)  # files come into memory, digits into the cache
         times: dict[str, list[float]] = {name: [] for name in ("imports", "imports and an optimiser", *ways)}
-        for repeat in range(repeats):
+        for turn in range(turns):
             times["imports"].append(_seconds([sys.executable, "-c", IMPORTS]))
             times["imports and an optimiser"].append(_seconds([sys.executable, "-c", f"{IMPORTS}; {OPTIMIZER}"]))
             for n, (name, overrides) in enumerate(ways.items()):
-                times[name].append(_first_row_s(Path(folder) / f"{n}_{repeat}", overrides))
-    bare = times["imports"]
+                times[name].append(_first_row_s(Path(folder) / f"{n}_{turn}", overrides))
     rows = [
         {
             "what": name if name in ways else f"`{IMPORTS}`{name.removeprefix('imports')}",
-            "s": spread(found)[1],
-            "over the imports": of_median([mine / base for mine, base in zip(found, bare, strict=True)]),
+            "s": statistics.median(found),
+            "over the imports": of_ratio(found, times["imports"]),
         }
         for name, found in times.items()
     ]

@@ -1,13 +1,13 @@
 """Every optimisation on and off."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from benchmarks.section import CASES, QUIET, Section, timed
-from compare_strategies import compose
-from experiments.finding import table
-from ganexp import Trainer
+from benchmarks.section import Section
+from cases import CASES, trainer_of
+from ganexp.compare.racing import Contender, race_for
+from pages.markdown import table
 
 ON_CPU = {
     "own gradients only": ("redundant_gradients=true", "redundant_gradients=false"),
@@ -26,18 +26,16 @@ ON_GPU = ON_CPU | {
 }
 
 
-def switches(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
+def switches(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     """Race each pair of settings in a race of its own, since compiled code and layouts need memory."""
     options = ON_GPU if torch.cuda.is_available() else ON_CPU
     rows = []
     for name, pair in options.items():
         row: dict[str, object] = {"switched on": name}
         for case in cases:
-            steps = {}
-            for side, settings in zip(("off", "on"), pair, strict=True):
-                trainer = compose(*QUIET, *CASES[case], *settings.split())
-                steps[side] = trainer.iterate
-            times = timed(steps, repeats=repeats, turn_s=turn_s, device=trainer.device)
+            off, on = (trainer_of(*CASES[case], *settings.split()) for settings in pair)
+            contenders = {"off": Contender.of(off), "on": Contender.of(on)}
+            times = race_for(contenders, turns=turns, turn_s=turn_s, device=on.gan.prior.device)
             row[case] = times["on"].over(times["off"])
         rows.append(row)
     return Section(
@@ -47,14 +45,14 @@ def switches(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
     )
 
 
-def threads(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
+def threads(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     """Time runs on a CPU with other numbers of threads than torch's own."""
     most = torch.get_num_threads()
     counts = sorted({1, *(2**i for i in range(1, 12) if 2**i < most), most})
     rows = []
     for case in cases:
-        steps = {str(count): _on(count, compose(*QUIET, *CASES[case])) for count in counts}
-        times = timed(steps, repeats=repeats, turn_s=turn_s, device=torch.device("cpu"))
+        contenders = {str(count): _on(count, Contender.of(trainer_of(*CASES[case]))) for count in counts}
+        times = race_for(contenders, turns=turns, turn_s=turn_s, device=torch.device("cpu"))
         torch.set_num_threads(most)
         rows.append({"case": case, **{f"{n} threads": times[str(n)].over(times[str(most)]) for n in counts}})
     return Section(
@@ -63,9 +61,9 @@ def threads(cases: Sequence[str], repeats: int, turn_s: float) -> Section:
     )
 
 
-def _on(count: int, trainer: Trainer) -> Callable[[], None]:
+def _on(count: int, contender: Contender) -> Contender:
     def step() -> None:
         torch.set_num_threads(count)
-        trainer.iterate()
+        contender.step()
 
-    return step
+    return Contender(step)

@@ -8,10 +8,13 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from matplotlib.figure import Figure
 
-from compare_strategies import compose
-from experiments.finding import Finding, Interval, Verdict, about, of_median, table, together
-from experiments.racing import QUIET, Entry, raced
-from measuring import synchronize
+from cases import trainer_of
+from experiments.finding import Finding, Verdict, about, together
+from experiments.racing import raced
+from ganexp.compare.cost import Measured
+from ganexp.compare.intervals import Interval, of_ratio
+from ganexp.compare.racing import synchronize
+from pages.markdown import table
 
 RACE = ("g_first, redundant", "detach, redundant", "retain_graph, redundant", "g_first", "detach", "retain_graph")
 BEGAN = ("experiment=began", "dataset=fake", "dataset.image_size=32", "generator.width=32", "discriminator.width=32")
@@ -22,12 +25,12 @@ def began_eight_times_faster(
     *,
     overrides: tuple[str, ...] = BEGAN,
     batches: Sequence[int] = (2, 8, 32),
-    repeats: int = 11,
+    turns: int = 11,
     iterations: int = 1,
     cold_starts: int = 5,
 ) -> Finding:
     """Claim 8: BEGAN, whose discriminator is an autoencoder; and what a cold start makes of a comparison."""
-    verdict, reason, evidence, figure = _swept(8.0, overrides, batches, repeats, iterations)
+    verdict, reason, evidence, figure = _swept(8.0, overrides, batches, turns, iterations)
     cold = _whoever_goes_first(overrides, cold_starts)
     rows = [{"iterations timed": count, "the first over the second": ratio} for count, ratio in cold.items()]
     evidence += (
@@ -39,17 +42,17 @@ def began_eight_times_faster(
 
 
 def dcgan_ten_percent_faster(
-    *, overrides: tuple[str, ...] = DCGAN, batches: Sequence[int] = (4, 16, 64, 256), repeats: int = 11, iterations: int = 1
+    *, overrides: tuple[str, ...] = DCGAN, batches: Sequence[int] = (4, 16, 64, 256), turns: int = 11, iterations: int = 1
 ) -> Finding:
     """Claim 9: DCGAN."""
-    verdict, reason, evidence, figure = _swept(1.1, overrides, batches, repeats, iterations)
+    verdict, reason, evidence, figure = _swept(1.1, overrides, batches, turns, iterations)
     return Finding(9, "DCGAN trains about 10 % faster with G first.", verdict, reason, evidence, figure)
 
 
 def _swept(
-    claimed: float, overrides: tuple[str, ...], batches: Sequence[int], repeats: int, iterations: int
+    claimed: float, overrides: tuple[str, ...], batches: Sequence[int], turns: int, iterations: int
 ) -> tuple[Verdict, str, str, dict[str, Figure]]:
-    entries = _until_memory_ends(overrides, batches, repeats, iterations)
+    entries = _until_memory_ends(overrides, batches, turns, iterations)
     speedups: dict[str, dict[int, Interval]] = {name: {} for name in RACE if not name.startswith("g_first")}
     rows = []
     for batch, race in entries.items():
@@ -80,15 +83,15 @@ def _swept(
 
 
 def _until_memory_ends(
-    overrides: tuple[str, ...], batches: Sequence[int], repeats: int, iterations: int
-) -> dict[int, dict[str, Entry]]:
+    overrides: tuple[str, ...], batches: Sequence[int], turns: int, iterations: int
+) -> dict[int, dict[str, Measured]]:
     """Race at each batch size, and on a GPU at ever larger ones until the next does not fit."""
-    entries = {batch: raced(RACE, (*overrides, f"batch_size={batch}"), repeats, iterations) for batch in batches}
+    entries = {batch: raced(RACE, (*overrides, f"batch_size={batch}"), turns, iterations) for batch in batches}
     batch = max(batches)
     while torch.cuda.is_available():
         batch *= 4
         try:
-            entries[batch] = raced(RACE, (*overrides, f"batch_size={batch}"), repeats, iterations)
+            entries[batch] = raced(RACE, (*overrides, f"batch_size={batch}"), turns, iterations)
         except torch.cuda.OutOfMemoryError:
             break
     return entries
@@ -96,27 +99,29 @@ def _until_memory_ends(
 
 def _whoever_goes_first(overrides: tuple[str, ...], processes: int) -> dict[int, Interval]:
     """Return how many times as long the first of two strategies in a fresh process takes, by the iterations timed."""
-    ratios: dict[int, list[float]] = {1: [], 10: []}
+    counts = (1, 10)
+    firsts: list[dict[int, float]] = []
+    seconds: list[dict[int, float]] = []
     context = multiprocessing.get_context("spawn")
     for order in (("detach", "g_first"), ("g_first", "detach")):
         for _ in range(processes):
             with ProcessPoolExecutor(1, context) as pool:
-                first, second = pool.submit(_times_from_cold, order, overrides, tuple(ratios)).result()
-            for count in ratios:
-                ratios[count].append(first[count] / second[count])
-    return {count: of_median(values) for count, values in ratios.items()}
+                first, second = pool.submit(_times_from_cold, order, overrides, counts).result()
+            firsts.append(first)
+            seconds.append(second)
+    return {n: of_ratio([times[n] for times in firsts], [times[n] for times in seconds]) for n in counts}
 
 
 def _times_from_cold(order: tuple[str, str], overrides: tuple[str, ...], counts: tuple[int, ...]) -> list[dict[int, float]]:
     times = []
     for strategy in order:
         start = time.perf_counter()
-        trainer = compose(*QUIET, *overrides, "dataset=digits", f"strategy={strategy}")
+        trainer = trainer_of(*overrides, "dataset=digits", f"strategy={strategy}")
         elapsed = {}
         for done in range(1, max(counts) + 1):
-            trainer.iterate()
+            trainer.step(trainer.reals)
             if done in counts:
-                synchronize(trainer.device)
+                synchronize(trainer.gan.prior.device)
                 elapsed[done] = time.perf_counter() - start
         times.append(elapsed)
     return times

@@ -1,22 +1,23 @@
 """Claims 5, 6 and 12: what strategies cost on one DCGAN, all of them in one race."""
 
-import functools
-
-import torch
 from matplotlib.figure import Figure
 
-from compare_strategies import compose
-from experiments.finding import NOTICEABLE, Finding, Interval, about, at_least, table, together
-from experiments.racing import DCGAN_64, QUIET, Entry, raced
+from cases import CASES
+from experiments.finding import NOTICEABLE, Finding, about, at_least, together
+from experiments.racing import raced
+from experiments.training import weights_after
+from ganexp.compare.cost import Measured
+from ganexp.compare.intervals import Interval
+from pages.markdown import table
 
 SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")
 RACE = (*(f"{name}, redundant" for name in SHARED), *SHARED, "one_stage")
-Race = dict[str, Entry]
+Race = dict[str, Measured]
 
 
-def two_generator_passes(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, iterations: int = 3) -> Finding:
+def two_generator_passes(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int = 11, iterations: int = 3) -> Finding:
     """Claim 5: the fake batch made twice, from the same latents or from fresh ones."""
-    entries = raced(RACE, overrides, repeats, iterations)
+    entries = raced(RACE, overrides, turns, iterations)
     ratios = {
         f"{name}{how}": entries[f"{name}{how}"].over(entries[f"detach{how}"])
         for how in (", redundant", "")
@@ -44,9 +45,9 @@ def two_generator_passes(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int 
     )
 
 
-def order_of_speed(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, iterations: int = 3) -> Finding:
+def order_of_speed(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int = 11, iterations: int = 3) -> Finding:
     """Claim 6: retain, detach, G first."""
-    entries = raced(RACE, overrides, repeats, iterations)
+    entries = raced(RACE, overrides, turns, iterations)
     verdicts, rows = {}, []
     for how, said in {", redundant": "redundant gradients", "": "own gradients only"}.items():
         retain, detach, g_first = (entries[f"{name}{how}"] for name in ("retain_graph", "detach", "g_first"))
@@ -76,9 +77,9 @@ def order_of_speed(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, 
     )
 
 
-def one_backward_pass(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 11, iterations: int = 3) -> Finding:
+def one_backward_pass(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int = 11, iterations: int = 3) -> Finding:
     """Claim 12: one stage instead of two."""
-    entries = raced(RACE, overrides, repeats, iterations)
+    entries = raced(RACE, overrides, turns, iterations)
     rivals = ("resample, redundant", "detach, redundant", "joint, redundant", "resample", "detach", "joint")
     ratios: dict[str, Interval] = {name: entries[name].over(entries["one_stage"]) for name in rivals}
     verdict, reason = together({_case(f"against {name}"): about(1.5, ratio) for name, ratio in ratios.items()})
@@ -100,16 +101,10 @@ def one_backward_pass(*, overrides: tuple[str, ...] = DCGAN_64, repeats: int = 1
     )
 
 
-@functools.cache
 def _apart(first: str, second: str) -> float:
     """Return how far two strategies drive G apart in 5 iterations from the same start, relative to its weights."""
-    weights = []
-    for strategy in (first, second):
-        trainer = compose(*QUIET, "generator=mlp", "discriminator=mlp", "precision=fp64", "device=cpu", f"strategy={strategy}")
-        for _ in range(5):
-            trainer.iterate()
-        weights.append(torch.cat([p.detach().flatten() for p in trainer.gan.generator.parameters()]))
-    return float((weights[0] - weights[1]).norm() / weights[0].norm())
+    here, there = weights_after(5, first), weights_after(5, second)
+    return float((here - there).norm() / here.norm())
 
 
 def _case(name: str) -> tuple[str, str]:

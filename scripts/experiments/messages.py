@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from experiments.finding import Finding, Verdict, table
+from experiments.finding import Finding, Verdict
 from ganexp.losses import LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
+from pages.markdown import table
 
 RATE = 0.1
 CODE = """\

@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from compare_strategies import compose
 from experiments import dirac
-from experiments.finding import CONFIDENCE, Finding, Interval, Verdict, at_least, of_mean, table, together
+from experiments.finding import Finding, Verdict, at_least, together
 from experiments.quality import FEATURES, FrechetDistance, Mixture, Quality, labelled_digits, labelled_mnist
-from experiments.racing import QUIET, raced
-from experiments.training import Course, Job, train_all
+from experiments.racing import raced
+from experiments.training import Course, Job, train_all, weights_after
+from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean
 from ganexp.data import Ring
 from ganexp.runs.pictures import image_grid
+from pages.markdown import table
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
 TIMED = (*CLASSES, "one_stage")
@@ -56,7 +56,7 @@ def g_first_is_a_step_behind(
     width: int = 32,
     data_root: str = "~/.cache/ganexp",
     times: int = 12,
-    repeats: int = 15,
+    turns: int = 15,
 ) -> Finding:
     """Train three classes of strategies on three data sets, each for (iterations, seeds), and follow them on a fourth."""
     small = (f"generator.width={width}", f"discriminator.width={width}", "dataset.image_size=16")
@@ -82,9 +82,9 @@ def g_first_is_a_step_behind(
             missing.append(f"{study.name} was not run: {str(error).splitlines()[0]}.")
     studies = [study for study in studies if study.name in qualities]
     for study in studies:  # all of these first, and undisturbed: training takes every core
-        timed(study, repeats)
+        timed(study, turns)
     for study in studies:
-        outcome = conducted(study, qualities[study.name], times, repeats)
+        outcome = conducted(study, qualities[study.name], times, turns)
         verdicts |= {(study.name, how): at_least(0, difference) for how, difference in behind(outcome).items()}
         differences = [{"`g_first` less `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
         tables += [table(summary(study, outcome)), table(differences)]
@@ -110,9 +110,9 @@ def g_first_is_a_step_behind(
     )
 
 
-def conducted(study: Study, quality: Quality, times: int, repeats: int) -> Outcome:
+def conducted(study: Study, quality: Quality, times: int, turns: int) -> Outcome:
     """Time the strategies of a study side by side, then train them."""
-    race = timed(study, repeats)
+    race = timed(study, turns)
     jobs = {
         (strategy, seed): Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, quality)
         for seed in study.seeds
@@ -123,10 +123,10 @@ def conducted(study: Study, quality: Quality, times: int, repeats: int) -> Outco
     return Outcome(by_strategy, race, quality.name, quality.interval)
 
 
-def timed(study: Study, repeats: int) -> dict[str, float]:
+def timed(study: Study, turns: int) -> dict[str, float]:
     """Return milliseconds per iteration: the median of `detach`, and of each other one its ratio to it, turn by turn."""
-    race = raced(TIMED, study.overrides, repeats, 10)
-    unit = float(np.median(race["detach"].times_ms))
+    race = raced(TIMED, study.overrides, turns, 10)
+    unit = race["detach"].median_ms
     return {name: unit * entry.over(race["detach"]).middle for name, entry in race.items()}
 
 
@@ -220,10 +220,4 @@ def _on_dirac(by_strategy: Mapping[str, Sequence[float]]) -> Verdict:
 
 
 def _apart() -> float:
-    weights = []
-    for strategy in ("g_first", "joint"):
-        trainer = compose(*QUIET, "generator=mlp", "discriminator=mlp", "precision=fp64", "device=cpu", f"strategy={strategy}")
-        for _ in range(5):
-            trainer.iterate()
-        weights.append(torch.cat([p.detach().flatten() for p in trainer.gan.generator.parameters()]))
-    return float((weights[0] - weights[1]).abs().max())
+    return float((weights_after(5, "g_first") - weights_after(5, "joint")).abs().max())

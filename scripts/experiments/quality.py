@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 from torchvision import datasets
 
-from experiments.finding import Interval, of_positive_mean, of_share_mean
+from ganexp.compare.intervals import Interval, of_positive_mean, of_share_mean
 from ganexp.data import Digits, Grid, Ring
 from ganexp.data.vision import MNIST
 

@@ -8,12 +8,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from experiments.finding import Finding, Verdict, of_share_mean, table
+from experiments.finding import Finding, Verdict
 from experiments.quality import FEATURES, FrechetDistance, labelled_digits
 from experiments.training import Course, Job, train_all
-from ganexp import GAN, Prior
-from ganexp.gan import Objective
+from ganexp import GAN, Batch, Prior
+from ganexp.batch import Objective
+from ganexp.compare.intervals import of_share_mean
 from ganexp.runs.pictures import image_grid
+from pages.markdown import table
 
 ARMS = {
     "accumulated 1:1": (True, 1),
@@ -23,7 +25,7 @@ ARMS = {
 }
 
 
-def accumulated(gan: GAN, reals: Iterator[Tensor], *, d_steps: int, g_steps: int) -> None:
+def accumulated(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """SoftmaxGAN as first written: both backward passes fill the gradients of *both* networks, and then both step.
 
     Each network so descends L_D + L_G in the rounds that move both. By a single score that sum's derivative is
@@ -114,7 +116,7 @@ def mass_on_reals(gan: GAN, x: Tensor) -> dict[str, float]:
     """Return D's softmax mass on a batch of real images, beside as many generated ones."""
     gan.generator.eval()
     fixed = Prior(gan.prior.latent_dim, seed=1, device=gan.prior.device).sample(len(x))
-    real, scores = gan.score_real(x.to(fixed)), gan.score_fake(gan.generator(fixed))
+    real, scores = gan.score_real(Batch(x.to(fixed.values))), gan.score_fake(gan.generate(fixed))
     gan.generator.train()
     return {"mass": float((-torch.cat([real, scores])).softmax(0)[: len(x)].sum())}
 

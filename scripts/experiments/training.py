@@ -1,5 +1,6 @@
 """Runs of training, many at once, each judged as it goes."""
 
+import functools
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
@@ -10,10 +11,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from compare_strategies import compose
+from cases import trainer_of
 from experiments.quality import Quality
-from ganexp import GAN, Trainer
-from ganexp.training.trainer import Strategy
+from ganexp import GAN, Trainer, build, compose
+from ganexp.training import Strategy
 
 Probe = Callable[[GAN], dict[str, float]]
 
@@ -55,13 +56,13 @@ def train_all(jobs: Sequence[Job]) -> list[Course]:
 
 def train(job: Job) -> Course:
     """Run one job."""
-    trainer = compose("wandb.mode=disabled", f"iterations={job.iterations}", *job.overrides)
+    trainer = build(compose(*job.overrides))
     if job.strategy:
-        trainer.strategy = job.strategy
+        trainer.step.strategy = job.strategy
     course = Course()
     moments = {round(job.iterations * (i + 1) / job.times) for i in range(job.times)}
     for iteration in range(1, job.iterations + 1):
-        trainer.iterate()
+        trainer.step(trainer.reals)
         if iteration in moments:
             samples = drawn(trainer, job.quality.n)
             course.iterations.append(iteration)
@@ -73,9 +74,18 @@ def train(job: Job) -> Course:
 @torch.no_grad()
 def drawn(trainer: Trainer, n: int) -> Tensor:
     """Draw samples from the averaged generator, the same latents every time."""
-    generator = trainer.ema.average
+    generator = trainer.step.average.generator
     training = generator.training
     generator.eval()
-    samples = torch.cat([generator(z) for z in trainer.gan.prior.fixed(n).split(500)])
+    samples = torch.cat([generator(z.values, *z.given) for z in trainer.gan.prior.fixed(n).split(500)])
     generator.train(training)
     return samples
+
+
+@functools.cache
+def weights_after(iterations: int, strategy: str) -> Tensor:
+    """Return G's weights after so many iterations of a small GAN in float64, always from the same start."""
+    trainer = trainer_of("generator=mlp", "discriminator=mlp", "precision=fp64", "device=cpu", f"strategy={strategy}")
+    for _ in range(iterations):
+        trainer.step(trainer.reals)
+    return torch.cat([p.detach().flatten() for p in trainer.gan.generator.parameters()])

@@ -5,21 +5,25 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.finding import NOTICEABLE, Finding, Interval, Verdict, at_least, table
-from experiments.racing import passes, raced
+from cases import trainer_of
+from experiments.finding import NOTICEABLE, Finding, Verdict, at_least
+from experiments.racing import raced
+from ganexp.compare.cost import forward_gflop
+from ganexp.compare.intervals import Interval
+from pages.markdown import table
 
 RACE = ("joint, redundant", "g_first, redundant", "joint", "g_first", "one_stage")
 
 
 def retain_for_a_heavy_discriminator(
-    *, widths: Sequence[int] = (12, 16, 24, 32, 48, 64, 96), image_size: int = 32, repeats: int = 11, iterations: int = 3
+    *, widths: Sequence[int] = (12, 16, 24, 32, 48, 64, 96), image_size: int = 32, turns: int = 11, iterations: int = 3
 ) -> Finding:
     """Race `joint` (both backward passes over one graph) against `g_first` while D's width grows and G's stays."""
     rows, weights, redundant, own, counted = [], [], [], [], []
     for width in widths:
         size = ("dataset=fake", f"dataset.image_size={image_size}", "generator.width=32", f"discriminator.width={width}")
-        g, d = passes(size)
-        entries = raced(RACE, size, repeats, iterations)
+        g, d = forward_gflop(trainer_of(*size).gan)
+        entries = raced(RACE, size, turns, iterations)
         weights.append(d / g)
         redundant.append(entries["joint, redundant"].over(entries["g_first, redundant"]))
         own.append(entries["joint"].over(entries["g_first"]))

@@ -1,39 +1,35 @@
-"""The benchmark: that contenders do the work which their names say, take turns, and end on a page."""
+"""The benchmark: that contenders do the work which their names say, and end on a page."""
 
 import struct
 import zipfile
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import benchmark
-import plain_loops
 from benchmarks import feeding, overhead, peers, scaling, section, startup, switches
-from benchmarks.section import QUIET, Section, timed
-from compare_strategies import compose
-from experiments.finding import Interval
-from measuring import operations
+from benchmarks.section import Section
+from cases import CASES, trainer_of
+from ganexp import compose
+from ganexp.compare.cost import operations
+from ganexp.compare.intervals import Interval
+from ganexp.compare.plain_loops import images_of
+from ganexp.compare.racing import Contender
 
-TINY = (*QUIET, "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
-BEGAN = (
-    *QUIET,
-    "experiment=began",
-    "strategy=detach",
-    "dataset=fake",
-    "dataset.image_size=16",
-    "generator.width=2",
-    "discriminator.width=2",
-)
+TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
 
 
 @pytest.fixture
 def _tiny_cases(monkeypatch):
-    cases = {"mlp": (*TINY[4:6], "generator=mlp", "discriminator=mlp"), "dcgan 32": TINY[4:], "dcgan 64": TINY[4:]}
-    cases["began 64"] = (*BEGAN[4:], "batch_size=4")
-    for module in (section, overhead, switches, peers, feeding):
-        monkeypatch.setattr(module, "CASES", cases)
+    tiny = {"mlp": (*TINY[:2], "generator=mlp", "discriminator=mlp"), "dcgan 32": TINY, "dcgan 64": TINY}
+    for name, overrides in (tiny | {"began 64": ("experiment=began", "strategy=detach", *TINY)}).items():
+        monkeypatch.setitem(CASES, name, overrides)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_is_trained_by_the_strategy_that_the_page_names(case):
+    assert compose(*CASES[case]).strategy.name == "detach"
 
 
 @pytest.mark.parametrize(
@@ -43,54 +39,18 @@ def _tiny_cases(monkeypatch):
         (peers.step_in_the_network, "resample", True),
         (peers.step_in_the_loss, "resample", True),
         (peers.worker, "resample", False),
-        (plain_loops.textbook, "detach", True),
-        (plain_loops.lean, "detach", False),
     ],
 )
 def test_a_style_costs_what_the_strategy_that_it_follows_costs(style, strategy, redundant):
-    trainer = compose(*TINY)
-    twin = compose(*TINY, f"strategy={strategy}", f"redundant_gradients={redundant}")
-    assert operations(style(trainer.gan, trainer.reals.reals)) == operations(twin.iterate)
-
-
-def test_the_plain_began_is_began():
-    by_hand, framework = (compose(*BEGAN, "loss.lambda_k=0.3", "batch_size=4", "precision=fp64") for _ in range(2))
-    latents = framework.gan.prior.generator.clone_state()
-    step = plain_loops.began(by_hand.gan, by_hand.reals.reals, lambda_k=0.3)
-    with pytest.MonkeyPatch.context() as patch:  # the loop draws from torch's own stream, so give it the framework's latents
-        patch.setattr(
-            "torch.rand", lambda *size, **kwargs: torch.empty(size, **kwargs).uniform_(-1, 1, generator=latents) / 2 + 0.5
-        )
-        for _ in range(4):
-            step()
-            framework.iterate()
-    for a, b in zip(by_hand.gan.generator.parameters(), framework.gan.generator.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
-
-
-def test_turns_are_as_long_as_asked(monkeypatch):
-    now, calls = [0.0], {"slow": 0, "fast": 0}
-    monkeypatch.setattr("time.perf_counter", lambda: now[0])
-
-    def step(name, seconds):
-        def run():
-            calls[name] += 1
-            now[0] += seconds
-
-        return run
-
-    steps = {"slow": step("slow", 0.03), "fast": step("fast", 0.01)}
-    times = timed(steps, repeats=4, turn_s=0.1, device=torch.device("cpu"))
-    assert calls["slow"] == calls["fast"] == 6 + 1 + 2 + 4 * 5  # 0.1 s is five iterations of 0.02 s each on average
-    assert times["slow"].median_ms == pytest.approx(30)
-    ratio = times["slow"].over(times["fast"])
-    assert (ratio.low, ratio.middle, ratio.high) == pytest.approx((3, 3, 3))
+    trainer = trainer_of(*TINY)
+    twin = trainer_of(*TINY, f"strategy={strategy}", f"redundant_gradients={redundant}")
+    assert operations(style(trainer.gan, images_of(trainer))) == operations(Contender.of(twin).step)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_tiny_cases")
 def test_every_part_fills_its_table():
-    pace = {"repeats": 1, "turn_s": 0.0}
+    pace = {"turns": 1, "turn_s": 0.0}
     found = {
         "overhead": overhead.overhead(("mlp", "began 64"), **pace),
         "textbook": overhead.against_the_textbook(**pace),
@@ -105,7 +65,7 @@ def test_every_part_fills_its_table():
 @pytest.mark.slow
 @pytest.mark.usefixtures("_tiny_cases")
 def test_every_switch_can_be_thrown():
-    text = switches.switches(("mlp", "dcgan 32"), repeats=1, turn_s=0.0).text
+    text = switches.switches(("mlp", "dcgan 32"), turns=1, turn_s=0.0).text
     assert all(name in text for name in switches.ON_CPU)
 
 
@@ -122,15 +82,15 @@ def test_feeds_are_timed_on_sets_that_are_there(tmp_path):
         for i in range(66):
             with archive.open(f"cat/{i}.jpg", "w") as file:
                 Image.fromarray(rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)).save(file, format="JPEG")
-    text = feeding.feeding(tmp_path, ("mlp",), repeats=1, seconds=0.01).text
+    text = feeding.feeding(tmp_path, ("mlp",), turns=1, seconds=0.01).text
     for set_name, ways in {"MNIST, idx files": 3, "CIFAR-10, JPEG files": 4}.items():
         assert text.count(f"| {set_name} |") == ways
-    assert "not run" in feeding.feeding(None, ("mlp",), repeats=1, seconds=0.01).text
+    assert "not run" in feeding.feeding(None, ("mlp",), turns=1, seconds=0.01).text
 
 
 @pytest.mark.slow
 def test_start_up_is_timed_until_the_first_row():
-    text = startup.startup(repeats=1).text
+    text = startup.startup(turns=1).text
     assert text.count("| `") == 5
 
 

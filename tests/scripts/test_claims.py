@@ -12,10 +12,12 @@ from matplotlib.figure import Figure
 
 import claims
 from experiments import batch_size, cost, dirac, order, quality, softmaxgan, training, width_ratio
-from experiments.finding import Finding, Interval, Verdict
+from experiments.finding import Finding, Verdict
 from experiments.sources import SOURCES
 from ganexp import GAN, Prior
-from ganexp.data import Grid, Ring
+from ganexp.compare.cost import Measured
+from ganexp.compare.intervals import Interval
+from ganexp.data import Ring
 from ganexp.losses import SoftmaxGAN
 
 C, R = Verdict.CONFIRMED, Verdict.REFUTED
@@ -60,7 +62,7 @@ def test_every_claim_says_where_it_is_made_and_the_committed_page_says_so_too():
 
 
 def test_legends_hide_no_data():
-    entry = cost.Entry([1.0, 2.0, 3.0], 1.0, 1.0)
+    entry = Measured([1.0, 2.0, 3.0], gflop=1.0, peak_mib=1.0)
     bars = cost._bars(dict.fromkeys(cost.RACE, entry))
     course = training.Course([1, 2], [{"d": 1.0, "mass": 0.5}, {"d": 2.0, "mass": 0.6}])
     arms = softmaxgan._curves({arm: [course, course] for arm in softmaxgan.ARMS}, "d", 9.0)
@@ -74,7 +76,7 @@ def test_legends_hide_no_data():
 
 
 def test_costs_come_from_one_race_and_from_counted_operations():
-    race = {"overrides": TINY, "repeats": 2, "iterations": 1}
+    race = {"overrides": TINY, "turns": 2, "iterations": 1}
     five, six, twelve = cost.two_generator_passes(**race), cost.order_of_speed(**race), cost.one_backward_pass(**race)
     assert len(five.figures) == 1
     assert "g_first, redundant" in six.evidence
@@ -94,7 +96,7 @@ def test_the_crossing_is_interpolated_on_a_logarithmic_axis():
 
 
 def test_a_heavy_discriminator_makes_retaining_cheaper_by_operations():
-    made = width_ratio.retain_for_a_heavy_discriminator(widths=(4, 64), image_size=16, repeats=1, iterations=1)
+    made = width_ratio.retain_for_a_heavy_discriminator(widths=(4, 64), image_size=16, turns=1, iterations=1)
     crossing = float(re.search(r"by operations: ([\d.]+)", made.reason)[1])
     assert 1.5 < crossing < 4  # 2, and more for the first layer, whose input gradient nobody needs
     own = [float(row.split("|")[5]) for row in made.evidence.splitlines() if re.match(r"\| \d", row)]
@@ -104,42 +106,12 @@ def test_a_heavy_discriminator_makes_retaining_cheaper_by_operations():
 @pytest.mark.slow
 def test_batch_sizes_and_cold_starts():
     tiny = ("experiment=began", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
-    made = batch_size.began_eight_times_faster(overrides=tiny, batches=(2, 3), repeats=2, cold_starts=1)
+    made = batch_size.began_eight_times_faster(overrides=tiny, batches=(2, 3), turns=2, cold_starts=1)
     assert made.verdict is R
     assert len(re.findall(r"^\| [23] \|", made.evidence, re.M)) == 8
     assert "| 10 |" in made.evidence
-    tenth = batch_size.dcgan_ten_percent_faster(overrides=TINY, batches=(2,), repeats=2)
+    tenth = batch_size.dcgan_ten_percent_faster(overrides=TINY, batches=(2,), turns=2)
     assert "claimed to be 1.1" in next(iter(tenth.figures))
-
-
-def test_a_perfect_mixture_is_at_no_distance():
-    ring = Ring()
-    judge = quality.Mixture(ring)
-    perfect = judge(ring.centers.repeat(10, 1))
-    assert perfect == {"total variation": pytest.approx(0, abs=1e-12), "modes": 8, "high_quality": 1}
-    collapsed = judge(ring.centers[:1].repeat(80, 1))
-    assert collapsed == {"total variation": pytest.approx(7 / 8), "modes": 1, "high_quality": 1}
-    lost = judge(torch.full((80, 2), 9.0))
-    assert lost == {"total variation": pytest.approx(1), "modes": 0, "high_quality": 0}
-    half = judge(torch.cat([ring.centers, ring.centers + 0.2]))
-    assert half == {"total variation": pytest.approx(0.5), "modes": 8, "high_quality": 0.5}
-    assert quality.Mixture(Grid())(Grid().load()[:2500])["high_quality"] == pytest.approx(1 - math.exp(-4.5), abs=0.01)
-
-
-@pytest.mark.slow
-def test_the_classifier_knows_digits_and_its_distance_knows_noise():
-    data = quality.labelled_digits(16)
-    judge = quality.FrechetDistance(data)
-    classifier = quality.trained_classifier(data)
-    with torch.no_grad():
-        right = (classifier.head(classifier(data.images)).argmax(1) == data.labels).double().mean()
-    assert right > 0.97
-    name = judge.name
-    real = judge(data.images)[name]
-    shifted = judge(data.images.roll(2, 3))[name]
-    noise = judge(torch.rand_like(data.images) * 2 - 1)[name]
-    assert real == pytest.approx(0, abs=1e-3)
-    assert 10 < shifted < noise
 
 
 def test_accumulated_gradients_are_those_of_the_sum_and_vanish_for_g_where_the_claim_says():
@@ -174,13 +146,13 @@ def test_the_accumulated_loop_is_the_one_that_a_person_writes():
 
     plain_g, plain_d, step_g, step_d = networks()
     prior = Prior(2, seed=3, dtype=torch.float64)
-    real, scores = plain_d(x), plain_d(plain_g(prior.sample(4)))
+    real, scores = plain_d(x), plain_d(plain_g(prior.sample(4).values))
     loss.d_loss(real, scores).backward(retain_graph=True)
     loss.g_loss(real, scores).backward()
     step_d.step()
     step_g.step()
     step_g.zero_grad()
-    loss.g_loss(plain_d(x), plain_d(plain_g(prior.sample(4)))).backward()
+    loss.g_loss(plain_d(x), plain_d(plain_g(prior.sample(4).values))).backward()
     step_g.step()
     for ours, theirs in ((generator, plain_g), (discriminator, plain_d)):
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -242,7 +214,7 @@ def test_being_behind_is_measured_at_equal_updates_and_at_equal_time():
 @pytest.mark.slow
 def test_claims_10_and_11_from_end_to_end(tmp_path, monkeypatch):
     small = {"image_size": 16, "width": 2, "iterations": 4, "seeds": (0,), "times": 2}
-    few = {"ring": (4, 2), "digits": (4, 2), "mnist": (4, 2), "width": 2, "times": 2, "repeats": 2}
+    few = {"ring": (4, 2), "digits": (4, 2), "mnist": (4, 2), "width": 2, "times": 2, "turns": 2}
     monkeypatch.setitem(claims.EXPERIMENTS, 10, (softmaxgan.black_at_one_to_one, small))
     monkeypatch.setitem(claims.EXPERIMENTS, 11, (order.g_first_is_a_step_behind, few))
     monkeypatch.setattr("torchvision.datasets.mnist.MNIST.mirrors", [])

@@ -1,4 +1,4 @@
-"""The loops that a person writes without a framework: what the framework's overhead is measured by."""
+"""The loops that people write without a framework: what the framework's overhead is measured by."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,17 +6,24 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ganexp import GAN
+from ganexp.gan import GAN
+from ganexp.training import Trainer
 
 Step = Callable[[], None]
 
 
-def textbook(gan: GAN, reals: Iterator[Tensor]) -> Step:
-    """`detach` as tutorials have it: `loss.backward()`, which also fills D's gradients in G's step, to be thrown away."""
+def images_of(trainer: Trainer) -> Iterator[Tensor]:
+    """Yield the images that a trainer's feed gives, as plain tensors."""
+    for batch in trainer.reals.source:
+        yield batch.values
+
+
+def textbook(gan: GAN, images: Iterator[Tensor]) -> Step:
+    """`detach` as tutorials write it: `loss.backward()`, which also fills D's gradients in G's step, to be thrown away."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
 
     def step() -> None:
-        x = next(reals)
+        x = next(images)
         fake = generator(torch.randn(len(x), gan.prior.latent_dim, device=x.device, dtype=x.dtype))
         optimizer_d.zero_grad()
         d_loss = -logsigmoid(discriminator(x)).mean() - logsigmoid(-discriminator(fake.detach())).mean()
@@ -30,12 +37,12 @@ def textbook(gan: GAN, reals: Iterator[Tensor]) -> Step:
     return step
 
 
-def lean(gan: GAN, reals: Iterator[Tensor]) -> Step:
+def lean(gan: GAN, images: Iterator[Tensor]) -> Step:
     """`detach` by someone who switches D's gradients off for G's step."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
 
     def step() -> None:
-        x = next(reals)
+        x = next(images)
         fake = generator(torch.randn(len(x), gan.prior.latent_dim, device=x.device, dtype=x.dtype))
         optimizer_d.zero_grad()
         d_loss = -logsigmoid(discriminator(x)).mean() - logsigmoid(-discriminator(fake.detach())).mean()
@@ -51,13 +58,13 @@ def lean(gan: GAN, reals: Iterator[Tensor]) -> Step:
     return step
 
 
-def began(gan: GAN, reals: Iterator[Tensor], *, gamma: float = 0.5, lambda_k: float = 1e-3) -> Step:
+def began(gan: GAN, images: Iterator[Tensor], *, gamma: float = 0.5, lambda_k: float = 1e-3) -> Step:
     """BEGAN by `detach`, with D's gradients off for G's step, and k_t as a tensor."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
     k_t = torch.zeros((), device=gan.prior.device)
 
     def step() -> None:
-        x = next(reals)
+        x = next(images)
         fake = generator(torch.rand(len(x), gan.prior.latent_dim, device=x.device, dtype=x.dtype) * 2 - 1)
         optimizer_d.zero_grad()
         real_error = discriminator(x).mean()

@@ -1,0 +1,1 @@
+"""What measures strategies: races, counted costs, the plain loops beside them, and traces of what they do."""

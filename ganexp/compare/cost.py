@@ -1,0 +1,93 @@
+"""What an iteration costs, counted: operations and memory."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from ganexp.compare.racing import Contender, Times, race
+from ganexp.compare.saved import SavedTensors
+from ganexp.gan import GAN
+
+
+@dataclass(kw_only=True)
+class Measured(Times):
+    """What a race and counting have found of one contender: times, operations in Gflop, and the peak of memory in MiB."""
+
+    gflop: float
+    peak_mib: float
+
+
+def measured(contenders: Mapping[str, Contender], *, turns: int, iterations: int, device: torch.device) -> dict[str, Measured]:
+    """Count what an iteration of each contender costs, then race them."""
+    counted = {name: (gflop(contender), peak_mib(contender, device)) for name, contender in contenders.items()}
+    times = race(contenders, turns=turns, iterations=iterations, device=device)
+    return {
+        name: Measured(times[name].times_ms, times[name].phases_ms, gflop=work, peak_mib=memory)
+        for name, (work, memory) in counted.items()
+    }
+
+
+def gflop(contender: Contender) -> float:
+    """Count the operations of one iteration, in Gflop."""
+    contender.step()  # the first one may try what the others take for granted
+    return operations(contender.step) / 1e9
+
+
+def peak_mib(contender: Contender, device: torch.device) -> float:
+    """Return one iteration's peak of live activations (CPU) or of allocated memory (GPU), in MiB."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        contender.step()
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    assert contender.gan is not None
+    with LiveActivations(contender.gan) as activations:
+        contender.step()
+    return activations.peak / 2**20
+
+
+def operations(function: Callable[[], object]) -> int:
+    """Count the floating-point operations of the matrix products and convolutions in a call."""
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return counter.get_total_flops()
+
+
+def forward_gflop(gan: GAN) -> tuple[float, float]:
+    """Return the Gflop of one forward pass of a batch through G and through D."""
+    with torch.no_grad():
+        z = gan.sample()
+        fake = gan.generate(z)
+        return operations(lambda: gan.generate(z)) / 1e9, operations(lambda: gan.score_fake(fake)) / 1e9
+
+
+class LiveActivations(SavedTensors):
+    """Counts, as a context, the bytes that autograd keeps for backward passes; parameters do not count.
+
+    `now` is what is kept at the moment, `peak` the most that was. A storage that several tensors share counts once.
+    """
+
+    def __init__(self, gan: GAN) -> None:
+        super().__init__(gan)
+        self.now = 0
+        self.peak = 0
+        self._holders: Counter[int] = Counter()
+
+    def saved(self, tensor: Tensor) -> Callable[[], None]:
+        """Count a tensor for as long as it is kept."""
+        storage = tensor.untyped_storage()
+        key, size = storage.data_ptr(), storage.nbytes()
+        self._holders[key] += 1
+        if self._holders[key] == 1:
+            self.now += size
+            self.peak = max(self.peak, self.now)
+
+        def freed() -> None:
+            self._holders[key] -= 1
+            if self._holders[key] == 0:
+                self.now -= size
+
+        return freed

@@ -1,0 +1,117 @@
+"""What a strategy does, written down: which verbs it calls, and which autograd graph is alive when."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch, Gradients, Objective
+from ganexp.compare.saved import SavedTensors
+from ganexp.gan import GAN
+from ganexp.losses import SoftmaxGAN
+from ganexp.networks import MLPDiscriminator, MLPGenerator
+from ganexp.prior import Prior
+from ganexp.training import Strategy
+
+
+@dataclass
+class Pass:
+    """One pass through a network: its letter, its place in the trace, and the place where its graph was freed.
+
+    A pass that built no graph ends where it starts.
+    """
+
+    letter: str
+    start: int
+    end: int
+    saved: int = 0
+
+
+class TracingGAN(GAN):
+    """Writes down what a strategy does, in the letters of the strategies' table.
+
+    `trace` holds `z` (sample latents), `G` (generate), `r` and `f` (score real and generated samples), `D+`, `G+` and `DG+`
+    (move D, G, or both). `passes` holds one entry for each pass through a network, with the life of its graph if the strategy
+    runs inside `LivesOfGraphs`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.trace: list[str] = []
+        self.passes: list[Pass] = []
+        self.running: Pass | None = None
+
+    def sample(self) -> Batch:
+        self.trace.append("z")
+        return super().sample()
+
+    def generate(self, z: Batch) -> Batch:
+        self._begin("G")
+        fake = super().generate(z)
+        self.running = None
+        return fake
+
+    def score_real(self, x: Batch) -> Tensor:
+        self._begin("r")
+        scores = super().score_real(x)
+        self.running = None
+        return scores
+
+    def score_fake(self, fake: Batch) -> Tensor:
+        self._begin("f")
+        scores = super().score_fake(fake)
+        self.running = None
+        return scores
+
+    def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
+        super().update_d(d, retain_graph=retain_graph)
+        self.trace.append("D+")
+
+    def update_g(self, g: Objective) -> None:
+        super().update_g(g)
+        self.trace.append("G+")
+
+    def move(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
+        moved = super().move(d_gradients, g_gradients)
+        self.trace.append("DG+")
+        return moved
+
+    def _begin(self, letter: str) -> None:
+        self.running = Pass(letter, len(self.trace), len(self.trace))
+        self.passes.append(self.running)
+        self.trace.append(letter)
+
+
+class LivesOfGraphs(SavedTensors):
+    """Attributes, as a context, everything that autograd saves to the pass that is running, and notes when it is freed."""
+
+    def __init__(self, gan: TracingGAN) -> None:
+        super().__init__(gan)
+        self.gan = gan
+
+    def saved(self, tensor: Tensor) -> Callable[[], None]:
+        """Count a tensor as its pass's until it is freed; the pass ends with the last one."""
+        owner = self.gan.running
+        if owner is None:  # saved by a loss, after the passes
+            return lambda: None
+        owner.saved += 1
+
+        def freed() -> None:
+            owner.saved -= 1
+            if owner.saved == 0:
+                owner.end = len(self.gan.trace)
+
+        return freed
+
+
+def traced(strategy: Strategy) -> TracingGAN:
+    """Run one iteration on a small GAN whose generator loss needs real scores, and return the GAN with its trace."""
+    generator, discriminator = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
+    optimizers = [torch.optim.SGD(network.parameters(), lr=1e-3) for network in (generator, discriminator)]
+    gan = TracingGAN(generator, discriminator, SoftmaxGAN(), *optimizers, Prior(4), batch_size=8)
+    with LivesOfGraphs(gan):
+        strategy(gan, itertools.repeat(Batch(torch.randn(8, 2))), d_steps=1, g_steps=1)
+    return gan

@@ -1,0 +1,40 @@
+"""The GANs that scripts measure: settings that several of them share, and trainers built from settings."""
+
+from ganexp import Trainer, build, compose
+
+FAKE = ("dataset=fake",)
+CASES = {
+    "mlp": (
+        *FAKE,
+        "dataset.image_size=32",
+        "dataset.channels=1",
+        "generator=mlp",
+        "discriminator=mlp",
+        "batch_size=64",
+    ),
+    "dcgan 32": (*FAKE, "dataset.image_size=32", "generator.width=64", "discriminator.width=64", "batch_size=64"),
+    "dcgan 64": (*FAKE, "dataset.image_size=64", "generator.width=64", "discriminator.width=64", "batch_size=32"),
+    "began 64": (
+        "experiment=began",
+        "strategy=detach",
+        *FAKE,
+        "dataset.image_size=64",
+        "generator.width=32",
+        "discriminator.width=32",
+        "batch_size=8",
+    ),
+}
+"""All by `detach`, as the plain loops beside them. BEGAN's width is half the paper's, so that a CPU gets through."""
+
+REDUNDANT = ", redundant"
+"""Behind a strategy's name: with the redundant gradients of textbook backward passes."""
+
+
+def trainer_of(*overrides: str) -> Trainer:
+    """Build a trainer as the command line would, without the averaged generator, which costs the same in every strategy."""
+    return build(compose("ema=off", *overrides))
+
+
+def settings_of(name: str) -> tuple[str, str]:
+    """Return the settings of a strategy given by its name, with or without `REDUNDANT`."""
+    return f"strategy={name.removesuffix(REDUNDANT)}", f"redundant_gradients={str(name.endswith(REDUNDANT)).lower()}"

@@ -1,0 +1,61 @@
+"""Counted costs, against networks whose costs are known in closed form. Those of strategies: tests/strategies/test_cost.py."""
+
+import pytest
+import torch
+from torch import nn
+
+from ganexp import GAN, Prior
+from ganexp.compare.cost import LiveActivations, forward_gflop, measured, operations
+from ganexp.compare.racing import Contender
+from ganexp.losses import WGAN
+
+BATCH, LATENT, SIZE = 4, 3, 5
+
+
+def linear_gan():
+    generator, discriminator = nn.Linear(LATENT, SIZE), nn.Sequential(nn.Linear(SIZE, 1), nn.Flatten(0))
+    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (generator, discriminator)]
+    return GAN(generator, discriminator, WGAN(), *optimizers, Prior(LATENT), batch_size=BATCH)
+
+
+def test_a_product_is_two_operations_per_weight_and_sample():
+    gan = linear_gan()
+    assert operations(lambda: gan.generator(torch.zeros(BATCH, LATENT))) == 2 * BATCH * LATENT * SIZE
+    assert forward_gflop(gan) == (2 * BATCH * LATENT * SIZE / 1e9, 2 * BATCH * SIZE / 1e9)
+
+
+def test_activations_count_from_saving_to_freeing_and_shared_storage_counts_once():
+    with LiveActivations(linear_gan()) as activations:
+        x = torch.zeros(100, requires_grad=True)
+        once = x.exp()  # keeps its result
+        assert activations.now == 400
+        twice = once * once.view(10, 10).flatten()  # keeps the same storage twice
+        assert activations.now == 400
+        other = x.exp()
+        assert activations.now == 800
+        del other
+        assert activations.now == 400
+        twice.sum().backward()
+        del once, twice
+    assert (activations.now, activations.peak) == (0, 800)
+
+
+def test_parameters_are_no_activations():
+    gan = linear_gan()
+    with LiveActivations(gan) as activations:
+        gan.generator(torch.zeros(BATCH, LATENT, requires_grad=True)).sum().backward()
+    assert activations.peak == BATCH * LATENT * 4  # the input, for the weight's gradient; not the weight, for the input's
+
+
+def test_times_and_costs_of_a_race():
+    gan, calls = linear_gan(), []
+
+    def step():
+        calls.append(1)
+        gan.generator(gan.sample().values).sum().backward()
+
+    found = measured({"one": Contender(step, gan)}, turns=3, iterations=2, device=torch.device("cpu"))["one"]
+    assert found.gflop == pytest.approx(2 * 2 * BATCH * LATENT * SIZE / 1e9)  # one product forward, one for the weight
+    assert found.peak_mib == BATCH * LATENT * 4 / 2**20
+    assert len(found.times_ms) == 3
+    assert len(calls) == 2 + 1 + 2 + 3 * 2

@@ -1,0 +1,56 @@
+"""The plain loops are the algorithms that they are raced against: the same weights, at the cost that their names say."""
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.compare import plain_loops
+from ganexp.compare.cost import operations
+from ganexp.compare.plain_loops import images_of
+from ganexp.compare.racing import Contender
+from tests.composing import composed
+
+SMALL = ("ema=off", "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
+BEGAN = ("experiment=began", "strategy=detach", *SMALL)
+
+
+def trainer_of(*overrides):
+    return build(composed(*overrides))
+
+
+def weights(trainer):
+    return [p.detach() for p in trainer.gan.generator.parameters()]
+
+
+def test_textbook_and_lean_train_as_detach_does():
+    """All draw from torch's own stream here."""
+    ends = []
+    for loop in (None, plain_loops.textbook, plain_loops.lean):
+        trainer = trainer_of(*SMALL, "precision=fp64")
+        trainer.gan.prior.rng = torch.default_generator
+        torch.manual_seed(7)
+        step = loop(trainer.gan, images_of(trainer)) if loop else Contender.of(trainer).step
+        for _ in range(3):
+            step()
+        ends.append(weights(trainer))
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(ends[0], ends[2], rtol=1e-9, atol=1e-10)
+
+
+def test_the_plain_began_is_began(monkeypatch):
+    by_hand, framework = (trainer_of(*BEGAN, "loss.lambda_k=0.3", "precision=fp64") for _ in range(2))
+    latents = framework.gan.prior.rng.clone_state()
+    step = plain_loops.began(by_hand.gan, images_of(by_hand), lambda_k=0.3)
+    monkeypatch.setattr(  # the loop draws from torch's own stream, so give it the framework's latents
+        "torch.rand", lambda *size, **kwargs: torch.empty(size, **kwargs).uniform_(-1, 1, generator=latents) / 2 + 0.5
+    )
+    for _ in range(4):
+        step()
+        framework.step(framework.reals)
+    torch.testing.assert_close(weights(by_hand), weights(framework), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("loop", "redundant"), [(plain_loops.textbook, True), (plain_loops.lean, False)])
+def test_a_loop_costs_what_detach_costs(loop, redundant):
+    plain, framework = trainer_of(*SMALL), trainer_of(*SMALL, f"redundant_gradients={redundant}")
+    assert operations(loop(plain.gan, images_of(plain))) == operations(Contender.of(framework).step)
