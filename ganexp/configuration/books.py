@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ganexp.configuration.assemble import name_of
 from ganexp.configuration.check import Plan
 from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.targets import name_of
 from ganexp.runs import Book, FolderBook, ProgressBook, WandbBook
 from ganexp.runs.provenance import provenance
 from ganexp.runs.reading import read

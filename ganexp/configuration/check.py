@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.configuration.assemble import gan_of, name_of, networks_of, strategy_of
+from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.demands import demands
-from ganexp.configuration.schema import Config, ConfigError, parse
-from ganexp.configuration.targets import Trust, check_targets, make, target
+from ganexp.configuration.parsing import parse
+from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.runs.keys import KEYS, may_be_logged
