@@ -1,11 +1,12 @@
 """Boundary equilibrium."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
+from ganexp.instruments.measure import Measure
 from ganexp.losses.base import Loss
 from ganexp.ranges import checked
 
@@ -26,6 +27,10 @@ class BEGAN(Loss):
 
     accepts = frozenset({"energy"})
     uniform_ratio = True
+    measures: ClassVar = {
+        "began/k_t": Measure("BEGAN's control variable", "last,max", label="k_t"),
+        "began/convergence": Measure("BEGAN's convergence measure M", "last,min"),
+    }
     k_t: Tensor
 
     @checked

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.configuration.schema import effect_of
+from ganexp.instruments.measure import Measure
 from ganexp.runs.reading import Run
 
 SUBJECT = ("loss", "strategy", "dataset")
@@ -28,6 +29,11 @@ class Group:
             return ""
         seeds = {str(run.config.get("seed")) for run in self.runs}
         return f"{len(self.runs)} {'seeds' if len(seeds) == len(self.runs) else 'runs'}"
+
+
+def measures(found: Sequence[Run]) -> dict[str, Measure]:
+    """Return what the losses of all runs measure, by key."""
+    return {key: measure for run in found for key, measure in run.measures.items()}
 
 
 def differing(found: Sequence[Run]) -> list[str]:

@@ -8,8 +8,8 @@ from torch import nn
 
 from ganexp.configuration.build import _say_if_heavy
 from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.demands import demands
+from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import make
 from tests.composing import composed
 

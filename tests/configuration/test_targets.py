@@ -10,8 +10,8 @@ import torch
 from ganexp import build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
-from ganexp.optimizers import adam
 from ganexp.configuration.targets import target
+from ganexp.optimizers import adam
 from tests.composing import composed
 from tests.training.test_resume import overrides
 
