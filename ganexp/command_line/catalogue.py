@@ -62,5 +62,6 @@ def _flat(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
     for key, value in node.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
-        elif key != "_target_" and not str(value).startswith("${optimizer."):
-            yield prefix + key, f"[{','.join(value)}]" if isinstance(value, list) else value
+        elif key != "_target_" and not str(value).startswith("${"):  # which says a setting that stands above
+            written = f"[{','.join(value)}]" if isinstance(value, list) else value
+            yield prefix + key, "…" if written == "???" else written

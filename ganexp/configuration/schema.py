@@ -50,7 +50,9 @@ class Keys(BaseModel):
 class LookaheadConfig(Keys):
     """The keys below `lookahead`."""
 
-    every: IntervalOrNever = key("iterations after which both networks are pulled back, around any strategy; 0 is never", 0)
+    every: IntervalOrNever = key(
+        "iterations from one pull back of both networks to the next, around any strategy; 0 is never", 0
+    )
     alpha: Annotated[float, Field(gt=0, le=1)] = key("how much of the way is kept", 0.5)
 
 
@@ -58,13 +60,13 @@ class WandbConfig(Keys):
     """The keys below `wandb`."""
 
     mode: Literal["auto", "online", "offline", "disabled"] = key(
-        "{choices}; auto is online if an account is configured", "auto"
+        "Weights & Biases: {choices}; auto is online if an account is configured", "auto"
     )
     entity: str | None = key("user or team; WANDB_ENTITY sets it too", None)
     project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
         "ganexp if it is null; WANDB_PROJECT sets it too", None, choices="1 to 128 characters without / \\ # ? % and :"
     )
-    group: str | None = key("the sweep's name if it is null; WANDB_RUN_GROUP sets it too", None)
+    group: str | None = key("the sweep's name if it is null", None)
     name: str | None = key(
         "dataset-loss-strategy-seed if it is null, and in a sweep what differs; WANDB_NAME sets it too", None
     )
@@ -95,10 +97,13 @@ class Config(Keys):
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = key("of everything that is random", 0)
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = key(
-        "{choices}; auto is a GPU if there is one", "auto", choices="auto, cpu, cuda or cuda:N", effect="machine"
+        "where to train: {choices}; auto is a GPU if there is one",
+        "auto",
+        choices="auto, cpu, cuda or cuda:N",
+        effect="machine",
     )
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp64"] = key(
-        "{choices}; auto is tf32 on a GPU that has it, else fp32", "auto"
+        "number format: {choices}; auto is tf32 on a GPU that has it, else fp32", "auto"
     )
     deterministic: bool = key("true: the same bits in every run on a GPU too, if slower", False)
     cuda_graph: Literal["auto"] | bool = key(
@@ -114,7 +119,10 @@ class Config(Keys):
         choices="auto, true or false",
     )
     threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = key(
-        "of a run on a CPU; auto is torch's own choice", "auto", choices="auto or an integer from 1 to 1024", effect="speed"
+        "number of threads on a CPU; auto is torch's own choice",
+        "auto",
+        choices="auto or an integer from 1 to 1024",
+        effect="speed",
     )
 
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = key("real images per batch, and latents", 32)
@@ -139,7 +147,7 @@ class Config(Keys):
         "a key of the rows, such as began/convergence: checkpoints/best.pt is from when it was lowest", None, effect="records"
     )
     on_divergence: Literal["stop", "warn", "rollback"] = key(
-        "{choices}, when losses, scores or gradients are no longer finite", "stop", effect="records"
+        "when losses, scores or gradients are no longer finite: {choices}", "stop", effect="records"
     )
     resume: str | None = key(
         "a run folder, a checkpoint in one, or auto: the newest unfinished run with these settings", None, effect="records"
@@ -155,7 +163,9 @@ class Config(Keys):
         "where torchvision keeps its sets; GANEXP_DATA sets it too", "~/.cache/ganexp", effect="records"
     )
     feed: Literal["auto", "resident", "streamed"] = key(
-        "{choices}; auto is resident if the set takes less than a quarter of the free memory", "auto", effect="speed"
+        "where the data are kept: {choices}; auto is resident if they take less than a quarter of the free memory",
+        "auto",
+        effect="speed",
     )
     flip: bool = key("true: mirror each image left to right with probability 1/2", False)
     workers: Literal["auto"] | Annotated[int, Field(ge=0, le=256)] = key(
