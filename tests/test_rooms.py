@@ -29,7 +29,7 @@ ALLOWED = {
     ),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
-    "configuration": (SUBJECT | {"data", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
+    "configuration": (SUBJECT | {"data", "instruments", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
     "command_line": (
         {"configuration", "runs", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
