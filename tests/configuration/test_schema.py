@@ -60,8 +60,8 @@ def test_what_a_key_changes():
         assert {name for name in Config.model_fields if effect_of(name) == effect} == keys
     assert effect_of("wandb.name") == "records"
     assert effect_of("loss.gamma") == effect_of("what_nobody_knows") == "training"
-    before = {name: 1 for name in Config.model_fields}
-    changed = {name: 2 for name in Config.model_fields}
+    before = dict.fromkeys(Config.model_fields, 1)
+    changed = dict.fromkeys(Config.model_fields, 2)
     assert set(contradictions(before, changed)) == set(Config.model_fields) - expected["records"] - expected["speed"]
 
 
