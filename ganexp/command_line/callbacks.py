@@ -63,7 +63,6 @@ class KeepSweep(Callback):
         with _ending_in_a_sentence():
             folder = Path(config.hydra.sweep.dir)
             _check_launcher(config)
-            _prepare_storage(config)
             given = [str(override) for override in config.hydra.overrides.hydra if not override.startswith("hydra.mode=")]
             _name_jobs(config)
             if config.sweep.resume is not None:
@@ -82,6 +81,7 @@ class KeepSweep(Callback):
             _check_metric(config, differing)
             jobs = _grid(parsed) if config.hydra.sweeper._target_.endswith(".BasicSweeper") else ()
             _check_jobs(config, jobs)
+            _prepare_storage(config)
             if not any(override.startswith("hydra.sweep.dir=") for override in given):
                 folder = _made(folder)
                 config.hydra.sweep.dir = _literal(folder)
@@ -208,7 +208,7 @@ def _check_metric(config: DictConfig, differing: Sequence[str]) -> None:
     metric, searching = config.sweep.metric, "Optuna" in config.hydra.sweeper._target_
     if searching and metric is None:
         raise ConfigError("sweep.metric must say what a search is to optimise, for example sweep.metric=began/convergence.")
-    if not any(key.partition(".")[0] == "loss" for key in differing):  # or else each job is checked with its own
+    if not {"loss", "experiment"} & {key.partition(".")[0] for key in differing}:  # or else each job is checked with its own
         refuse_unknown_metric("sweep.metric", metric, plain(config.loss), config.trust)
 
 

@@ -1,4 +1,4 @@
-"""A loss, a strategy, a network and a penalty from outside: each is one class or function and one YAML, and complete with that."""
+"""A loss, a strategy, a network and a penalty from outside: one class or function and one YAML each, and nothing else."""
 
 import json
 import re
@@ -143,12 +143,12 @@ def test_mistakes_are_sentences(mine, mistake, sentence):
 
 def test_the_library_refuses_what_the_command_line_does(mine):
     module = __import__(MODULE)
-    with pytest.raises(ValueError, match="^shift should be less than or equal to 2, not 3$"):
+    with pytest.raises(ValueError, match=r"^shift should be less than or equal to 2, not 3$"):
         module.Shifted(shift=3)
 
 
 def test_it_trains_and_the_best_checkpoint_is_by_its_own_measure(run):
-    said, folder = run
+    _, folder = run
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["progress/g_updates"] for row in rows] == [2, 4]
     assert all({"shifted/gap", "shifted/spread", "loss/penalty"} <= set(row) for row in rows)
