@@ -7,18 +7,18 @@ import hydra
 import psutil
 from omegaconf import DictConfig
 
+from ganexp.command_line import resolvers
+
 
 def wait_quietly() -> None:
-    """Let OpenMP's idle threads sleep instead of spin if others use the cores, unless the user has chosen.
-
-    Spinning slows down runs side by side, sleeping one that is alone: docs/benchmarks.md. Torch reads it at import.
-    """
+    """Let OpenMP's idle threads sleep, not spin, if others use the cores and the user has not chosen: docs/benchmarks.md."""
     chosen = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
     if not chosen and psutil.cpu_percent(interval=0.1) / 100 * (psutil.cpu_count() or 1) > 0.5:
         os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
 wait_quietly()
+resolvers.register()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")

@@ -16,10 +16,9 @@ from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty
 from ganexp.prior import Prior
 from ganexp.processes import Processes
-from ganexp.state import Stateful
 
 
-class GAN(Stateful):
+class GAN:
     """Two networks, a loss, two optimisers and a latent prior, with one verb for each thing a strategy can say.
 
     Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`), move networks
@@ -85,16 +84,6 @@ class GAN(Stateful):
     def optimizer_d(self) -> Optimizer:
         """What moves D."""
         return self._d.optimizer
-
-    @property
-    def d_updates(self) -> int:
-        """How many updates D has made."""
-        return self.meter.updates["d"]
-
-    @property
-    def g_updates(self) -> int:
-        """How many updates G has made."""
-        return self.meter.updates["g"]
 
     @property
     def d_parameters(self) -> list[nn.Parameter]:
@@ -229,6 +218,15 @@ class GAN(Stateful):
             "prior": self.prior,
             "meter": self.meter,
         }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {name: part.state_dict() for name, part in self.parts().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        for name, part in self.parts().items():
+            part.load_state_dict(state[name])
 
     def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
         if self.autocast is None:

@@ -9,37 +9,36 @@ get another saved view; nothing that is there is changed. --print shows what wou
 
 import argparse
 import colorsys
+import itertools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import wandb_workspaces.expr as expr
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
+from ganexp.command_line.catalogue import options
+from ganexp.configuration.measured import measures_of
+from ganexp.instruments.measure import Measure
 from ganexp.runs.keys import KEYS, STEPS
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
-STRATEGIES, LOSSES = ([path.stem for path in sorted((CONF / group).glob("*.yaml"))] for group in ("strategy", "loss"))
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
-SECTIONS = {
-    "Losses": ("loss/",),
-    "Scores": ("score/",),
-    "BEGAN": ("began/",),
-    "SoftmaxGAN": ("softmaxgan/",),
+OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
+OF_THE_MACHINE = {
     "Gradients": ("grad_norm/",),
     "Timings by phase": ("time/",),
     "Throughput and memory": ("speed/", "memory/"),
 }
-SUMMARY_COLUMNS = ("loss/d", "loss/g", "began/convergence.min", "time/iteration_ms.mean", "memory/peak_mib.max")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Save the workspace, or print it."""
-    options = _parser().parse_args(arguments)
-    made = workspace(options.entity, options.project, options.name, options.sweeps)
-    if options.print:
+    given = _parser().parse_args(arguments)
+    made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
+    if given.print:
         print(json.dumps(spec(made), indent=2))
         return
     try:
@@ -49,18 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(made.url)
 
 
-def workspace(entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = ()) -> ws.Workspace:
-    """Return the workspace, not yet saved."""
+def workspace(
+    entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = (), folders: Sequence[Path] = ()
+) -> ws.Workspace:
+    """Return the workspace, not yet saved; `folders` hold YAML files beside those of conf/."""
+    strategies = [option.name for option in options("strategy", [CONF, *folders])]
+    measured = {option.name: measures_of(option.node) for option in options("loss", [CONF, *folders])}
     samples = [
         wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)
         for key in ("samples", "reconstructions")
     ]
     sections = [ws.Section(name="Samples", panels=samples, is_open=True, layout_settings=ws.SectionLayoutSettings(columns=2))]
-    for title, prefixes in SECTIONS.items():
-        keys = [key for key in KEYS if key.startswith(prefixes)]
-        sections.append(
-            _section(title, [_against(axis, key, [key]) for key in keys for axis in AXES], title in ("Losses", "BEGAN"))
-        )
+    for title, keys in charted(measured).items():
+        sections.append(_section(title, [_against(axis, key, [key]) for key in keys for axis in AXES], title == "Losses"))
     phases = [key for key in KEYS if key.startswith("time/")]
     timings = next(section for section in sections if section.name == "Timings by phase")
     timings.panels = [*(_against(axis, "all phases", phases) for axis in AXES), *timings.panels]
@@ -78,26 +78,43 @@ def workspace(entity: str, project: str, name: str = "ganexp", sweeps: Sequence[
         runset_settings=ws.RunsetSettings(
             groupby=[expr.Metric("Group"), expr.Config("strategy.name"), expr.Config("loss.name")],
             group_colors={
-                ws.GroupPath(sweep, strategy, loss): color(strategy, loss)
+                ws.GroupPath(sweep, strategy, loss): color
                 for sweep in sweeps
-                for strategy in STRATEGIES
-                for loss in LOSSES
+                for (strategy, loss), color in colors(strategies, list(measured)).items()
             },
-            pinned_columns=[f"summary:{column}" for column in SUMMARY_COLUMNS],
+            pinned_columns=[f"summary:{column}" for column in columns(measured)],
         ),
     )
 
 
-def color(strategy: str, loss: str) -> str:
-    """Return a hue for the strategy in a shade for the loss, as `#rrggbb`."""
-    hue = STRATEGIES.index(strategy) / len(STRATEGIES)
-    lightness = 0.3 + 0.4 * LOSSES.index(loss) / (len(LOSSES) - 1)
-    return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, lightness, 0.75))
+def charted(measured: Mapping[str, Mapping[str, Measure]]) -> dict[str, list[str]]:
+    """Return the keys of each section, given what each loss measures."""
+    of_losses = {f"loss={name}": list(measures) for name, measures in measured.items() if measures}
+    return _keys_of(OF_EVERY_LOSS) | of_losses | _keys_of(OF_THE_MACHINE)
+
+
+def columns(measured: Mapping[str, Mapping[str, Measure]]) -> list[str]:
+    """Return what the table of runs shows: last losses, of what a loss measures what is good when low, and the cost."""
+    lowest = [f"{key}.min" for measures in measured.values() for key, measure in measures.items() if measure.low_is_good]
+    return ["loss/d", "loss/g", *lowest, "time/iteration_ms.mean", "memory/peak_mib.max"]
+
+
+def colors(strategies: Sequence[str], losses: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Return a hue for each strategy in a shade for each loss, as `#rrggbb`."""
+    found = {}
+    for (i, strategy), (j, loss) in itertools.product(enumerate(strategies), enumerate(losses)):
+        parts = colorsys.hls_to_rgb(i / len(strategies), 0.3 + 0.4 * j / max(1, len(losses) - 1), 0.75)
+        found[strategy, loss] = "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+    return found
 
 
 def spec(made: ws.Workspace) -> dict[str, object]:
     """Return a workspace as W&B keeps it."""
     return made._to_model().model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def _keys_of(sections: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {title: [key for key in KEYS if key.startswith(prefixes)] for title, prefixes in sections.items()}
 
 
 def _section(title: str, panels: list[wr.LinePlot], is_open: bool) -> ws.Section:
@@ -115,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--project", default="ganexp")
     parser.add_argument("--name", default="ganexp", help="of the saved view")
     parser.add_argument("--sweeps", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss")
+    parser.add_argument("--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for train.py")
     parser.add_argument("--print", action="store_true", help="print it instead of saving it")
     return parser
 

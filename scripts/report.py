@@ -73,7 +73,7 @@ def page(found: Sequence[Run], title: str) -> str:
         parts.all_differences(found, groups),
         f"<h2>Curves</h2>{parts.legend(drawn)}" if keys else "",
         f'<p class="note">{AVERAGED}</p>' if averaged else "",
-        parts.places(keys),
+        parts.places(keys, comparing.measures(found)),
         parts.bars(drawn, charts.phases(drawn)),
         *sections,
         f"<script>{get_plotlyjs()}</script>",

@@ -91,7 +91,7 @@ def test_a_data_set_on_the_command_line(tmp_path):
 
 def test_a_strategy(run, capsys):
     names = run("A loader of your own", "A strategy of your own")
-    assert capsys.readouterr().out.splitlines()[-1] == "50 100"
+    assert capsys.readouterr().out.splitlines()[-1] == "{'d': 50, 'g': 100}"
     gan = names["new_gan"]()
     before = [parameter.clone() for parameter in gan.generator.parameters()]
     names["TwoForOne"]()(gan, iter(names["loader"].dataset.tensors[0].split(32)), d_steps=1, g_steps=1)

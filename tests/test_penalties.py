@@ -63,7 +63,7 @@ def test_no_penalty_does_nothing():
 
 @pytest.mark.parametrize("wrong", [lambda: WeightClipping(bound=0), lambda: GradientPenalty(weight=-1)])
 def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"^(bound|weight) must be"):
+    with pytest.raises(ValueError, match=r"^(bound|weight) should be"):
         wrong()
 
 

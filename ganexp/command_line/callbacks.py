@@ -20,7 +20,8 @@ from ganexp.command_line.naming import CHOICES, rename, run_name, shown, typed
 from ganexp.command_line.resuming import located, newest_alike, options, quoted
 from ganexp.command_line.sweeping import Sweep, results, table, write_csv
 from ganexp.configuration.books import refuse_used_folder
-from ganexp.configuration.check import check, plain, refuse_unknown_metric
+from ganexp.configuration.check import check, plain
+from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import ConfigError
 from ganexp.runs import reading as runs
@@ -62,8 +63,6 @@ class KeepSweep(Callback):
         with _ending_in_a_sentence():
             folder = Path(config.hydra.sweep.dir)
             _check_launcher(config)
-            _check_metric(config)
-            _prepare_storage(config)
             given = [str(override) for override in config.hydra.overrides.hydra if not override.startswith("hydra.mode=")]
             _name_jobs(config)
             if config.sweep.resume is not None:
@@ -79,8 +78,10 @@ class KeepSweep(Callback):
                 [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()] + overrides
             )
             differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
+            _check_metric(config, differing)
             jobs = _grid(parsed) if config.hydra.sweeper._target_.endswith(".BasicSweeper") else ()
             _check_jobs(config, jobs)
+            _prepare_storage(config)
             if not any(override.startswith("hydra.sweep.dir=") for override in given):
                 folder = _made(folder)
                 config.hydra.sweep.dir = _literal(folder)
@@ -203,11 +204,12 @@ def _check_launcher(config: DictConfig) -> None:
         )
 
 
-def _check_metric(config: DictConfig) -> None:
+def _check_metric(config: DictConfig, differing: Sequence[str]) -> None:
     metric, searching = config.sweep.metric, "Optuna" in config.hydra.sweeper._target_
     if searching and metric is None:
         raise ConfigError("sweep.metric must say what a search is to optimise, for example sweep.metric=began/convergence.")
-    refuse_unknown_metric("sweep.metric", metric)
+    if not {"loss", "experiment"} & {key.partition(".")[0] for key in differing}:  # or else each job is checked with its own
+        refuse_unknown_metric("sweep.metric", metric, plain(config.loss), config.trust)
 
 
 def _prepare_storage(config: DictConfig) -> None:

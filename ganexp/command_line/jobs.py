@@ -21,12 +21,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ganexp.command_line.naming import GROUPS, rename, shown, typed
+from ganexp.command_line.naming import rename, shown, typed
 from ganexp.command_line.resuming import options, record
 from ganexp.command_line.sentences import mishap, sentence
 from ganexp.command_line.sweeping import Sweep, gpu_of_the_pool
 from ganexp.configuration.build import build
-from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.schema import GROUPS, ConfigError
 from ganexp.runs.book import Summary
 from ganexp.runs.folder import amend_summary, claim, release
 from ganexp.runs.reading import read_document

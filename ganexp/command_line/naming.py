@@ -8,14 +8,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ganexp.configuration.schema import GROUPS, effect_of
+
 CHOICES = "${dataset.name}_${loss.name}_${strategy.name}_seed${seed}"
 """How conf/train.yaml names runs; what was changed on the command line comes to it when they begin."""
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
 SAID = ("dataset", "loss", "strategy", "seed")
 """Keys whose values every name has anyway."""
-UNSAID = {"resume", "wandb", "sweep", "hydra", "iterations", "log_every", "sample_every", "checkpoint_every", "trust"}
-UNSAID |= {"keep_checkpoints", "keep_best", "on_divergence", "device", "threads", "workers", "data_root", "feed", "cuda_graph"}
-"""Keys, or groups of keys, that change nothing that is trained."""
 LONGEST = 100
 
 
@@ -72,7 +70,8 @@ def _settings(overrides: Sequence[str]) -> dict[str, str]:
 
 def _is_said(key: str) -> bool:
     head, _, rest = key.partition(".")
-    return key in SAID or head in UNSAID or rest == "name" or (head in SAID and rest == "_target_")
+    unsaid = head == "hydra" or effect_of(head) != "training"
+    return key in SAID or unsaid or rest == "name" or (head in SAID and rest == "_target_")
 
 
 def _part(key: str, value: str) -> str:

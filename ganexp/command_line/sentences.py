@@ -6,7 +6,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException, Ove
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
-from ganexp.configuration.schema import unknown_key
+from ganexp.configuration.parsing import unknown_key
 
 EXTRAS = {"joblib": "joblib", "submitit_slurm": "submitit", "submitit_local": "submitit", "optuna": "optuna"}
 """By a plugin's option: the extra of pyproject.toml that brings it."""

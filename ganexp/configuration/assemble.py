@@ -55,8 +55,3 @@ def strategy_of(config: Config) -> Strategy:
     if config.lookahead.every:
         return Lookahead(strategy, every=config.lookahead.every, alpha=config.lookahead.alpha)
     return strategy
-
-
-def name_of(node: dict[str, Any]) -> str:
-    """Return what a member of a group is called."""
-    return str(node.get("name", node["_target_"]))

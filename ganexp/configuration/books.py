@@ -1,12 +1,14 @@
 """Where a configured run writes its rows."""
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ganexp.configuration.assemble import name_of
 from ganexp.configuration.check import Plan
+from ganexp.configuration.measured import measures_of
 from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.targets import name_of
 from ganexp.runs import Book, FolderBook, ProgressBook, WandbBook
 from ganexp.runs.provenance import provenance
 from ganexp.runs.reading import read
@@ -31,14 +33,15 @@ def books_of(plan: Plan, folder: Path | None, *, resumed: bool) -> list[Book]:
     """
     config = plan.config
     if folder is None:
-        return [ProgressBook(config.iterations)]
+        return [ProgressBook(config.iterations, measures_of(config.loss))]
     try:
         disabled = settled(config.wandb.mode) == "disabled"
     except ValueError as error:
         raise ConfigError(f"{error}.") from None
-    origin = provenance()
+    origin, measures = provenance(), measures_of(config.loss)
     try:
-        rows = FolderBook(folder, resumed=resumed, config=plan.values, provenance=origin)
+        described = {key: asdict(measure) for key, measure in measures.items()}
+        rows = FolderBook(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
     except FileExistsError as error:
         raise ConfigError(f"{folder} is taken ({error}): choose another hydra.run.dir, or wait.") from error
     try:
@@ -46,7 +49,7 @@ def books_of(plan: Plan, folder: Path | None, *, resumed: bool) -> list[Book]:
     except ConfigError:
         rows.abandon()
         raise
-    return [rows, ProgressBook(config.iterations), *to_wandb]
+    return [rows, ProgressBook(config.iterations, measures), *to_wandb]
 
 
 def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
@@ -66,6 +69,7 @@ def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
             name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
             notes=config.wandb.notes,
             before=read(folder),
+            measures=measures_of(config.loss),
         )
     except OSError as error:
         raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error

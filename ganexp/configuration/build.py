@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from ganexp.configuration.assemble import gan_of, name_of, networks_of, strategy_of
+from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
 from ganexp.configuration.demands import CPU_FLOPS, demands
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import Config, ConfigError
-from ganexp.configuration.targets import Trust, make
+from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.training import (
     EMA,

@@ -11,13 +11,14 @@ import torch
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.configuration.assemble import gan_of, name_of, networks_of, strategy_of
+from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.demands import demands
-from ganexp.configuration.schema import Config, ConfigError, parse
-from ganexp.configuration.targets import Trust, check_targets, make, target
+from ganexp.configuration.measured import refuse_unknown_metric
+from ganexp.configuration.parsing import parse
+from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
-from ganexp.runs.keys import KEYS, may_be_logged
 from ganexp.streams import undisturbed
 from ganexp.training import Strategy
 from ganexp.training.execution import Machine, Unavailable
@@ -67,7 +68,8 @@ def _checked(values: str, trust: Trust) -> Plan:
     config = parse(json.loads(values))
     check_targets(config, trust)
     machine = machine_of(config)
-    refuse_unknown_metric("keep_best", config.keep_best)
+    refuse_unknown_metric("keep_best", config.keep_best, config.loss)
+    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss)
     shape = shape_of(make(config.dataset, "dataset"), config)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
@@ -192,11 +194,17 @@ def _check_iteration(
     try:
         copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
         gan.finish_iteration()
+        undeclared = gan.measurements().keys() - gan.loss.measures.keys()
     except ValueError as error:
         choices = ", ".join(
             f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "strategy")
         )
         raise ConfigError(f"{choices} do not fit: {error}.") from None
+    if undeclared:
+        raise ConfigError(
+            f"loss={name_of(config.loss)} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
+            f"the measures of {type(gan.loss).__name__}."
+        )
 
 
 def _try_on_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...]) -> None:
@@ -207,16 +215,6 @@ def _try_on_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ..
             refuse(discriminator, loss, Batch(x))
         except ValueError as error:
             raise ConfigError(f"strategy: {error}.") from None
-
-
-def refuse_unknown_metric(key: str, metric: str | None) -> None:
-    """Refuse what no row will ever have.
-
-    Raises:
-        ConfigError: There is no such key of the rows.
-    """
-    if metric is not None and not may_be_logged(metric):
-        raise ConfigError(f"{key}={metric} is not logged; choose one of {', '.join(sorted(KEYS))}.")
 
 
 def plain(cfg: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ganexp.configuration.schema import Config, ConfigError, parse
+from ganexp.configuration.parsing import parse
+from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, check_node, make
 from ganexp.prior import Prior
 from ganexp.streams import undisturbed

@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.schema import ConfigError, effect_of
 from ganexp.runs.reading import read_document
 from ganexp.training import CheckpointError
 from ganexp.training.checkpoint import State, load
-
-HARMLESS = ("iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best", "on_divergence")
-HARMLESS_GROUPS = ("wandb", "sweep", "resume", "workers", "data_root", "feed", "threads", "cuda_graph", "trust")
 
 
 def loaded(path: Path, values: dict[str, Any]) -> State:
@@ -43,7 +40,7 @@ def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the keys, dotted, in which two configurations differ and that change what is trained."""
     old, new = dict(_flat(before)), dict(_flat(now))
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    return [key for key in differing if key not in HARMLESS and key.partition(".")[0] not in HARMLESS_GROUPS]
+    return [key for key in differing if effect_of(key) in ("training", "machine")]
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -1,199 +1,218 @@
-"""The schema of a configuration: which keys there are, of what type and in what range.
+"""The schema of a configuration: every top-level key once, with its type, default and meaning, and what it changes.
 
-Top-level keys are declared here. The keys of a group's member are the keyword arguments of the class or function that
-its `_target_` names, checked by `ganexp.configuration.targets` against the annotations in that signature: a new loss, strategy or
-network needs no line here. Ranges of those arguments are checked by their own constructors.
+The help, the names of runs, what may change when resuming and what sets runs apart in a report all come from here. The keys
+of a group's member are the keyword arguments of the class or function that its `_target_` names, checked by
+`ganexp.configuration.targets` against that signature: a new loss, strategy or network needs no line here.
 """
 
-import difflib
-import json
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError
-
-from ganexp.configuration.elsewhere import ELSEWHERE
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 Node = dict[str, Any]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
 IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
-LONGEST_SHOWN = 200
-"""How many characters of a wrong value a sentence quotes."""
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
+
+Effect = Literal["training", "machine", "speed", "records"]
+"""What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
+
+The first are part of a run's name, the first two stay as they were when it is resumed, and all but the last tell runs apart in
+a report.
+"""
 
 
 class ConfigError(ValueError):
     """A mistake in the configuration, said in one sentence that names the key and the remedy."""
 
 
-class WandbConfig(BaseModel):
-    """The keys below `wandb`."""
+def key(meaning: str, default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
+    """Declare a key.
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    mode: Literal["auto", "online", "offline", "disabled"] = "auto"
-    entity: str | None = None
-    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = None
-    group: str | None = None
-    name: str | None = None
-    notes: str | None = None
-    tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = []
-    directory: str | None = None
+    Args:
+        meaning: What it is, for the help and conf/train.yaml; `{choices}` stands for what may be chosen.
+        default: Its value if none is given.
+        choices: What may be chosen, in words; a Literal of strings speaks for itself.
+        effect: What it changes.
+    """
+    return Field(default, description=meaning, json_schema_extra={"choices": choices, "effect": effect})
 
 
-class SweepConfig(BaseModel):
-    """The keys below `sweep`."""
+class Keys(BaseModel):
+    """Some keys, and no others."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    metric: str | None = None
-    resume: str | None = None
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class LookaheadConfig(BaseModel):
+class LookaheadConfig(Keys):
     """The keys below `lookahead`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    every: IntervalOrNever = key(
+        "iterations from one pull back of both networks to the next, around any strategy; 0 is never", 0
+    )
+    alpha: Annotated[float, Field(gt=0, le=1)] = key("how much of the way is kept", 0.5)
 
-    every: Annotated[int, Field(ge=0, le=10**12)] = 0
-    alpha: Annotated[float, Field(gt=0, le=1)] = 0.5
+
+class WandbConfig(Keys):
+    """The keys below `wandb`."""
+
+    mode: Literal["auto", "online", "offline", "disabled"] = key(
+        "Weights & Biases: {choices}; auto is online if an account is configured", "auto"
+    )
+    entity: str | None = key("user or team; WANDB_ENTITY sets it too", None)
+    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
+        "ganexp if it is null; WANDB_PROJECT sets it too", None, choices="1 to 128 characters without / \\ # ? % and :"
+    )
+    group: str | None = key("the sweep's name if it is null", None)
+    name: str | None = key(
+        "dataset-loss-strategy-seed if it is null, and in a sweep what differs; WANDB_NAME sets it too", None
+    )
+    notes: str | None = key("WANDB_NOTES sets them too", None)
+    tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = key(
+        "a list, as in [baseline,paper]; WANDB_TAGS sets it too", []
+    )
+    directory: str | None = key("all runs lie in its folder wandb; outputs if it is null; WANDB_DIR sets it too", None)
 
 
-class Config(BaseModel):
+class SweepConfig(Keys):
+    """The keys below `sweep`."""
+
+    metric: str | None = key("what a search optimises: a key of the rows, such as began/convergence", None)
+    resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
+
+
+class Config(Keys):
     """The top-level keys, with the groups as plain dictionaries."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    dataset: Node = key("what is real")
+    generator: Node = key("from latents to samples")
+    discriminator: Node = key("from samples to scores")
+    penalty: Node = key("a further term of D's loss, or a constraint on its weights")
+    loss: Node = key("what each network minimises")
+    strategy: Node = key("which network moves when, on which fakes")
+    optimizer: Node = key("of both networks: optimizer.lr; of one: optimizer.d.lr, optimizer.g.lr")
 
-    dataset: Node
-    generator: Node
-    discriminator: Node
-    loss: Node
-    penalty: Node
-    strategy: Node
-    optimizer: Node
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = key("of everything that is random", 0)
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = key(
+        "where to train: {choices}; auto is a GPU if there is one",
+        "auto",
+        choices="auto, cpu, cuda or cuda:N",
+        effect="machine",
+    )
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp64"] = key(
+        "number format: {choices}; auto is tf32 on a GPU that has it, else fp32", "auto"
+    )
+    deterministic: bool = key("true: the same bits in every run on a GPU too, if slower", False)
+    cuda_graph: Literal["auto"] | bool = key(
+        "record an iteration on a GPU and replay it: {choices}; auto is wherever that is possible",
+        "auto",
+        choices="auto, true or false",
+        effect="speed",
+    )
+    compile: bool = key("true: torch.compile the networks; takes a while, pays on GPUs", False)
+    channels_last: Literal["auto"] | bool = key(
+        "memory layout of convolutions: {choices}; auto is where it is known to be faster",
+        "auto",
+        choices="auto, true or false",
+    )
+    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = key(
+        "number of threads on a CPU; auto is torch's own choice",
+        "auto",
+        choices="auto or an integer from 1 to 1024",
+        effect="speed",
+    )
 
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = "auto"
-    precision: Literal["auto", "fp32", "tf32", "bf16", "fp64"] = "auto"
-    deterministic: bool = False
-    cuda_graph: Literal["auto"] | bool = "auto"
-    compile: bool = False
-    channels_last: Literal["auto"] | bool = "auto"
-    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
-    batch_size: Annotated[int, Field(ge=1, le=2**20)] = 64
-    iterations: Interval = 2000
-    latent_dim: Annotated[int, Field(ge=1, le=2**20)] = 64
-    prior: Literal["normal", "uniform"] = "normal"
-    d_steps: Steps = 1
-    g_steps: Steps = 1
-    redundant_gradients: bool = False
-    ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = "off"
-    lookahead: LookaheadConfig = LookaheadConfig()
-    log_every: Interval = 50
-    sample_every: IntervalOrNever = 500
-    checkpoint_every: IntervalOrNever = 1000
-    keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 2
-    keep_best: str | None = None
-    on_divergence: Literal["stop", "warn", "rollback"] = "stop"
-    resume: str | None = None
-    trust: ModuleName | list[ModuleName] | None = None
-    data_root: Annotated[str, Field(min_length=1)] = "~/.cache/ganexp"
-    feed: Literal["auto", "resident", "streamed"] = "auto"
-    flip: bool = False
-    workers: Literal["auto"] | Annotated[int, Field(ge=0, le=256)] = "auto"
-    sweep: SweepConfig = SweepConfig()
-    wandb: WandbConfig = WandbConfig()
+    batch_size: Annotated[int, Field(ge=1, le=2**20)] = key("real images per batch, and latents", 32)
+    iterations: Interval = key("each makes d_steps updates of D and g_steps of G", 2500, effect="records")
+    latent_dim: Annotated[int, Field(ge=1, le=2**20)] = key("length of a latent vector", 64)
+    prior: Literal["normal", "uniform"] = key("distribution of latents: {choices}, on (-1, 1)", "normal")
+    d_steps: Steps = key("updates of D per iteration", 1)
+    g_steps: Steps = key("updates of G per iteration", 1)
+    redundant_gradients: bool = key("true: also compute the gradients that textbook loops throw away", False)
+    ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = key(
+        "decay of the averaged generator that samples come from, or off",
+        0.995,
+        choices="off or a decay between 0 and 1, such as 0.999",
+    )
+    lookahead: LookaheadConfig = key("pull both networks back towards where they were", LookaheadConfig())
 
+    log_every: Interval = key("iterations from one row of measurements to the next", 50, effect="records")
+    sample_every: IntervalOrNever = key("iterations from one grid of samples to the next; 0 is never", 500, effect="records")
+    checkpoint_every: IntervalOrNever = key("iterations from one checkpoint to the next; 0 is never", 1000, effect="records")
+    keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = key("how many of the newest stay", 2, effect="records")
+    keep_best: str | None = key(
+        "a key of the rows, such as began/convergence: checkpoints/best.pt is from when it was lowest", None, effect="records"
+    )
+    on_divergence: Literal["stop", "warn", "rollback"] = key(
+        "when losses, scores or gradients are no longer finite: {choices}", "stop", effect="records"
+    )
+    resume: str | None = key(
+        "a run folder, a checkpoint in one, or auto: the newest unfinished run with these settings", None, effect="records"
+    )
+    trust: ModuleName | list[ModuleName] | None = key(
+        "modules beside ganexp's whose code a resumed run may name: mine, or [mine,other]",
+        None,
+        choices="the name of a module, or a list of them, as in trust=[mine,other]",
+        effect="records",
+    )
 
-def parse(values: dict[str, Any]) -> Config:
-    """Check plain values against the schema.
+    data_root: Annotated[str, Field(min_length=1)] = key(
+        "where torchvision keeps its sets; GANEXP_DATA sets it too", "~/.cache/ganexp", effect="records"
+    )
+    feed: Literal["auto", "resident", "streamed"] = key(
+        "where the data are kept: {choices}; auto is resident if they take less than a quarter of the free memory",
+        "auto",
+        effect="speed",
+    )
+    flip: bool = key("true: mirror each image left to right with probability 1/2", False)
+    workers: Literal["auto"] | Annotated[int, Field(ge=0, le=256)] = key(
+        "processes that decode images; auto is one per thread of torch, up to 16",
+        "auto",
+        choices="auto or an integer from 0 to 256",
+        effect="speed",
+    )
 
-    Raises:
-        ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
-    """
-    try:
-        text = json.dumps(values)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
-    try:
-        return Config.model_validate_json(text)
-    except ValidationError as error:
-        raise ConfigError(_sentence(error, values)) from None
-
-
-def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
-    """Say that a key is unknown, which one may have been meant, and how to be rid of one that a preset has set."""
-    meant = ELSEWHERE.get(key)
-    if meant:
-        return f"{key} is no key of the configuration; it is {meant} here."
-    known = sorted(set(known) - {"name", "_target_"})
-    close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else "there are no keys here."
-    remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
-    return f"{key} is no key of the configuration; {hint}{remedy}"
-
-
-def check_type(key: str, value: Any, hint: Any) -> None:
-    """Check a plain value against an annotation.
-
-    Raises:
-        ConfigError: It is of another type.
-    """
-    try:
-        TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
-    except PydanticSchemaGenerationError:
-        return  # an annotation from outside that says nothing about plain values
-    except ValidationError as error:
-        raise ConfigError(_told(key, error.errors()[0]["msg"], value)) from None
-
-
-def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
-    first = error.errors()[0]
-    path, value = _place(error, values)
-    key = ".".join(path)
-    if first["type"] == "extra_forbidden":
-        below: dict[str, type[BaseModel]] = {"wandb": WandbConfig, "lookahead": LookaheadConfig, "sweep": SweepConfig}
-        known = below[path[0]].model_fields if len(path) > 1 else Config.model_fields
-        return unknown_key(key, known)
-    if first["type"] == "missing":
-        return f"{key} is missing; it must be given."
-    if key == "ema":
-        return f"ema should be off or a decay between 0 and 1, such as 0.999, not {_shown(value)}."
-    if path[:1] == ["trust"]:
-        return f"trust should be the name of a module, or a list of them, as in trust=[mine,other], not {_shown(value)}."
-    if key in ("cuda_graph", "channels_last"):
-        return f"{key} should be auto, true or false, not {_shown(value)}."
-    if key in ("threads", "workers"):
-        return f"{key} should be auto or an integer from {1 if key == 'threads' else 0}, not {_shown(value)}."
-    if key == "wandb.project":
-        return f"wandb.project should be 1 to 128 characters without / \\ # ? % and :, not {_shown(value)}."
-    if key == "device":
-        return f"device should be auto, cpu, cuda or cuda:N, not {_shown(value)}."
-    return _told(key, first["msg"], value)
+    wandb: WandbConfig = key("Weights & Biases", WandbConfig(), effect="records")
+    sweep: SweepConfig = key("of `-m`", SweepConfig(), effect="records")
 
 
-def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], Any]:
-    """Return the keys that lead to a mistake, and what is there; pydantic also names the members of unions in between."""
-    path: list[str] = []
-    value: Any = values
-    first = error.errors()[0]
-    for part in first["loc"]:
-        inside = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
-        if inside or first["type"] == "missing":
-            path.append(str(part))
-            value = value[part] if inside else None
-    return path, value
+GROUPS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Node)
+"""The keys that choose a member of a group."""
 
 
-def _told(key: str, message: str, value: Any) -> str:
-    said = message[0].lower() + message[1:]
-    for subject in ("input ", "string "):
-        said = said.removeprefix(subject)
-    return f"{key} {said}, not {_shown(value)}."
+def keys_of(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every key that is no group, dotted, with its declaration."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Keys):
+            yield from keys_of(field.annotation, f"{prefix}{name}.")
+        elif name not in GROUPS:
+            yield prefix + name, field
 
 
-def _shown(value: Any) -> str:
-    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+def choices_of(field: FieldInfo) -> str:
+    """Return what may be chosen for a key, in words; empty if that is not declared."""
+    declared = _declared(field, "choices")
+    if declared or get_origin(field.annotation) is not Literal:
+        return declared
+    *most, last = map(str, get_args(field.annotation))
+    return f"{', '.join(most)} or {last}"
+
+
+def meaning_of(field: FieldInfo) -> str:
+    """Return what a key means."""
+    return str(field.description).replace("{choices}", choices_of(field))
+
+
+def effect_of(key: str) -> str:
+    """Return what a key changes, which may be dotted; an unknown one could change anything."""
+    field = Config.model_fields.get(key.partition(".")[0])
+    return _declared(field, "effect") if field else "training"
+
+
+def _declared(field: FieldInfo, what: str) -> str:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict)
+    return str(extra[what])

@@ -8,13 +8,15 @@ must be what its group consists of, so that `os.system` is no loss, wherever its
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.configuration.schema import Config, ConfigError, Node, check_type, unknown_key
+from ganexp.configuration.parsing import check_type, unknown_key
+from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 
@@ -38,19 +40,26 @@ def check_targets(config: Config, trust: Trust = None) -> None:
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
             raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
-        check_node(f"optimizer.{side}", config.optimizer[side], trust)
+        check_node(f"optimizer.{side}", config.optimizer[side], trust, said_above=config.optimizer)
     shared = {"name", "g", "d"} | set(arguments(config.optimizer["g"])) | set(arguments(config.optimizer["d"]))
     for name in config.optimizer:
         if name not in shared:
             raise ConfigError(unknown_key(f"optimizer.{name}", shared))
 
 
-def check_node(key: str, node: Node, trust: Trust = None) -> None:
-    """Check one group's target, and its keys against the target's signature; nothing is called."""
+def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Check one group's target, and its keys against the target's signature; nothing is called.
+
+    Args:
+        key: Where the node lies.
+        node: The target, and its keys.
+        trust: Modules from which it may come.
+        said_above: Settings that the node may take over, and are then named as the mistake's place.
+    """
     group = key.partition(".")[0]
     function = target(node, key, trust)
     try:
-        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError, NameError) as error:
         raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
@@ -64,7 +73,8 @@ def check_node(key: str, node: Node, trust: Trust = None) -> None:
         if name not in known:
             raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
         if name in hints and value != "???":
-            check_type(f"{key}.{name}", value, hints[name])
+            taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
+            check_type(f"{group if taken_over else key}.{name}", value, hints[name])
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
             raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
@@ -109,6 +119,11 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
         )
 
 
+def name_of(node: Node) -> str:
+    """Return what a member of a group is called."""
+    return str(node.get("name", node["_target_"]))
+
+
 def arguments(node: Node) -> dict[str, Any]:
     """Return a node's keyword arguments."""
     return {name: value for name, value in node.items() if name not in ("name", "_target_")}
@@ -125,11 +140,9 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     except ConfigError:
         raise
     except OSError as error:
-        raise ConfigError(f"{key}: {error.strerror}, {str(error.filename)[:200]}.") from error
+        raise ConfigError(f"{key}={name_of(node)}: {error.strerror}, {str(error.filename)[:200]}.") from error
     except ValueError as error:
-        sentence = str(error)
-        joint = "." if sentence.split(" ")[0] in node else ": "
-        raise ConfigError(f"{key}{joint}{sentence}.") from error
+        raise ConfigError(f"{key}={name_of(node)}: {error}.") from error
 
 
 def _is_a(base: type) -> Callable[[Any], bool]:

@@ -2,10 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from annotated_types import Ge, Le
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
+
+Side = Annotated[int, Ge(1), Le(4096)]
+"""Pixels along one side of a square image."""
 
 
 class Dataset(Protocol):
@@ -23,13 +27,6 @@ class Dataset(Protocol):
     # Two further methods are optional. `fingerprint()` returns plain values that say what else than its class and shape the
     # content depends on, on this machine; `ganexp.data.cache` then keeps what has been decoded. `digest()` returns a string
     # that identifies the content wherever it lies; it is kept in checkpoints, and other data are refused when resuming.
-
-
-def image_shape(channels: int, image_size: int) -> tuple[int, int, int]:
-    """Return `(C, H, W)` of square images, or refuse a size that no image can have."""
-    if not 1 <= image_size <= 4096:
-        raise ValueError(f"image_size must lie in [1, 4096], not {image_size}")
-    return channels, image_size, image_size
 
 
 def printable(path: Path) -> str:

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
-from ganexp.data.dataset import image_shape
+from ganexp.data.dataset import Side
+from ganexp.ranges import checked
 
 STEEPER = 2.0
 """How much steeper edges are made where images are upscaled: of 1, 2, 3, … what averages to the original's pixels best."""
@@ -17,8 +18,9 @@ class Digits:
     strokes, so edges are then made steeper, which also brings them nearer to the bitmaps.
     """
 
-    def __init__(self, *, image_size: int = 32) -> None:
-        self.shape = image_shape(1, image_size)
+    @checked
+    def __init__(self, *, image_size: Side = 32) -> None:
+        self.shape = (1, image_size, image_size)
 
     def fingerprint(self) -> float:
         """The set changes only with how it is upscaled."""

@@ -1,20 +1,23 @@
 """Random images, for benchmarks and dry runs."""
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
-from ganexp.data.dataset import image_shape
+from ganexp.data.dataset import Side
+from ganexp.ranges import checked
 
 
 class Fake:
     """`n` images of uniform noise, the same at every load."""
 
-    def __init__(self, *, image_size: int = 32, channels: int = 3, n: int = 1024) -> None:
-        if not 1 <= channels <= 1024:
-            raise ValueError(f"channels must lie in [1, 1024], not {channels}")
-        if n < 1:
-            raise ValueError(f"n must be at least 1, not {n}")
-        self.shape = image_shape(channels, image_size)
+    @checked
+    def __init__(
+        self, *, image_size: Side = 32, channels: Annotated[int, Ge(1), Le(1024)] = 3, n: Annotated[int, Ge(1)] = 1024
+    ) -> None:
+        self.shape = (channels, image_size, image_size)
         self.n = n
 
     def load(self) -> Tensor:

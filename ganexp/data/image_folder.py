@@ -6,14 +6,16 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from ganexp.data.dataset import Stamp, image_shape, printable, stamp
+from ganexp.data.dataset import Side, Stamp, printable, stamp
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
+from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
 EXTENSIONS = (*IMG_EXTENSIONS, ".gif")
@@ -42,15 +44,14 @@ class ImageFolder:
         ValueError: The path is not a folder, or holds no images.
     """
 
-    def __init__(self, path: str, *, image_size: int = 64, channels: int = 3) -> None:
-        if channels not in (1, 3):
-            raise ValueError(f"channels must be 1 or 3, not {channels}")
-        self.shape = image_shape(channels, image_size)
+    @checked
+    def __init__(self, path: str, *, image_size: Side = 64, channels: Literal[1, 3] = 3) -> None:
+        self.shape = (channels, image_size, image_size)
         self.folder = Path(path).expanduser()
         if not self.folder.is_dir():
-            raise ValueError(f"path must be a folder of images, and {path} is none")
+            raise ValueError(f"path should be a folder of images, and {path} is none")
         if all(isinstance(found, str) for _, found in self._walk()):
-            raise ValueError(f"path must be a folder of images, and {path} holds none of {', '.join(EXTENSIONS)}")
+            raise ValueError(f"path should be a folder of images, and {path} holds none of {', '.join(EXTENSIONS)}")
 
     def fingerprint(self) -> list[object]:
         """Where the folder is, and the name, size and times of every image."""

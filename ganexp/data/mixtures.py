@@ -1,9 +1,16 @@
 """Mixtures of narrow Gaussians in the plane, on which missing modes can be counted."""
 
 import math
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
+
+from ganexp.ranges import checked
+
+Length = Annotated[float, Gt(0)]
+Count = Annotated[int, Ge(1), Le(100_000_000)]
 
 
 class Ring:
@@ -11,11 +18,15 @@ class Ring:
 
     shape = (2,)
 
-    def __init__(self, *, modes: int = 8, radius: float = 1.0, std: float = 0.01, n: int = 100_000) -> None:
-        if not 1 <= modes <= 10_000:
-            raise ValueError(f"modes must lie in [1, 10000], not {modes}")
-        _check_scale(radius=radius, std=std)
-        _check_count(n)
+    @checked
+    def __init__(
+        self,
+        *,
+        modes: Annotated[int, Ge(1), Le(10_000)] = 8,
+        radius: Length = 1.0,
+        std: Length = 0.01,
+        n: Count = 100_000,
+    ) -> None:
         angles = torch.arange(modes) * (2 * math.pi / modes)
         self.centers = radius * torch.stack([angles.cos(), angles.sin()], 1)
         self.std = std
@@ -31,11 +42,15 @@ class Grid:
 
     shape = (2,)
 
-    def __init__(self, *, side: int = 5, spacing: float = 2.0, std: float = 0.05, n: int = 100_000) -> None:
-        if not 1 <= side <= 100:
-            raise ValueError(f"side must lie in [1, 100], not {side}")
-        _check_scale(spacing=spacing, std=std)
-        _check_count(n)
+    @checked
+    def __init__(
+        self,
+        *,
+        side: Annotated[int, Ge(1), Le(100)] = 5,
+        spacing: Length = 2.0,
+        std: Length = 0.05,
+        n: Count = 100_000,
+    ) -> None:
         ticks = spacing * (torch.arange(side) - (side - 1) / 2)
         self.centers = torch.cartesian_prod(ticks, ticks)
         self.std = std
@@ -50,14 +65,3 @@ def _draw(centers: Tensor, std: float, n: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     mode = torch.randint(len(centers), (n,), generator=generator)
     return centers[mode] + std * torch.randn(n, 2, generator=generator)
-
-
-def _check_scale(**lengths: float) -> None:
-    for name, length in lengths.items():
-        if not 0 < length < float("inf"):
-            raise ValueError(f"{name} must be positive and finite, not {length}")
-
-
-def _check_count(n: int) -> None:
-    if not 1 <= n <= 100_000_000:
-        raise ValueError(f"n must lie in [1, 100000000], not {n}")

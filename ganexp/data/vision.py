@@ -9,8 +9,9 @@ from torch import Tensor
 from torchvision import datasets
 from torchvision.transforms.v2 import functional as transforms
 
-from ganexp.data.dataset import image_shape, stamp
+from ganexp.data.dataset import Side, stamp
 from ganexp.data.digest import of_files
+from ganexp.ranges import checked
 
 
 class _Vision:
@@ -26,8 +27,9 @@ class _Vision:
     """Where the images lie below `root`, as a pattern."""
     channels: ClassVar[int]
 
-    def __init__(self, root: str, *, image_size: int = 32) -> None:
-        self.shape = image_shape(self.channels, image_size)
+    @checked
+    def __init__(self, root: str, *, image_size: Side = 32) -> None:
+        self.shape = (self.channels, image_size, image_size)
         self.root = Path(root).expanduser()
 
     def fingerprint(self) -> list[object]:

@@ -1,8 +1,11 @@
 """The contract of a loss."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
+
+from ganexp.instruments.measure import Measure
 
 
 class Loss(nn.Module):
@@ -21,6 +24,9 @@ class Loss(nn.Module):
     uniform_ratio = False
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
 
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """What `measurements` returns, by key; the report, the dashboard, W&B, the progress bar and `keep_best` read it here."""
+
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return D's objective, a scalar."""
         raise NotImplementedError
@@ -33,5 +39,5 @@ class Loss(nn.Module):
         """Move the loss's own state after an iteration, by the scores of its last D update and its last G update."""
 
     def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-        """Return further scalars for the log, from the same two batches of scores."""
+        """Return what `measures` declares, from the same two batches of scores."""
         return {}

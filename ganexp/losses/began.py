@@ -1,9 +1,14 @@
 """Boundary equilibrium."""
 
+from typing import Annotated, ClassVar
+
 import torch
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
+from ganexp.instruments.measure import Measure
 from ganexp.losses.base import Loss
+from ganexp.ranges import checked
 
 
 class BEGAN(Loss):
@@ -15,23 +20,28 @@ class BEGAN(Loss):
     strategy; the paper takes both from one step.
 
     Args:
-        gamma: Diversity ratio E[L(G(z))] / E[L(x)] at equilibrium, in (0, 1].
+        gamma: Diversity ratio E[L(G(z))] / E[L(x)] at equilibrium.
         lambda_k: Gain of the proportional control.
         k_0: Where k_t begins.
     """
 
     accepts = frozenset({"energy"})
     uniform_ratio = True
+    measures: ClassVar = {
+        "began/k_t": Measure("BEGAN's control variable", "last,max", label="k_t"),
+        "began/convergence": Measure("BEGAN's convergence measure M", "last,min"),
+    }
     k_t: Tensor
 
-    def __init__(self, *, gamma: float = 0.5, lambda_k: float = 1e-3, k_0: float = 0.0) -> None:
+    @checked
+    def __init__(
+        self,
+        *,
+        gamma: Annotated[float, Gt(0), Le(1)] = 0.5,
+        lambda_k: Annotated[float, Ge(0)] = 1e-3,
+        k_0: Annotated[float, Ge(0), Le(1)] = 0.0,
+    ) -> None:
         super().__init__()
-        if not 0 < gamma <= 1:
-            raise ValueError(f"gamma must lie in (0, 1], not {gamma}")
-        if not 0 <= lambda_k < float("inf"):
-            raise ValueError(f"lambda_k must be finite and not negative, not {lambda_k}")
-        if not 0 <= k_0 <= 1:
-            raise ValueError(f"k_0 must lie in [0, 1], not {k_0}")
         self.gamma = gamma
         self.lambda_k = lambda_k
         self.register_buffer("k_t", torch.tensor(float(k_0)))

@@ -1,10 +1,12 @@
 """Softmax cross-entropy over the whole batch, real and generated together."""
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from ganexp.instruments.measure import Measure
 from ganexp.losses.base import Loss
 
 
@@ -20,6 +22,10 @@ class SoftmaxGAN(Loss):
 
     accepts = frozenset({"logit", "energy"})
     g_needs_real = True
+    measures: ClassVar = {
+        "softmaxgan/d_excess": Measure("how far D's loss lies above ln B", "last,min"),
+        "softmaxgan/g_excess": Measure("how far G's loss lies above ln 2B", "last,min"),
+    }
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         scores = _from_lowest(torch.cat([real, fake]))

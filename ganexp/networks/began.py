@@ -6,7 +6,8 @@ vector may have different lengths.
 
 from torch import Tensor, nn
 
-from ganexp.networks.bounds import at_least_one, power_of_two_image
+from ganexp.networks.sizes import Width, halvings
+from ganexp.ranges import checked
 
 
 class BEGANGenerator(nn.Module):
@@ -20,10 +21,10 @@ class BEGANGenerator(nn.Module):
         width: Channels of every convolution.
     """
 
-    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 64) -> None:
+    @checked
+    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 64) -> None:
         super().__init__()
-        at_least_one(width=width)
-        doublings = power_of_two_image(shape, smallest=16) - 1
+        doublings = halvings(shape) - 1
         layers: list[nn.Module] = [nn.Linear(latent_dim, 64 * width), nn.Unflatten(1, (width, 8, 8))]
         layers += _pair(width, width)
         for _ in range(doublings):
@@ -49,15 +50,15 @@ class BEGANDiscriminator(nn.Module):
 
     output = "energy"
 
-    def __init__(self, shape: tuple[int, ...], *, width: int = 64, code_dim: int = 64) -> None:
+    @checked
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 64, code_dim: Width = 64) -> None:
         super().__init__()
-        at_least_one(width=width, code_dim=code_dim)
-        halvings = power_of_two_image(shape, smallest=16) - 1
+        levels = halvings(shape) - 1
         layers: list[nn.Module] = [nn.Conv2d(shape[0], width, 3, padding=1), nn.ELU(), *_pair(width, width)]
-        for i in range(1, halvings + 1):
+        for i in range(1, levels + 1):
             layers += [nn.Conv2d(i * width, (i + 1) * width, 3, stride=2, padding=1), nn.ELU()]
             layers += _pair((i + 1) * width, (i + 1) * width)
-        layers += [nn.Flatten(), nn.Linear(64 * (halvings + 1) * width, code_dim)]
+        layers += [nn.Flatten(), nn.Linear(64 * (levels + 1) * width, code_dim)]
         self.encoder = nn.Sequential(*layers)
         self.decoder = BEGANGenerator(code_dim, shape, width=width)
 

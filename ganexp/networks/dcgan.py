@@ -5,7 +5,8 @@ import itertools
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as normalize
 
-from ganexp.networks.bounds import at_least_one, power_of_two_image
+from ganexp.networks.sizes import Width, halvings
+from ganexp.ranges import checked
 
 
 class DCGANGenerator(nn.Module):
@@ -20,11 +21,10 @@ class DCGANGenerator(nn.Module):
         batch_norm: Whether a batch norm follows each layer but the last.
     """
 
-    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 64, batch_norm: bool = True) -> None:
+    @checked
+    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 64, batch_norm: bool = True) -> None:
         super().__init__()
-        at_least_one(width=width)
-        doublings = power_of_two_image(shape, smallest=16)
-        channels = [width * min(8, 2**i) for i in reversed(range(doublings))]
+        channels = [width * min(8, 2**i) for i in reversed(range(halvings(shape)))]
         layers: list[nn.Module] = [nn.Unflatten(1, (latent_dim, 1, 1))]
         layers += [nn.ConvTranspose2d(latent_dim, channels[0], 4, bias=not batch_norm)]
         for before, after in itertools.pairwise(channels):
@@ -51,13 +51,12 @@ class DCGANDiscriminator(nn.Module):
 
     output = "logit"
 
+    @checked
     def __init__(
-        self, shape: tuple[int, ...], *, width: int = 64, batch_norm: bool = False, spectral_norm: bool = False
+        self, shape: tuple[int, ...], *, width: Width = 64, batch_norm: bool = False, spectral_norm: bool = False
     ) -> None:
         super().__init__()
-        at_least_one(width=width)
-        halvings = power_of_two_image(shape, smallest=16)
-        channels = [shape[0]] + [width * min(8, 2**i) for i in range(halvings)]
+        channels = [shape[0]] + [width * min(8, 2**i) for i in range(halvings(shape))]
         layers: list[nn.Module] = []
         for i, (before, after) in enumerate(itertools.pairwise(channels)):
             normalized = batch_norm and i > 0

@@ -5,7 +5,8 @@ import math
 
 from torch import Tensor, nn
 
-from ganexp.networks.bounds import at_least_one
+from ganexp.networks.sizes import Depth, Width
+from ganexp.ranges import checked
 
 
 class MLPGenerator(nn.Module):
@@ -17,9 +18,9 @@ class MLPGenerator(nn.Module):
         width, depth: Size and number of the hidden layers.
     """
 
-    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: int = 256, depth: int = 3) -> None:
+    @checked
+    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3) -> None:
         super().__init__()
-        at_least_one(width=width, depth=depth)
         sizes = [latent_dim] + [width] * depth
         layers: list[nn.Module] = []
         for inputs, outputs in itertools.pairwise(sizes):
@@ -39,9 +40,9 @@ class MLPDiscriminator(nn.Module):
 
     output = "logit"
 
-    def __init__(self, shape: tuple[int, ...], *, width: int = 256, depth: int = 3) -> None:
+    @checked
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3) -> None:
         super().__init__()
-        at_least_one(width=width, depth=depth)
         sizes = [math.prod(shape)] + [width] * depth
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(sizes):

@@ -1,13 +1,14 @@
 """Heavy ball with a momentum that may be negative, which torch's SGD refuses."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.bounds import check_lr
+from ganexp.ranges import checked
 
 
 class NegativeMomentum(Optimizer):
@@ -19,10 +20,14 @@ class NegativeMomentum(Optimizer):
         momentum: β. About −½ lets alternating descent converge on bilinear games, where β ≥ 0 does not.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float = 1e-2, momentum: float = -0.5) -> None:
-        check_lr(lr)
-        if not -1 < momentum < 1:
-            raise ValueError(f"momentum must lie in (-1, 1), not {momentum}")
+    @checked
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: Annotated[float, Gt(0)] = 1e-2,
+        momentum: Annotated[float, Gt(-1), Lt(1)] = -0.5,
+    ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()

@@ -1,20 +1,25 @@
-"""Torch's own optimisers, each behind a constructor that checks its settings."""
+"""Torch's own optimisers, each behind a function whose settings have ranges."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt, Lt
 from torch import nn
 from torch.optim import SGD, Adam, RMSprop
 
-from ganexp.optimizers.bounds import check_betas, check_eps, check_lr
+from ganexp.ranges import checked
+
+Decay = Annotated[float, Ge(0), Lt(1)]
 
 
+@checked
 def adam(
     parameters: Iterable[nn.Parameter],
     *,
-    lr: float = 2e-4,
-    betas: tuple[float, float] = (0.5, 0.999),
-    eps: float = 1e-8,
+    lr: Annotated[float, Gt(0)] = 2e-4,
+    betas: tuple[Decay, Decay] = (0.5, 0.999),
+    eps: Annotated[float, Gt(0)] = 1e-8,
     fused: bool = True,
 ) -> Adam:
     """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off.
@@ -22,32 +27,24 @@ def adam(
     The fused kernel reads parameters as flat arrays, and so it is not taken where one has gaps in memory, such as a view
     of every second column, nor where there is no memory, on the meta device.
     """
-    check_lr(lr)
-    check_betas(betas)
-    check_eps(eps)
     moved = list(parameters)
     flat = all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in moved)
     return Adam(moved, lr=lr, betas=betas, eps=eps, fused=fused and flat)
 
 
+@checked
 def rmsprop(
     parameters: Iterable[nn.Parameter],
     *,
-    lr: float = 5e-5,
-    alpha: float = 0.99,
-    eps: float = 1e-8,
+    lr: Annotated[float, Gt(0)] = 5e-5,
+    alpha: Decay = 0.99,
+    eps: Annotated[float, Gt(0)] = 1e-8,
 ) -> RMSprop:
     """RMSprop (Hinton 2012), in its multi-tensor form."""
-    check_lr(lr)
-    if not 0 <= alpha < 1:
-        raise ValueError(f"alpha must lie in [0, 1), not {alpha}")
-    check_eps(eps)
     return RMSprop(parameters, lr=lr, alpha=alpha, eps=eps, foreach=True)
 
 
-def sgd(parameters: Iterable[nn.Parameter], *, lr: float = 1e-2, momentum: float = 0.0) -> SGD:
-    """Stochastic gradient descent, with momentum in [0, 1) if asked; for momentum below 0 see `NegativeMomentum`."""
-    check_lr(lr)
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum must lie in [0, 1), not {momentum}; optimizer=negative_momentum takes it below 0")
+@checked
+def sgd(parameters: Iterable[nn.Parameter], *, lr: Annotated[float, Gt(0)] = 1e-2, momentum: Decay = 0.0) -> SGD:
+    """Stochastic gradient descent, with momentum; for a momentum below 0 see `NegativeMomentum`."""
     return SGD(parameters, lr=lr, momentum=momentum, foreach=True)

@@ -1,13 +1,16 @@
 """Adam with a look at where the last step went."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge, Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.bounds import check_betas, check_eps, check_lr
+from ganexp.ranges import checked
+
+Decay = Annotated[float, Ge(0), Lt(1)]
 
 
 class OptimisticAdam(Optimizer):
@@ -20,17 +23,15 @@ class OptimisticAdam(Optimizer):
         eps: ε.
     """
 
+    @checked
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
         *,
-        lr: float = 2e-4,
-        betas: tuple[float, float] = (0.5, 0.999),
-        eps: float = 1e-8,
+        lr: Annotated[float, Gt(0)] = 2e-4,
+        betas: tuple[Decay, Decay] = (0.5, 0.999),
+        eps: Annotated[float, Gt(0)] = 1e-8,
     ) -> None:
-        check_lr(lr)
-        check_betas(betas)
-        check_eps(eps)
         super().__init__(parameters, {"lr": lr, "betas": tuple(betas), "eps": eps})
 
     @torch.no_grad()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.penalties.base import Discriminator, Penalty
+from ganexp.ranges import checked
 from ganexp.streams import stream
 
 
@@ -20,6 +21,7 @@ class GradientPenalty(Penalty):
     needs_logits = True
     differentiates_gradients = True
 
+    @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0) -> None:
         self.weight = weight
 

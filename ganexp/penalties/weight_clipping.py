@@ -7,11 +7,13 @@ from annotated_types import Gt
 from torch import Tensor, nn
 
 from ganexp.penalties.base import Penalty
+from ganexp.ranges import checked
 
 
 class WeightClipping(Penalty):
     """Clip every weight of D that is trained to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
 
+    @checked
     def __init__(self, *, bound: Annotated[float, Gt(0)] = 0.01) -> None:
         self.bound = bound
 

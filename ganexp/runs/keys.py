@@ -1,36 +1,42 @@
-"""What rows are made of: every key with its meaning, and which of its values a table of runs should show."""
+"""What rows are made of: the keys that every run may log. What a loss logs beside them, it declares itself."""
 
-KEYS: dict[str, tuple[str, str]] = {
-    "loss/d": ("mean over the interval, without the penalty", "last"),
-    "loss/g": ("mean over the interval", "last"),
-    "loss/penalty": ("mean over the interval", "last"),
-    "score/real": ("mean score of real images in D's updates", "last"),
-    "score/fake": ("mean score of generated images in D's updates", "last"),
-    "grad_norm/d": ("norm of D's whole gradient in the interval's last iteration", "last,max"),
-    "grad_norm/g": ("norm of G's whole gradient in the interval's last iteration", "last,max"),
-    "began/k_t": ("BEGAN's control variable", "last,max"),
-    "began/convergence": ("BEGAN's convergence measure M", "last,min"),
-    "softmaxgan/d_excess": ("how far D's loss lies above ln B", "last,min"),
-    "softmaxgan/g_excess": ("how far G's loss lies above ln 2B", "last,min"),
-    "time/iteration_ms": ("one iteration", "mean,last"),
-    "time/data_ms": ("of it, waiting for data", "mean,last"),
-    "time/d_ms": ("of it, D's part", "mean,last"),
-    "time/g_ms": ("of it, G's part, every generation included", "mean,last"),
-    "speed/images_per_s": ("real images per second", "mean,last"),
-    "memory/peak_mib": ("peak of memory so far", "max"),
-    "progress/iteration": ("iterations done", "last"),
-    "progress/real_images": ("real images seen", "last"),
-    "progress/d_updates": ("updates of D", "last"),
-    "progress/g_updates": ("updates of G", "last"),
-    "progress/wall_s": ("seconds since training began", "last"),
+from collections.abc import Mapping
+
+from ganexp.instruments.measure import Measure
+
+LEARNING = {
+    "loss/d": Measure("mean over the interval, without the penalty", label="D"),
+    "loss/g": Measure("mean over the interval", label="G"),
+    "loss/penalty": Measure("mean over the interval"),
+    "score/real": Measure("mean score of real images in D's updates"),
+    "score/fake": Measure("mean score of generated images in D's updates"),
+    "grad_norm/d": Measure("norm of D's whole gradient in the interval's last iteration", "last,max"),
+    "grad_norm/g": Measure("norm of G's whole gradient in the interval's last iteration", "last,max"),
 }
-"""By key: what it is, and W&B's summaries of it. Keys of losses from outside are not here; they are logged all the same."""
+COST = {
+    "time/iteration_ms": Measure("one iteration", "mean,last"),
+    "time/data_ms": Measure("of it, waiting for data", "mean,last"),
+    "time/d_ms": Measure("of it, D's part", "mean,last"),
+    "time/g_ms": Measure("of it, G's part, every generation included", "mean,last"),
+    "speed/images_per_s": Measure("real images per second", "mean,last"),
+    "memory/peak_mib": Measure("peak of memory so far", "max"),
+    "progress/iteration": Measure("iterations done"),
+    "progress/real_images": Measure("real images seen"),
+    "progress/d_updates": Measure("updates of D"),
+    "progress/g_updates": Measure("updates of G"),
+    "progress/wall_s": Measure("seconds since training began"),
+}
+KEYS = LEARNING | COST
 
 STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 """What a chart can have as its x-axis."""
 
 
-def may_be_logged(key: str) -> bool:
-    """Say whether rows may have a key: a known one, or one below a name of its own, as losses from outside have."""
-    group, slash, _ = key.partition("/")
-    return key in KEYS or (bool(slash) and group not in {known.partition("/")[0] for known in KEYS})
+def known(measures: Mapping[str, Measure]) -> dict[str, Measure]:
+    """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
+    return {**LEARNING, **measures, **COST}
+
+
+def may_be_logged(key: str, measures: Mapping[str, Measure]) -> bool:
+    """Return whether rows may have a key, given what the loss measures."""
+    return key in known(measures) or key.startswith("eval/")

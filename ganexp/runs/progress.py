@@ -2,19 +2,29 @@
 
 import logging
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from tqdm import tqdm
 
+from ganexp.instruments.measure import Measure
 from ganexp.runs.book import Book, Row, Summary
+from ganexp.runs.keys import known
 
 log = logging.getLogger(__name__)
 
 
 class ProgressBook(Book):
-    """Shows losses and images per second: beside a bar on a terminal, and where there is none as a line per row in the log."""
+    """Shows losses and images per second: beside a bar on a terminal, and where there is none as a line per row in the log.
 
-    def __init__(self, iterations: int) -> None:
+    Args:
+        iterations: How many there will be.
+        measures: What the loss measures; what has a label is shown too.
+    """
+
+    def __init__(self, iterations: int, measures: Mapping[str, Measure] = MappingProxyType({})) -> None:
         self.iterations = iterations
+        self._labels = {key: measure.label for key, measure in known(measures).items() if measure.label}
         self._on_terminal = sys.stderr.isatty()
         self._bar = tqdm(total=iterations, unit="it", disable=not self._on_terminal, dynamic_ncols=True)
 
@@ -24,10 +34,7 @@ class ProgressBook(Book):
     def write(self, row: Row) -> None:
         if "loss/d" not in row:
             return
-        shown = {"D": row["loss/d"], "G": row["loss/g"]}
-        if "began/k_t" in row:
-            shown["k_t"] = row["began/k_t"]
-        text = "  ".join(f"{key} {value:.3f}" for key, value in shown.items())
+        text = "  ".join(f"{label} {row[key]:.3f}" for key, label in self._labels.items() if key in row)
         text += f"  {row['speed/images_per_s']:,.0f} images/s"
         if self._on_terminal:
             self._bar.set_postfix_str(text)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from ganexp.runs.keys import KEYS
+from ganexp.instruments.measure import Measure
+from ganexp.runs.keys import known
 
 DEEPEST = 32
 """A document that is nested deeper is taken for broken: no configuration is, and Python's stack ends somewhere."""
@@ -25,6 +26,8 @@ class Run:
     rows: list[dict[str, Any]] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
+    measures: dict[str, Measure] = field(default_factory=dict)
+    """What its loss measures."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -72,6 +75,11 @@ def read(folder: Path) -> Run:
     """Read a run folder; never fails because of what is, or is not, in it."""
     run = Run(folder)
     run.config = _document(run, "config.json")
+    for key, value in _document(run, "measures.json").items():
+        try:
+            run.measures[key] = _measure(value)
+        except TypeError:
+            run.problems.append(f"measures.json has no usable {key}")
     for key, value in _document(run, "summary.json").items():
         if key in SUMMARY and not SUMMARY[key](value):
             run.problems.append(f"summary.json has no usable {key}")
@@ -106,9 +114,21 @@ def _add_row(run: Run, number: int, line: str) -> None:
     if not isinstance(row, dict) or not _is_count(at):
         run.problems.append(f"metrics.jsonl, line {number}, is no row")
         return
-    wrong = [key for key, value in row.items() if not (_is_number(value) or (isinstance(value, str) and key not in KEYS))]
+    numbers = known(run.measures)
+    wrong = [key for key, value in row.items() if not (_is_number(value) or (isinstance(value, str) and key not in numbers))]
     run.rows.append({key: value for key, value in row.items() if key not in wrong})
     run.problems += [f"metrics.jsonl, line {number}: {key} is no number" for key in wrong]
+
+
+def _measure(value: Any) -> Measure:
+    """Return a measure from what a document says of it.
+
+    Raises:
+        TypeError: It says something else.
+    """
+    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
+        raise TypeError
+    return Measure(**value)
 
 
 def _document(run: Run, name: str) -> dict[str, Any]:

@@ -5,17 +5,19 @@ import functools
 import logging
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 import psutil
 from PIL import Image
 
+from ganexp.instruments.measure import Measure
 from ganexp.runs.aside import Aside
 from ganexp.runs.book import Book, Ending, Picture, Row, Summary
-from ganexp.runs.keys import KEYS
+from ganexp.runs.keys import known
 from ganexp.runs.reading import Run
 from ganexp.runs.wandb_account import settled
 from ganexp.runs.wandb_record import recorded
@@ -40,6 +42,7 @@ class WandbBook(Book):
         directory: Where the folder `wandb` lies.
         config: The whole resolved configuration, as plain values.
         entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own variables stand in for what is absent.
+        measures: What the loss measures.
         before: The run folder as it was found, to go on with; its rows that W&B has lost are written first.
         timeout_s: Patience at the start; at the end, for the last rows, four times as much.
 
@@ -59,6 +62,7 @@ class WandbBook(Book):
         tags: Sequence[str] = (),
         name: str | None = None,
         notes: str | None = None,
+        measures: Mapping[str, Measure] = MappingProxyType({}),
         before: Run | None = None,
         timeout_s: float = 10,
     ) -> None:
@@ -98,7 +102,7 @@ class WandbBook(Book):
             self.run = self._begun(timeout_s, arguments)
         atexit.unregister(_end_stopped_services)
         atexit.register(_end_stopped_services)  # last registered is first called: before W&B's own wait
-        self._aside.call(self._define)
+        self._aside.call(functools.partial(self._define, measures))
         if before and before.rows:
             self._written = before.rows[-1]["progress/iteration"]
             self._aside.call(functools.partial(self._replay, before))
@@ -143,12 +147,12 @@ class WandbBook(Book):
             raise TimeoutError("its own process does not answer")
         return begun.result()
 
-    def _define(self) -> None:
+    def _define(self, measures: Mapping[str, Measure]) -> None:
         self.run.define_metric("progress/iteration")
         self.run.define_metric("*", step_metric="progress/iteration")
-        for key, (_, summary) in KEYS.items():
-            if summary != "last":  # which is the default, and then stands under the key itself
-                self.run.define_metric(key, step_metric="progress/iteration", summary=summary)
+        for key, measure in known(measures).items():
+            if measure.summary != "last":  # which is the default, and then stands under the key itself
+                self.run.define_metric(key, step_metric="progress/iteration", summary=measure.summary)
 
     def _replay(self, before: Run) -> None:
         """Write the rows of the run folder that W&B does not have: those that were on their way when it was killed."""

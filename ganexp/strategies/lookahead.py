@@ -1,13 +1,15 @@
 """A wrapper that pulls both networks back towards where they were, around any strategy."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.ranges import checked
 
 
 class Lookahead:
@@ -19,14 +21,17 @@ class Lookahead:
     Args:
         strategy: What runs in between.
         every: Iterations between two pulls.
-        alpha: How much of the way is kept, in (0, 1].
+        alpha: How much of the way is kept.
     """
 
-    def __init__(self, strategy: Callable[..., None], *, every: int = 5, alpha: float = 0.5) -> None:
-        if every < 1:
-            raise ValueError(f"every must be at least 1, not {every}")
-        if not 0 < alpha <= 1:
-            raise ValueError(f"alpha must lie in (0, 1], not {alpha}")
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        every: Annotated[int, Ge(1)] = 5,
+        alpha: Annotated[float, Gt(0), Le(1)] = 0.5,
+    ) -> None:
         self.strategy = strategy
         self.differentiates_gradients = getattr(strategy, "differentiates_gradients", False)
         self.refuse = getattr(strategy, "refuse", None)

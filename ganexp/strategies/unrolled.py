@@ -1,13 +1,16 @@
 """G against the discriminator of tomorrow (Metz et al. 2017)."""
 
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from ganexp.batch import Batch, Objective
 from ganexp.gan import GAN
+from ganexp.ranges import checked
 from ganexp.strategies.steps import d_step
 
 Scorer = Callable[..., Tensor]
@@ -27,11 +30,8 @@ class Unrolled:
 
     differentiates_gradients = True
 
-    def __init__(self, *, k: int = 5, rate: float = 0.01) -> None:
-        if k < 0:
-            raise ValueError(f"k must be at least 0, not {k}")
-        if not 0 < rate < float("inf"):
-            raise ValueError(f"rate must be positive and finite, not {rate}")
+    @checked
+    def __init__(self, *, k: Annotated[int, Ge(0)] = 5, rate: Annotated[float, Gt(0)] = 0.01) -> None:
         self.k = k
         self.rate = rate
 

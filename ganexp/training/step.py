@@ -7,14 +7,13 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
-from ganexp.state import Stateful
 from ganexp.training.ema import Average
 
 Strategy = Callable[..., None]
 """`strategy(gan, reals, *, d_steps, g_steps)`: see `ganexp.strategies`."""
 
 
-class Step(Stateful):
+class Step:
     """One iteration as it is written: the strategy, then the loss's own state, then the averaged generator.
 
     Args:
@@ -54,9 +53,14 @@ class Step(Stateful):
         """Return everything in it that has a state, by name; the GAN keeps its own."""
         return {"average": self.average} | ({"strategy": self.strategy} if hasattr(self.strategy, "state_dict") else {})
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {name: part.state_dict() for name, part in self.parts().items()}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
-        super().load_state_dict(copied(state, self.gan.prior.device))
+        for name, part in self.parts().items():
+            part.load_state_dict(copied(state[name], self.gan.prior.device))
 
 
 def copied(value: Any, device: torch.device) -> Any:

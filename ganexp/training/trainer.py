@@ -150,8 +150,8 @@ class Trainer:
         return {
             "progress/iteration": self.iteration,
             "progress/real_images": self.reals.images,
-            "progress/d_updates": self.gan.d_updates,
-            "progress/g_updates": self.gan.g_updates,
+            "progress/d_updates": self.gan.meter.updates["d"],
+            "progress/g_updates": self.gan.meter.updates["g"],
             "progress/wall_s": self.trained_s,
         }
 

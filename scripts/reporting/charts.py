@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ganexp.runs.keys import KEYS, STEPS
+from ganexp.runs.keys import STEPS, known
 from ganexp.runs.reading import Run
-from reporting.comparing import Group
+from reporting.comparing import Group, measures
 
 Figure = dict[str, Any]
 """`data` and `layout` as plotly.js takes them, and `axes`: by the axis's name, x of each trace."""
@@ -30,8 +30,9 @@ def chartable(found: Sequence[Run]) -> list[str]:
     present = dict.fromkeys(
         key for run in found for row in run.rows for key, value in row.items() if not isinstance(value, str)
     )
-    known = [key for key in KEYS if key in present and not key.startswith("progress/")]
-    return known + [key for key in present if key not in KEYS]
+    ordered = known(measures(found))
+    first = [key for key in ordered if key in present and not key.startswith("progress/")]
+    return first + [key for key in present if key not in ordered]
 
 
 @np.errstate(all="ignore")  # losses that diverge overflow here too

@@ -7,11 +7,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from ganexp.configuration.schema import effect_of
+from ganexp.instruments.measure import Measure
 from ganexp.runs.reading import Run
-from ganexp.training.checkpoint import HARMLESS
-
-IGNORED = (*HARMLESS, "wandb", "sweep", "resume", "data_root")
-"""Keys that say how long a run lasts, what it writes and where, but not what it trains: they set no runs apart."""
 
 SUBJECT = ("loss", "strategy", "dataset")
 """What people ask about first: named before other keys that would tell runs apart as well."""
@@ -31,6 +29,11 @@ class Group:
             return ""
         seeds = {str(run.config.get("seed")) for run in self.runs}
         return f"{len(self.runs)} {'seeds' if len(seeds) == len(self.runs) else 'runs'}"
+
+
+def measures(found: Sequence[Run]) -> dict[str, Measure]:
+    """Return what the losses of all runs measure, by key."""
+    return {key: measure for run in found for key, measure in run.measures.items()}
 
 
 def differing(found: Sequence[Run]) -> list[str]:
@@ -72,7 +75,7 @@ def grouped(found: Sequence[Run]) -> list[Group]:
 
 def settings(run: Run) -> dict[str, Any]:
     """Return what sets a run apart from others, under dotted keys; a group's option stands under the group."""
-    return {key: value for key, value in _flattened(run.config) if not _ignored(key)}
+    return {key: value for key, value in _flattened(run.config) if effect_of(key) != "records"}
 
 
 def shown(value: object, most: int = 120) -> str:
@@ -107,10 +110,6 @@ def _flattened(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flattened(value, f"{path}.")
         else:
             yield path, value
-
-
-def _ignored(key: str) -> bool:
-    return key.partition(".")[0] in IGNORED
 
 
 def _rank(key: str) -> int:

@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ganexp.instruments.measure import Measure
 from ganexp.runs import reading as runs
-from ganexp.runs.keys import KEYS, STEPS
+from ganexp.runs.keys import STEPS, known
 from ganexp.runs.reading import Run
 from reporting import comparing
 from reporting.charts import AXES, style
@@ -28,7 +29,7 @@ def overview(found: Sequence[Run]) -> str:
 def run_table(found: Sequence[Run], names: Sequence[str]) -> str:
     """Return the table of runs: what tells them apart, how they ended, and what is wrong with them."""
     lasts = [run.last for run in found]
-    metrics = [key for key in ("loss/d", "loss/g", "began/k_t", "began/convergence") if any(key in last for last in lasts)]
+    metrics = [key for key in ("loss/d", "loss/g", *comparing.measures(found)) if any(key in last for last in lasts)]
     metrics += dict.fromkeys(key for last in lasts for key in last if key.startswith("eval/"))
     differing = comparing.differing(found)
     told = [key for key in comparing.SUBJECT if key in differing]
@@ -81,11 +82,11 @@ def legend(groups: Sequence[Group]) -> str:
     )
 
 
-def places(keys: Sequence[str]) -> str:
+def places(keys: Sequence[str], measures: Mapping[str, Measure]) -> str:
     """Return the places of charts, each below its key, with the key's meaning where it is known."""
-    parts = []
+    parts, meanings = [], known(measures)
     for key in keys:
-        meaning = KEYS[key][0] if key in KEYS else ""
+        meaning = meanings[key].meaning if key in meanings else ""
         head = f'<h3 title="{escape(meaning)}">{escape(key)} <small>{escape(meaning)}</small></h3>'
         parts.append(f'<section>{head}<div class="chart" data-figure="{escape(key)}"></div></section>')
     return f'<div class="charts">{"".join(parts)}</div>'

@@ -100,7 +100,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["loss=null"], "a group cannot be null; give it one of its options"),
         (["hydra.run.dir=/proc/run"], "choose another hydra.run.dir"),
         ([f"hydra.run.dir={'x' * 300}"], "choose another hydra.run.dir"),
-        (["generator.width=1000000000000"], "generator.width must be at most 65536, not 1000000000000."),
+        (["generator.width=1000000000000"], "generator.width should be less than or equal to 65536, not 1000000000000."),
         (["iterations=2)"], "iterations=2) cannot be read as key=value"),
     ],
 )

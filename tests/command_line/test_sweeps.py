@@ -101,7 +101,8 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
         (["losss=hinge,wgan"], "losss is no key of the configuration; did you mean loss?"),
         (["loss=hinge,wgann"], "loss=wgann is no option; choose one of"),
         (["loss=hinge,wgan", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
-        (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged; choose one of began/convergence,"),
+        (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; choose one of grad_norm/d,"),
+        (["hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=began/k_t"], "sweep.metric=began/k_t is not logged with"),
         (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must say what a search is to optimise"),
         (["sweep.resume=nowhere"], "sweep.resume=nowhere holds no sweep"),
         (["sweep.resume=nowhere", "loss=hinge"], "leave out loss=hinge"),
@@ -159,13 +160,13 @@ def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_a_search_for_what_is_not_logged_says_so(tmp_path):
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "wandb.mode=disabled", "sweep.metric=began/k_t"]
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "wandb.mode=disabled", "sweep.metric=eval/fid"]
     done = train("-m", *search, "optimizer.lr=interval(1e-4,1e-3)", *TINY, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: no trial of the search has a value")
     assert "Traceback" not in done.stderr
     (job,) = results(sweep_folder(tmp_path))
-    assert "sweep.metric=began/k_t is not among what it logs: progress/iteration, " in job["error"]
+    assert "sweep.metric=eval/fid is not among what it logs: progress/iteration, " in job["error"]
 
 
 @pytest.mark.parametrize("preset", ["launcher=slurm", "launcher=parallel", "sweeper=search"])

@@ -50,4 +50,4 @@ def test_phases_are_those_of_the_turn():
         assert set(phases) == {"iteration", "data", "d", "g"}
         assert phases["d"] + phases["g"] < phases["iteration"] < took_ms
     assert found["plain"].phases_ms == [{}, {}]
-    assert trainer.gan.d_updates == 2 + 2 * 3
+    assert trainer.gan.meter.updates["d"] == 2 + 2 * 3

@@ -81,7 +81,7 @@ def test_each_loss_trains_under_each_strategy(loss, strategy):
     cfg.iterations = 2
     trainer = build(cfg)
     trainer.fit()
-    assert (trainer.gan.d_updates, trainer.gan.g_updates) == (4, 6)
+    assert trainer.gan.meter.updates == {"d": 4, "g": 6}
 
 
 @pytest.mark.parametrize("group", GROUPS)

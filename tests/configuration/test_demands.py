@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp.configuration.build import _say_if_heavy
+from ganexp import build
 from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.demands import demands
-from ganexp.configuration.targets import make
+from ganexp.configuration.schema import ConfigError
 from tests.composing import composed
 
 
@@ -49,15 +48,10 @@ def test_a_batch_that_no_memory_holds_is_refused_with_the_figures():
     check(composed("batch_size=1000000", "device=cpu", "dataset=ring", "generator=mlp", "discriminator=mlp"))
 
 
-@pytest.mark.parametrize(("overrides", "heavy"), [([], False), (["experiment=dcgan"], True)])
-def test_a_preset_that_is_much_for_a_cpu_says_so(overrides, heavy, caplog):
-    config = check(composed(*overrides, "device=cpu"))
-    shape = make(config.dataset, "dataset").shape
-    with torch.device("meta"):
-        networks = (
-            make(config.generator, "generator", config.latent_dim, shape),
-            make(config.discriminator, "discriminator", shape),
-        )
+@pytest.mark.parametrize(("iterations", "heavy"), [(2500, False), (10**6, True)])
+def test_a_run_that_is_much_for_a_cpu_says_so(iterations, heavy, caplog, tmp_path):
+    cfg = composed(f"iterations={iterations}", "device=cpu", "wandb.mode=disabled")
     with caplog.at_level(logging.WARNING):
-        _say_if_heavy(config, *networks)
+        trainer = build(cfg, tmp_path)
+    trainer.books[0].abandon()
     assert ("This is much for a CPU" in caplog.text) == heavy

@@ -10,8 +10,8 @@ import torch
 from ganexp import build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
-from ganexp.optimizers import adam
 from ganexp.configuration.targets import target
+from ganexp.optimizers import adam
 from tests.composing import composed
 from tests.training.test_resume import overrides
 
@@ -104,7 +104,7 @@ def test_what_ganexp_has_imported_is_not_ganexps():
 @pytest.mark.parametrize(
     ("place", "name", "sentence"),
     [
-        ("penalty", "ganexp.losses.Hinge", "must be a ganexp.penalties.NoPenalty, as a class"),
+        ("penalty", "ganexp.losses.Hinge", "must be a ganexp.penalties.Penalty, as a class"),
         ("loss", "ganexp.losses.base", "must be a ganexp.losses.Loss, as a class"),
         ("loss", "math.pi", "must be a ganexp.losses.Loss"),
         ("strategy", "ganexp.strategies.steps.d_step", r"must be a function of \(gan, reals, \*, d_steps, g_steps\)"),

@@ -130,7 +130,7 @@ def test_k_t_follows_its_recurrence_and_stays_in_the_unit_interval():
 
 @pytest.mark.parametrize("wrong", [{"gamma": 0}, {"gamma": 1.5}, {"lambda_k": -1}, {"k_0": 1.1}, {"gamma": math.nan}])
 def test_began_refuses_settings_out_of_range(wrong):
-    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} should be"):
         BEGAN(**wrong)
 
 

@@ -38,13 +38,13 @@ def test_mlp_serves_any_shape(shape):
 @pytest.mark.parametrize("shape", [(2,), (1, 28, 28), (3, 8, 8), (3, 32, 64), (1, 0, 0)])
 def test_convolutions_refuse_what_they_cannot_make(network, shape):
     arguments = (5, shape) if network in (DCGANGenerator, BEGANGenerator) else (shape,)
-    with pytest.raises(ValueError, match=r"^shape must be"):
+    with pytest.raises(ValueError, match=r"^shape should be"):
         network(*arguments)
 
 
 @pytest.mark.parametrize("network", [DCGANDiscriminator, BEGANDiscriminator, MLPDiscriminator])
 def test_widths_below_one_are_refused(network):
-    with pytest.raises(ValueError, match=r"^width must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"^width should be greater than or equal to 1, not 0"):
         network((1, 16, 16), width=0)
 
 

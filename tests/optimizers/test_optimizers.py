@@ -63,7 +63,7 @@ def test_parameters_without_a_gradient_stay():
 @pytest.mark.parametrize("make", [adam, rmsprop, sgd, OptimisticAdam, NegativeMomentum])
 @pytest.mark.parametrize("lr", [0, -1.0, float("nan"), float("inf")])
 def test_learning_rates_that_are_none_are_refused(make, lr):
-    with pytest.raises(ValueError, match=r"^lr must be positive and finite"):
+    with pytest.raises(ValueError, match=r"^lr should be (greater than 0|a finite number), not"):
         make([parameter()], lr=lr)
 
 
@@ -80,7 +80,7 @@ def test_learning_rates_that_are_none_are_refused(make, lr):
     ],
 )
 def test_settings_out_of_range_are_refused(make, wrong):
-    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} must"):
+    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} should be"):
         make([parameter()], **wrong)
 
 

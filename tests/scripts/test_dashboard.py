@@ -5,7 +5,9 @@ import json
 import pytest
 
 import dashboard
+from ganexp.losses import BEGAN, SoftmaxGAN
 from ganexp.runs.keys import KEYS, STEPS
+from tests.composing import options
 from tests.runs.stand_in import serving
 
 
@@ -25,7 +27,7 @@ def test_every_measurement_is_there_against_every_axis(made):
         for key in getattr(panel, "y", [])
     }
     shown = {(key.name if hasattr(key, "name") else key, axis) for key, axis in shown}
-    for key in KEYS:
+    for key in (*KEYS, *BEGAN.measures, *SoftmaxGAN.measures):
         if not key.startswith("progress/"):
             assert {(key, axis) for axis in STEPS} <= shown, key
 
@@ -41,10 +43,16 @@ def test_runs_are_grouped_by_sweep_strategy_and_loss_each_in_its_colour(made):
     text = json.dumps(dashboard.spec(made))
     run_set = dashboard.spec(made)["spec"]["section"]["runSets"][0]
     assert [group["name"] for group in run_set["grouping"]] == ["group", "strategy.value.name", "loss.value.name"]
-    colors = [dashboard.color(strategy, loss) for strategy in dashboard.STRATEGIES for loss in dashboard.LOSSES]
+    colors = dashboard.colors(options("strategy"), options("loss")).values()
     assert len(set(colors)) == len(colors)
     assert text.count("run-color-group") >= len(colors)
     assert all(color in text for color in colors)
+
+
+def test_the_table_has_the_lowest_value_of_what_is_good_when_low(made):
+    columns = dashboard.spec(made)["spec"]["section"]["runSets"][0]["runFeed"]["columnPinned"]
+    assert "summary:began/convergence.min" in columns
+    assert not any("k_t" in column for column in columns)
 
 
 def test_it_is_printed_without_an_account(capsys):

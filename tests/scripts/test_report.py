@@ -37,6 +37,7 @@ def make_run(folder, *, seed=0, strategy="joint", rows=20, level=1.0):
         lines.append(json.dumps(row))
     (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     (folder / "summary.json").write_text(json.dumps({"state": "finished", "wall_s": 3.0}))
+    (folder / "measures.json").write_text(json.dumps({"began/k_t": {"meaning": "a <control> variable", "summary": "last"}}))
     return folder
 
 
@@ -71,6 +72,13 @@ def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
     header = re.findall(r"<th>(.*?)</th>", page)
     assert header[:4] == ["run", "state", "strategy", "seed"]
     assert "wandb" not in "".join(header)
+
+
+def test_what_a_loss_measures_is_explained_and_stands_in_the_table(sweep):
+    page = report.main([str(sweep)]).read_text()
+    assert "a &lt;control&gt; variable" in page
+    assert "began/k_t" in re.findall(r"<th>(.*?)</th>", page)
+    assert list(figures(page)).index("began/k_t") < list(figures(page)).index("time/iteration_ms")
 
 
 def test_the_page_needs_nothing_but_itself(sweep):

@@ -24,7 +24,7 @@ from ganexp.runs import reading as runs
 from ganexp.runs.keys import STEPS
 from tests.scripts.test_report import figures, make_run
 
-FILES = ("config.json", "summary.json", "metrics.jsonl", "provenance.json", "wandb_id", "samples/10.png")
+FILES = ("config.json", "summary.json", "measures.json", "metrics.jsonl", "provenance.json", "wandb_id", "samples/10.png")
 HOSTILE = (
     "<!--<script>",
     "</script><script>alert(1)</script>",

@@ -111,7 +111,7 @@ def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss
         optimizer.register_step_pre_hook(watch)
     STRATEGIES[strategy](gan, reals, d_steps=2, g_steps=2)
     assert len(moved) == (8 if strategy == "extragradient" else 4)
-    assert gan.d_updates == gan.g_updates == 2
+    assert gan.meter.updates == {"d": 2, "g": 2}
     assert all(p.grad is None for net in (gan.generator, gan.discriminator) for p in net.parameters())
 
 

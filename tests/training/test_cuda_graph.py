@@ -130,7 +130,7 @@ def test_a_varying_number_of_batches_is_said():
     made.step = Recorded(made.step, Tape, warm_up=2)
     made.fit()
     assert made.step.recording is None
-    assert made.gan.d_updates == made.reals.batches
+    assert made.gan.meter.updates["d"] == made.reals.batches
 
 
 @pytest.mark.parametrize(("width", "sentence"), [(3, r"a batch of shape \(6, 3\) came"), (2, "reals ended after 8 batches")])

@@ -132,7 +132,7 @@ def test_the_average_follows_the_generator_through_training():
 def test_checkpoints_are_written_on_the_way(tmp_path):
     def broken(gan, reals, **steps):
         strategies.detach(gan, reals, **steps)
-        if gan.d_updates == 4:
+        if gan.meter.updates["d"] == 4:
             raise RuntimeError("as planned")
 
     with pytest.raises(RuntimeError, match="as planned"):
@@ -208,7 +208,7 @@ def test_counts_that_are_none_are_refused(wrong):
 def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
     def broken(gan, reals, **steps):
         strategies.detach(gan, reals, **steps)
-        if gan.d_updates == 3:
+        if gan.meter.updates["d"] == 3:
             raise RuntimeError("as planned")
 
     book = Rows()

@@ -1,0 +1,24 @@
+"""What a scalar of the log is."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A scalar of the log, described once: for charts, tables, summaries and the progress bar.
+
+    Args:
+        meaning: What it is, in a few words.
+        summary: Which of its values sum up a run, in W&B's words: `last`, `min`, `max` or `mean`, separated by commas. With
+            `min`, low is good.
+        label: What the progress bar calls it; without one, it is not shown there.
+    """
+
+    meaning: str
+    summary: str = "last"
+    label: str = ""
+
+    @property
+    def low_is_good(self) -> bool:
+        """Whether the lowest value of a run is worth comparing."""
+        return "min" in self.summary.split(",")

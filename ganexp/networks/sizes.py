@@ -1,0 +1,25 @@
+"""How large networks and their images can be."""
+
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+Width = Annotated[int, Ge(1), Le(65_536)]
+Depth = Annotated[int, Ge(1), Le(1000)]
+
+
+def halvings(shape: tuple[int, ...], *, smallest: int = 16) -> int:
+    """Return how often the side of a square image can be halved until it is 4.
+
+    Raises:
+        ValueError: The shape is not that of a square image whose side is a power of two and at least `smallest`.
+    """
+    if len(shape) != 3:
+        raise ValueError(f"shape should be that of an image for convolutions, not {shape}; choose the mlp networks")
+    _, height, width = shape
+    if height != width or height < smallest or height & (height - 1):
+        sizes = f"{smallest}×{smallest}, {2 * smallest}×{2 * smallest}, {4 * smallest}×{4 * smallest}, …"
+        raise ValueError(
+            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size or choose the mlp networks"
+        )
+    return height.bit_length() - 3

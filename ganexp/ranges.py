@@ -1,0 +1,61 @@
+"""Ranges of arguments, declared where the arguments are: `gamma: Annotated[float, Gt(0), Le(1)]`.
+
+The configuration reads the same annotations, and says the same of a value from the command line.
+"""
+
+import functools
+import inspect
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BOUNDS: dict[type, tuple[str, str, Callable[[Any, Any], bool]]] = {
+    Gt: ("gt", "greater than", operator.gt),
+    Ge: ("ge", "greater than or equal to", operator.ge),
+    Lt: ("lt", "less than", operator.lt),
+    Le: ("le", "less than or equal to", operator.le),
+}
+"""By a bound's type: its attribute, in words, and the test of it."""
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function or a constructor to refuse arguments outside the ranges of its annotations.
+
+    Every float must be finite. The decorated function raises a ValueError whose sentence begins with the argument's name.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        hints = get_type_hints(function, include_extras=True)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            for wanted in _violated(value, hints.get(name)):
+                raise ValueError(f"{name} should be {wanted}, not {value}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _violated(value: Any, hint: Any) -> Iterator[str]:
+    """Yield in words what a value should be by its annotation, and is not."""
+    if get_origin(hint) is Annotated:
+        base, *bounds = get_args(hint)
+        yield from _violated(value, base)
+        for bound in bounds:
+            attribute, words, holds = BOUNDS[type(bound)]
+            limit = getattr(bound, attribute)
+            if not holds(value, limit):
+                yield f"{words} {limit}"
+    elif get_origin(hint) is Literal and value not in get_args(hint):
+        yield " or ".join(map(str, get_args(hint)))
+    elif get_origin(hint) is tuple:
+        for part, inner in zip(value, get_args(hint), strict=False):
+            yield from _violated(part, inner)
+    elif hint is float and not math.isfinite(value):
+        yield "a finite number"

@@ -1,0 +1,75 @@
+"""Ranges in annotations are kept by whoever calls, in the words that the command line uses."""
+
+import inspect
+import math
+import pkgutil
+import re
+from typing import Annotated, Literal
+
+import pytest
+from annotated_types import Ge, Gt, Le, Lt
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganexp.configuration.parsing import check_type
+from ganexp.configuration.schema import ConfigError
+from ganexp.ranges import checked
+from tests.composing import CONF
+
+Open = Annotated[float, Gt(0), Lt(1)]
+Closed = Annotated[int, Ge(-3), Le(5)]
+
+
+@checked
+def function(a: Open = 0.5, *, b: Closed = 0, pair: tuple[Open, Open] = (0.5, 0.5), c: Literal[1, 3] = 1, d: object = None):
+    """Return what it was given."""
+    return a, b, pair, c, d
+
+
+def test_what_is_within_passes_through():
+    assert function(0.1, b=5, pair=(0.2, 0.3), c=3, d="x") == (0.1, 5, (0.2, 0.3), 3, "x")
+    assert function.__doc__ == "Return what it was given."
+    assert list(inspect.signature(function).parameters) == ["a", "b", "pair", "c", "d"]
+
+
+@given(st.floats() | st.integers(-10, 10).map(float), st.integers(-10, 10), st.integers(0, 4))
+def test_both_ways_in_refuse_the_same_values_in_the_same_words(a, b, c):
+    for name, value, hint in (("a", a, Open), ("b", b, Closed), ("c", c, Literal[1, 3]), ("pair", (0.5, a), tuple[Open, Open])):
+        said = []
+        for attempt in (
+            lambda name=name, value=value: function(**{name: value}),
+            lambda name=name, value=value, hint=hint: check_type(name, value, hint),
+        ):
+            try:
+                attempt()
+                said.append(None)
+            except ValueError as error:
+                said.append(str(error).partition(", not ")[0])
+        assert said[0] == said[1], (name, value)
+
+
+def test_the_sentence_names_the_argument_and_its_value():
+    with pytest.raises(ValueError, match=r"^a should be less than 1, not 7$"):
+        function(7)
+    with pytest.raises(ValueError, match=r"^pair should be a finite number, not \(0\.5, nan\)$"):
+        function(pair=(0.5, math.nan))
+
+
+TARGETS = sorted({name for path in CONF.glob("*/*.yaml") for name in re.findall(r"_target_: (ganexp\.\S+)", path.read_text())})
+OF_THE_RUN = ("latent_dim", "d_steps", "g_steps")
+"""Numbers that a part is given by the run, which has checked them."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_number_has_a_range_that_is_kept(name):
+    part = pkgutil.resolve_name(name)
+    call = part.__init__ if inspect.isclass(part) else part
+    hints = getattr(call, "__annotations__", {})
+    assert not [key for key, hint in hints.items() if hint in (int, float) and key not in OF_THE_RUN]
+    if any("Annotated" in str(hint) for hint in hints.values()):
+        assert call.__code__ is function.__code__, f"{name} is not @checked"
+
+
+def test_a_refusal_by_the_configuration_names_the_key():
+    with pytest.raises(ConfigError, match=r"^loss\.gamma should be less than or equal to 1, not 7\.$"):
+        check_type("loss.gamma", 7, Annotated[float, Gt(0), Le(1)])
