@@ -9,7 +9,7 @@ import traceback
 import warnings
 
 import ganexp.command_line.callbacks
-import ganexp.command_line.jobs  # noqa: F401
+import ganexp.command_line.run  # noqa: F401
 from tests.composing import CONF
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from ganexp.batch import Batch
 from ganexp.configuration.assemble import gan_of, name_of, networks_of, strategy_of
 from ganexp.configuration.demands import demands
+from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import Config, ConfigError, parse
 from ganexp.configuration.targets import Trust, check_targets, make, target
 from ganexp.losses import Loss
@@ -217,22 +218,6 @@ def refuse_unknown_metric(key: str, metric: str | None) -> None:
     """
     if metric is not None and not may_be_logged(metric):
         raise ConfigError(f"{key}={metric} is not logged; choose one of {', '.join(sorted(KEYS))}.")
-
-
-def plain(cfg: Any) -> dict[str, Any]:
-    """Return a configuration as plain, resolved dictionaries of its own."""
-    if isinstance(cfg, dict):
-        return copy.deepcopy(cfg)
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        values = OmegaConf.to_container(cfg, resolve=True)
-    except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
 
 
 def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:

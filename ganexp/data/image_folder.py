@@ -9,14 +9,13 @@ from pathlib import Path
 
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from ganexp.data.dataset import Stamp, image_shape, printable, stamp
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 
 log = logging.getLogger(__name__)
-EXTENSIONS = (*IMG_EXTENSIONS, ".gif")
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 
 
 class ImageFolder:

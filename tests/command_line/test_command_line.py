@@ -17,8 +17,8 @@ import torch
 from hydra.errors import MissingConfigException
 from PIL import Image
 
-from ganexp.command_line.jobs import epilogue
-from ganexp.command_line.sentences import sentence
+from ganexp.command_line.ending import epilogue
+from ganexp.command_line.hydra_errors import sentence
 from tests import forked
 from tests.composing import CONF
 
@@ -89,7 +89,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["lr=1e-3"], "lr is no key of the configuration; it is optimizer.lr here."),
         (["epochs=3"], "epochs is no key of the configuration; it is iterations here."),
         (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
-        (["loss=hingee"], "loss=hingee is no option; choose one of began, hinge, lsgan, minimax, "),
+        (["loss=hingee"], "loss=hingee is not an option; choose one of began, hinge, lsgan, minimax, "),
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
         (["loss=began"], "choose discriminator=began"),
         (["loss=[hinge,wgan]"], "loss mixes several options into one"),

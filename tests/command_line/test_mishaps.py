@@ -16,12 +16,12 @@ from PIL import Image
 from torchvision import datasets
 
 from ganexp import build
+from ganexp.command_line.failures import explain
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from ganexp.data.vision import MNIST
 from ganexp.runs import FolderBook
 from ganexp.runs.documents import write_document
-from ganexp.command_line.sentences import mishap
 from ganexp.training import checkpoint
 from tests.composing import CONF, composed
 from tests.training.test_resume import overrides
@@ -39,9 +39,9 @@ def test_sentences_for_what_may_happen():
         "/a/b.png cannot be decoded": OSError("Caught OSError in worker\nOSError: /a/b.png cannot be decoded as an image (x)"),
     }
     for part, error in said.items():
-        assert part in mishap(error)
-        assert len(mishap(error).splitlines()) == 1
-    assert mishap(RuntimeError("a mistake of ours")) is None
+        assert part in explain(error)
+        assert len(explain(error).splitlines()) == 1
+    assert explain(RuntimeError("a mistake of ours")) is None
 
 
 def run(cwd, *arguments):
@@ -115,7 +115,7 @@ def limited(folder):
     Image.fromarray = lambda image: Image.effect_noise((400, 400), 99)  # a picture too large to be kept
     with pytest.raises(OSError, match="File too large") as told:
         made.fit()
-    assert "make room" in mishap(told.value)
+    assert "make room" in explain(told.value)
 
 
 def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):

@@ -7,10 +7,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganexp.configuration.schema import ConfigError
-from ganexp.runs.folder import FolderBook, claim, is_claimed, release
-from ganexp.command_line.resuming import located, options, quoted, record, resumed
+from ganexp.command_line.recorded import config_options, record_command
+from ganexp.command_line.resuming import expand_resume, find_checkpoint, quoted
 from ganexp.command_line.sweeping import Sweep, results, table
+from ganexp.configuration.schema import ConfigError
+from ganexp.runs import FolderBook
+from ganexp.runs.lock import is_locked, lock, unlock
 from tests.training.test_resume import overrides, rows, trained
 
 
@@ -22,38 +24,38 @@ def test_hydra_reads_a_quoted_value_back(value):
 def begun(folder, recorded=("loss=hinge", "seed=3"), places=()):
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "last.pt").touch()
-    record(folder, [*recorded, "resume=before"], places)
+    record_command(folder, [*recorded, "resume=before"], places)
     return folder
 
 
 def test_the_command_of_a_run_comes_back_with_its_places_and_without_what_is_not_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    given = options(["-cd", "mine", "loss=hinge", "--config-name=other"])
+    given = config_options(["-cd", "mine", "loss=hinge", "--config-name=other"])
     assert given == (["--config-dir", str(tmp_path / "mine"), "--config-name", "other"], ["loss=hinge"])
     begun(tmp_path / "run (1), {x}='ü'", ["loss=hinge", "seed=3", "hydra.callbacks.x._target_=os.system"], given[0])
-    again = resumed(["resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
+    again = expand_resume(["resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
     assert again == [
         *given[0], "loss=hinge", "seed=4", "trust=[]", "resume='run (1), {x}=\\'ü\\'/checkpoints/last.pt'"
     ]  # fmt: skip
-    with pytest.raises(ConfigError, match=rf"begun with --config-dir {tmp_path}/mine --config-name other: add that, if"):
-        resumed(["resume=run (1), {x}='ü'"])  # a folder may be anyone's, and configurations can name code
+    with pytest.raises(ConfigError, match=rf"started with --config-dir {tmp_path}/mine --config-name other: add that, if"):
+        expand_resume(["resume=run (1), {x}='ü'"])  # a folder may be anyone's, and configurations can name code
 
 
 def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     begun(tmp_path / "outputs" / "run")
     (tmp_path / "outputs" / "latest").symlink_to("run")
-    assert str(located("outputs/latest")) == "outputs/run/checkpoints/last.pt"
-    assert str(located("'outputs/latest'")) == "outputs/run/checkpoints/last.pt"  # as Hydra wants it quoted
+    assert str(find_checkpoint("outputs/latest")) == "outputs/run/checkpoints/last.pt"
+    assert str(find_checkpoint("'outputs/latest'")) == "outputs/run/checkpoints/last.pt"  # as Hydra wants it quoted
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "sweep").mkdir()
     Sweep((), ()).save(tmp_path / "sweep")
     for name, sentence in {"loop": "has no checkpoint", "x" * 5000: "has no checkpoint", "sweep": "sweep.resume=sweep"}.items():
         with pytest.raises(ConfigError, match=sentence):
-            located(name)
+            find_checkpoint(name)
     with pytest.raises(ConfigError, match="holds no sweep"):
-        resumed(["-m", "sweep.resume=loop"])
+        expand_resume(["-m", "sweep.resume=loop"])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_a_broken_record_is_one_sentence(content, tmp_path):
     if content is not None:
         (folder / ".hydra" / "overrides.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=r"overrides\.yaml") as told:
-        resumed([f"resume={folder}"])
+        expand_resume([f"resume={folder}"])
     assert len(str(told.value).splitlines()) == 1
 
 
@@ -76,7 +78,7 @@ def test_a_broken_record_is_one_sentence(content, tmp_path):
 def test_a_broken_record_of_a_sweep_is_one_sentence(content, tmp_path):
     (tmp_path / "sweep.json").write_text(content)
     with pytest.raises(ConfigError, match="holds no sweep"):
-        resumed(["-m", f"sweep.resume={tmp_path}"])
+        expand_resume(["-m", f"sweep.resume={tmp_path}"])
 
 
 def test_a_table_is_made_whatever_the_summaries_say(tmp_path):
@@ -120,17 +122,17 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(tmp_path):
 
 def test_a_folder_is_one_process_s_own_until_its_book_is_closed(tmp_path):
     folder = tmp_path / "run"
-    claim(folder)
-    assert is_claimed(folder)
+    lock(folder)
+    assert is_locked(folder)
     book = FolderBook(folder)
     with pytest.raises(FileExistsError, match="another process"):
-        claim(folder)
+        lock(folder)
     book.close("finished")
-    assert not is_claimed(folder)
-    claim(folder)
-    release(folder)
-    assert not is_claimed(folder)
+    assert not is_locked(folder)
+    lock(folder)
+    unlock(folder)
+    assert not is_locked(folder)
     (tmp_path / "closed").mkdir()
     (tmp_path / "closed" / ".lock").mkdir()
     with pytest.raises(OSError, match=r"\.lock"):
-        claim(tmp_path / "closed")
+        lock(tmp_path / "closed")
