@@ -91,7 +91,7 @@ class FolderBook(Book):
         kept = [line for line in lines if _at(line) <= iteration]
         broken = sum(_at(line) == float("inf") for line in lines[:-1])  # the last may be half a row, cut off by a kill
         if broken:
-            log.warning("%d lines of %s are not rows and are dropped.", broken, path)
+            log.warning("Dropped from %s, since they are not rows: %d of its lines.", path, broken)
         with atomic_write(path) as file:
             file.write(b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
