@@ -75,10 +75,11 @@ def _checked(values: str, trust: Trust) -> Plan:
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
     _check_second_derivatives(config, penalty, strategy)
     warnings: list[str] = []
-    with torch.device(META):
-        generator, discriminator = networks_of(config, shape)
-    _check_scores(config, discriminator, loss, penalty)
+    discriminator: nn.Module | None = None
     try:
+        with torch.device(META):
+            generator, discriminator = networks_of(config, shape)
+        _check_scores(config, discriminator, loss, penalty)
         _check_networks(config, shape, generator, discriminator)
         _check_memory(config, machine, generator, discriminator)
         _check_iteration(config, machine, shape, generator, discriminator, strategy)
@@ -86,15 +87,16 @@ def _checked(values: str, trust: Trust) -> Plan:
         reason = str(error).splitlines()[0]
         if "meta" not in reason:
             raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
-        warnings.append(
-            f"The networks' shapes are not checked beforehand: {reason}"
-        )  # values are looked at, and there are none
+        # a network looks at values, of which there are none
+        warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
+        _check_scores(config, discriminator, loss, penalty)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
         _try_on_values(config, refuse, loss, shape)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
-    if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in discriminator.modules()):
+    modules = discriminator.modules() if discriminator else ()
+    if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
     return Plan(json.loads(values), config, machine, shape, warnings)
 
@@ -123,7 +125,7 @@ def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strate
             raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
 
 
-def _check_scores(config: Config, discriminator: nn.Module, loss: Loss, penalty: Penalty) -> None:
+def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty) -> None:
     output = getattr(discriminator, "output", getattr(target(config.discriminator, "discriminator"), "output", "logit"))
     returned = f"discriminator={name_of(config.discriminator)} returns {output} scores"
     if output not in loss.accepts:

@@ -25,6 +25,13 @@ from tests.composing import CONF
 TINY = ["generator.width=4", "discriminator.width=4", "iterations=4", "log_every=2"]
 
 
+BROKEN = """
+def broken(gan, reals, *, d_steps, g_steps):
+    if gan.prior.device.type != "meta":  # where it is tried beforehand
+        raise RuntimeError("as planned")
+"""
+
+
 def train(*arguments, cwd, **environment):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
     clean |= {"NETRC": str(cwd / "no-netrc"), "OMP_NUM_THREADS": "1"} | environment
@@ -142,8 +149,8 @@ def test_a_folder_that_holds_a_run_is_left_as_it_is(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["metrics.jsonl"]
 
 
-def test_a_crash_of_ours_shows_its_traceback_and_keeps_it_in_the_log(tmp_path):
-    (tmp_path / "broken.py").write_text("def broken(gan, reals, *, d_steps, g_steps):\n    raise RuntimeError('as planned')\n")
+def test_a_bug_shows_its_traceback_and_keeps_it_in_the_log(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
     done = train(*TINY, "strategy._target_=broken.broken", "wandb.mode=disabled", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode != 0
     assert "Traceback" in done.stderr + done.stdout

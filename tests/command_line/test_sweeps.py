@@ -103,7 +103,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
         (["loss=hinge,wgann"], "loss=wgann is not an option; choose one of"),
         (["loss=hinge,wgan", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
         (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged; choose one of began/convergence,"),
-        (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must say what a search is to optimise"),
+        (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must name what a search optimises"),
         (["sweep.resume=nowhere"], "sweep.resume=nowhere holds no sweep"),
         (["sweep.resume=nowhere", "loss=hinge"], "leave out loss=hinge"),
     ],
