@@ -23,27 +23,27 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def train(cfg: DictConfig) -> float | None:
-    from ganexp.command_line.jobs import run  # imports torch, which --help and --cfg do not need
+    from ganexp.command_line.run import run  # imports torch, which --help and --cfg do not need
 
     return run(cfg)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # let errors come here, where they become sentences
+    if sys.argv[1:] == ["--version"]:
+        from ganexp.runs.provenance import versions
+
+        sys.exit(print(versions()))
+    if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
+        from ganexp.command_line.resuming import replace_command_line
+
+        replace_command_line()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here
     try:
-        if sys.argv[1:] == ["--version"]:
-            from ganexp.runs.provenance import versions
-
-            sys.exit(print(versions()))
-        if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
-            from ganexp.command_line.resuming import resumed
-
-            sys.argv[1:] = resumed(sys.argv[1:])
         train()
     except KeyboardInterrupt:
         print("Interrupted; what was written is kept.", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        from ganexp.command_line.jobs import report
+        from ganexp.command_line.errors import report
 
         sys.exit(report(error))

@@ -8,8 +8,11 @@ import tempfile
 import traceback
 import warnings
 
+import torchvision.transforms.v2
+import torchvision.utils  # noqa: F401
+
 import ganexp.command_line.callbacks
-import ganexp.command_line.jobs  # noqa: F401
+import ganexp.command_line.run  # noqa: F401
 from tests.composing import CONF
 
 

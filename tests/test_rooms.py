@@ -31,7 +31,7 @@ ALLOWED = {
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
     "configuration": (SUBJECT | {"data", "instruments", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
     "command_line": (
-        {"configuration", "runs", "training"},
+        {"configuration", "data", "runs", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
     ),
     "__init__": ({"batch", "command_line", "configuration", "gan", "prior", "training"}, set()),

@@ -1,4 +1,4 @@
-"""What runs are called: by their choices and by what was changed on the command line, in letters that any file system takes."""
+"""The names of runs: their choices and what was changed on the command line, in letters that any file system accepts."""
 
 import hashlib
 import re
@@ -11,13 +11,13 @@ from omegaconf import OmegaConf
 from ganexp.configuration.schema import GROUPS, effect_of
 
 CHOICES = "${dataset.name}_${loss.name}_${strategy.name}_seed${seed}"
-"""How conf/train.yaml names runs; what was changed on the command line comes to it when they begin."""
-SAID = ("dataset", "loss", "strategy", "seed")
-"""Keys whose values every name has anyway."""
-LONGEST = 100
+"""How conf/train.yaml names runs; what was changed on the command line is added when they begin."""
+ALWAYS_NAMED = ("dataset", "loss", "strategy", "seed")
+"""Keys whose values are in every name."""
+MAX_LENGTH = 100
 
 
-def typed(hydra: Any) -> list[str]:
+def typed_overrides(hydra: Any) -> list[str]:
     """Return the overrides of ganexp's own keys as they were typed, with their interpolations."""
     overrides = OmegaConf.to_container(hydra.overrides.task, resolve=False)
     return [str(one) for one in overrides or ()]
@@ -25,42 +25,42 @@ def typed(hydra: Any) -> list[str]:
 
 def run_name(cfg: Any) -> str:
     """Return the name of a run from its composed configuration, Hydra's part included."""
-    overrides = typed(cfg.hydra)
-    called = renamed(overrides)
+    overrides = typed_overrides(cfg.hydra)
+    called = class_names(overrides)
     choices = [str(called.get(group) or cfg[group].get("name")) for group in ("dataset", "loss", "strategy")]
     return "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
 
 
-def renamed(overrides: Sequence[str]) -> dict[str, str]:
-    """Return what the members of groups are called whose class was replaced: by the class, unless they were given a name."""
+def class_names(overrides: Sequence[str]) -> dict[str, str]:
+    """Return names for the members of groups whose class was replaced: that of the class, unless a name was given."""
     given = _settings(overrides)
     classes = {group: given[f"{group}._target_"] for group in GROUPS if f"{group}._target_" in given}
     called = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
     return {group: name for group, name in called.items() if name and f"{group}.name" not in given}
 
 
-def rename(cfg: Any, overrides: Sequence[str]) -> None:
-    """Call members of groups whose class was replaced by what they now are, in folders, rows of tables and W&B."""
-    for group, name in renamed(overrides).items():
+def rename_groups(cfg: Any, overrides: Sequence[str]) -> None:
+    """Name members of groups whose class was replaced after the new class, in folders, tables and W&B."""
+    for group, name in class_names(overrides).items():
         if "name" in cfg[group]:
             cfg[group].name = name
 
 
 def changes(overrides: Sequence[str]) -> str:
-    """Return the changed keys with their values, in short: `lr1e-3_generator-mlp`; cut, with a digest, if it is long."""
-    given = {key: value for key, value in _settings(overrides).items() if not _is_said(key)}
+    """Return the changed keys with their values, in short: `lr1e-3_generator-mlp`; truncated, with a digest, if it is long."""
+    given = {key: value for key, value in _settings(overrides).items() if not _is_left_out(key)}
     keys = [key.removesuffix("._target_") for key in given]
     lasts = [key.rpartition(".")[2] for key in keys]
     shortest = [last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)]
     whole = "_".join(_part(key, value) for key, value in zip(shortest, given.values(), strict=True))
-    if len(whole) <= LONGEST:
+    if len(whole) <= MAX_LENGTH:
         return whole
     digest = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:6]
-    return f"{whole[: LONGEST - 7]}-{digest}"
+    return f"{whole[: MAX_LENGTH - 7]}-{digest}"
 
 
-def shown(path: Path) -> Path:
-    """Return a path relative to the working directory, where it lies below it: shorter to read and to copy."""
+def short(path: Path) -> Path:
+    """Return a path relative to the working directory, if it lies below that: shorter to read and to copy."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -68,10 +68,10 @@ def _settings(overrides: Sequence[str]) -> dict[str, str]:
     return dict(one.lstrip("+").split("=", 1) for one in overrides if "=" in one and not one.startswith("~"))
 
 
-def _is_said(key: str) -> bool:
+def _is_left_out(key: str) -> bool:
     head, _, rest = key.partition(".")
-    unsaid = head == "hydra" or effect_of(head) != "training"
-    return key in SAID or unsaid or rest == "name" or (head in SAID and rest == "_target_")
+    unnamed = head == "hydra" or effect_of(head) != "training"
+    return key in ALWAYS_NAMED or unnamed or rest == "name" or (head in ALWAYS_NAMED and rest == "_target_")
 
 
 def _part(key: str, value: str) -> str:

@@ -1,40 +1,82 @@
-"""Overrides that a run or a sweep has recorded in its folder: which of them may be given again without having been typed.
+"""The command line of a run, kept in its folder so that the run can be resumed."""
 
-A folder may come from anyone. What its overrides say of ganexp's own keys is checked like every configuration (and with
-`trust`, so that no target outside ganexp is imported); what they say to Hydra is not, and Hydra calls what it is told to.
-"""
-
-import re
+import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
 
 from ganexp.configuration.schema import ConfigError
+from ganexp.runs.documents import write_document
+from ganexp.runs.layout import RunFolder
+from ganexp.runs.reading import read_document
 
-OF_LAUNCHERS = (
-    *("n_jobs", "backend", "verbose", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "nodes", "mem_gb"),
-    *("name", "partition", "account", "qos", "signal_delay_s", "max_num_timeout", "array_parallelism"),
-)
-TO_HYDRA = re.compile(
-    rf"hydra/launcher=\w+|hydra\.launcher\.({'|'.join(OF_LAUNCHERS)})=[\w-]+|hydra\.sweeper\.max_batch_size=\d+"
-)
-"""All that a recorded override may say to Hydra: which launcher, and how many jobs of what size. None is code or a path."""
+log = logging.getLogger(__name__)
+CONFIG_OPTIONS = {"-cd": "--config-dir", "-cp": "--config-path", "-cn": "--config-name"}
+"""Hydra's options that say where configurations come from, by their short forms."""
 
 
-def overrides_in(record: Path) -> list[str]:
+def config_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate the options that say where configurations come from, with absolute paths, from everything else."""
+    found, rest, left = [], [], list(arguments)
+    while left:
+        name, equals, value = left.pop(0).partition("=")
+        option = CONFIG_OPTIONS.get(name, name)
+        if option not in CONFIG_OPTIONS.values() or not (equals or left):
+            rest.append(name + equals + value)
+            continue
+        value = value if equals else left.pop(0)
+        if option == "--config-dir":
+            value = str(Path(value).resolve())
+        elif option == "--config-path" and "://" not in value:
+            value = str((Path(sys.argv[0]).resolve().parent / value).resolve())
+        found += [option, value]
+    return found, rest
+
+
+def record_command(folder: Path, overrides: Sequence[str], options: Sequence[str]) -> None:
+    """Keep in a run folder what it takes to resume: its overrides and its `config_options`."""
+    kept = [one for one in overrides if not one.startswith(("resume=", "sweep.resume="))]
+    try:
+        write_document(RunFolder(folder).command, {"overrides": kept, "options": list(options)})
+    except OSError as error:
+        log.warning("The command to resume this run is not recorded: %s.", error)
+
+
+def recorded_command(folder: Path, key: str) -> tuple[list[str], list[str]]:
+    """Return the overrides of a run, without those for Hydra, and its `config_options`.
+
+    Args:
+        folder: The run folder.
+        key: What has named it, with which a sentence begins.
+
+    Raises:
+        ConfigError: There is no record, or it is broken.
+    """
+    document = read_document(RunFolder(folder).command)
+    overrides, options = _strings(document.get("overrides")), _strings(document.get("options"))
+    if overrides is None:
+        source = RunFolder(folder).hydra_overrides
+        try:
+            overrides, options = overrides_in(source), []
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{key}: its command line is not in {source}: {error}.") from None
+    return [one for one in overrides if not one.lstrip("+~").startswith(("hydra", "-"))], options or []
+
+
+def overrides_in(file: Path) -> list[str]:
     """Return the overrides that Hydra has kept in a file, as they were typed.
 
     Raises:
         OSError: It cannot be read.
         ValueError: It holds anything else.
     """
-    if record.stat().st_size > 2**18:
+    if file.stat().st_size > 2**18:
         raise ValueError("it is too large for a command line")
     try:
-        found = yaml.safe_load(record.read_text())
+        found = yaml.safe_load(file.read_text())
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())[:200]) from None
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
@@ -42,28 +84,6 @@ def overrides_in(record: Path) -> list[str]:
     return found
 
 
-def refuse_risky(overrides: Sequence[str], where: str) -> None:
-    """Refuse recorded overrides that could make Hydra import, call or write something.
-
-    Args:
-        overrides: As they would be typed.
-        where: What the sentence begins with: the key that led here.
-
-    Raises:
-        ConfigError: There is such an override.
-    """
-    for override in overrides:
-        if TO_HYDRA.fullmatch(override.lstrip("+")):
-            continue
-        shown = override if override.isprintable() and len(override) < 200 else f"{override[:200]!r}…"
-        try:
-            (parsed,) = OverridesParser.create().parse_overrides([override])
-        except (HydraException, ValueError, RecursionError):
-            raise ConfigError(f"{where}: {shown}, which it has recorded, is no override.") from None
-        key, package = parsed.key_or_group, parsed.package or ""
-        whole = not {".", "@"} & set(key + package) and key != "data_root"  # so that it may choose a file below conf/
-        value = override.partition("=")[2]
-        if "hydra" in re.split(r"[./@:]", f"{key}.{package}") or ".." in key or (whole and (".." in value or "$" in value)):
-            raise ConfigError(
-                f"{where}: {shown}, which it has recorded, could run code: type it again, beside this, if it is your own."
-            )
+def _strings(values: Any) -> list[str] | None:
+    """Return a list of strings as it is, and None for anything else."""
+    return values if isinstance(values, list) and all(isinstance(value, str) for value in values) else None

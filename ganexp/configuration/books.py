@@ -10,9 +10,11 @@ from ganexp.configuration.measured import measures_of
 from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import name_of
 from ganexp.runs import Book, FolderBook, ProgressBook, WandbBook
+from ganexp.runs.layout import RunFolder
+from ganexp.runs.lock import FolderLocked
 from ganexp.runs.provenance import provenance
 from ganexp.runs.reading import read
-from ganexp.runs.wandb_account import settled
+from ganexp.runs.wandb_account import WandbError, resolved_mode
 
 
 def refuse_used_folder(folder: Path) -> None:
@@ -21,7 +23,7 @@ def refuse_used_folder(folder: Path) -> None:
     Raises:
         ConfigError: There are rows in the folder.
     """
-    if (folder / "metrics.jsonl").exists():
+    if os.path.lexists(RunFolder(folder).rows):
         raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
@@ -35,15 +37,15 @@ def books_of(plan: Plan, folder: Path | None, *, resumed: bool) -> list[Book]:
     if folder is None:
         return [ProgressBook(config.iterations, measures_of(config.loss))]
     try:
-        disabled = settled(config.wandb.mode) == "disabled"
-    except ValueError as error:
+        disabled = resolved_mode(config.wandb.mode) == "disabled"
+    except WandbError as error:
         raise ConfigError(f"{error}.") from None
     origin, measures = provenance(), measures_of(config.loss)
     try:
         described = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderBook(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
-    except FileExistsError as error:
-        raise ConfigError(f"{folder} is taken ({error}): choose another hydra.run.dir, or wait.") from error
+    except FolderLocked as error:
+        raise ConfigError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     try:
         to_wandb = [] if disabled else [_wandb_book(plan, plan.values | {"provenance": origin}, folder)]
     except ConfigError:
@@ -73,7 +75,7 @@ def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
         )
     except OSError as error:
         raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error
-    except ValueError as error:
+    except WandbError as error:
         raise ConfigError(f"{error}.") from error
-    (folder / "wandb_id").write_text(f"{book.run.id}\n")
+    RunFolder(folder).wandb_id.write_text(f"{book.run.id}\n")
     return book

@@ -15,6 +15,7 @@ from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.demands import demands
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
+from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
 from ganexp.losses import Loss
@@ -76,10 +77,11 @@ def _checked(values: str, trust: Trust) -> Plan:
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
     _check_second_derivatives(config, penalty, strategy)
     warnings: list[str] = []
-    with torch.device(META):
-        generator, discriminator = networks_of(config, shape)
-    _check_scores(config, discriminator, loss, penalty)
+    discriminator: nn.Module | None = None
     try:
+        with torch.device(META):
+            generator, discriminator = networks_of(config, shape)
+        _check_scores(config, discriminator, loss, penalty)
         _check_networks(config, shape, generator, discriminator)
         _check_memory(config, machine, generator, discriminator)
         _check_iteration(config, machine, shape, generator, discriminator, strategy)
@@ -87,15 +89,16 @@ def _checked(values: str, trust: Trust) -> Plan:
         reason = str(error).splitlines()[0]
         if "meta" not in reason:
             raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
-        warnings.append(
-            f"The networks' shapes are not checked beforehand: {reason}"
-        )  # values are looked at, and there are none
+        # a network looks at values, of which there are none
+        warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
+        _check_scores(config, discriminator, loss, penalty)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
         _try_on_values(config, refuse, loss, shape)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
-    if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in discriminator.modules()):
+    modules = discriminator.modules() if discriminator else ()
+    if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
     return Plan(json.loads(values), config, machine, shape, warnings)
 
@@ -124,7 +127,7 @@ def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strate
             raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
 
 
-def _check_scores(config: Config, discriminator: nn.Module, loss: Loss, penalty: Penalty) -> None:
+def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty) -> None:
     output = getattr(discriminator, "output", getattr(target(config.discriminator, "discriminator"), "output", "logit"))
     returned = f"discriminator={name_of(config.discriminator)} returns {output} scores"
     if output not in loss.accepts:
@@ -215,22 +218,6 @@ def _try_on_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ..
             refuse(discriminator, loss, Batch(x))
         except ValueError as error:
             raise ConfigError(f"strategy: {error}.") from None
-
-
-def plain(cfg: Any) -> dict[str, Any]:
-    """Return a configuration as plain, resolved dictionaries of its own."""
-    if isinstance(cfg, dict):
-        return copy.deepcopy(cfg)
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        values = OmegaConf.to_container(cfg, resolve=True)
-    except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
 
 
 def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, check_node, make
 from ganexp.prior import Prior
+from ganexp.runs.layout import RunFolder
 from ganexp.streams import undisturbed
 from ganexp.training import CheckpointError, checkpoint
 from ganexp.training.fitting import refuse_unlike
@@ -54,7 +55,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration.
     """
     path = Path(place)
-    path = path / "checkpoints" / "last.pt" if path.is_dir() else path
+    path = RunFolder(path).last if path.is_dir() else path
     state = checkpoint.load(path)
     if not state["config"] or not isinstance(state.get("shape"), list):
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.configuration.schema import ConfigError, effect_of
-from ganexp.runs.reading import read_document
+from ganexp.runs.layout import RunFolder
+from ganexp.runs.summary import read_summary
 from ganexp.training import CheckpointError
 from ganexp.training.checkpoint import State, load
 
@@ -29,7 +30,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
         raise ConfigError(
             f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
         )
-    ended = read_document(path.parent.parent / "summary.json").get("state") == "finished"
+    ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
     iteration = state["run"]["iteration"]
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
         raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, as in iterations=10000.")

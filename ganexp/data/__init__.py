@@ -8,6 +8,7 @@ for images and float for points, or a map-style torch dataset of uint8 images th
 from ganexp.data.cache import default_folder
 from ganexp.data.cache import load as load_cached
 from ganexp.data.dataset import Dataset
+from ganexp.data.decoding import DecodingError
 from ganexp.data.digits import Digits
 from ganexp.data.fake import Fake
 from ganexp.data.feed import Resident, Streamed, feed
@@ -19,6 +20,7 @@ __all__ = [
     "CIFAR10",
     "MNIST",
     "Dataset",
+    "DecodingError",
     "Digits",
     "Fake",
     "FashionMNIST",

@@ -4,18 +4,29 @@ import math
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image, ImageOps
 from torch import Tensor
-from torchvision.transforms.v2 import functional
 
 from ganexp.data.dataset import printable
+
+
+class DecodingError(OSError):
+    """An image cannot be decoded, said in one sentence that names the file.
+
+    A DataLoader raises an error of a worker process anew, with the worker's traceback as its message; the sentence is the
+    last line of that.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
 
 
 def decoded(path: Path, size: int, channels: int) -> Tensor:
     """Return the central square of an image, `(channels, size, size)`, uint8; `ImageFolder` states the rules.
 
     Raises:
-        OSError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
+        DecodingError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
     """
     try:
         with Image.open(path) as image:
@@ -23,8 +34,9 @@ def decoded(path: Path, size: int, channels: int) -> Tensor:
             upright = _upright(image)
             square = _central_square(_of_eight_bits(upright), size)
     except Exception as error:  # what a broken file makes Pillow raise has no common type
-        raise OSError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
-    return functional.pil_to_tensor(square if channels == 3 else square.convert("L"))
+        raise DecodingError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
+    pixels = np.array(square if channels == 3 else square.convert("L"))
+    return torch.from_numpy(pixels.reshape(size, size, channels)).permute(2, 0, 1)
 
 
 def _upright(image: Image.Image) -> Image.Image:

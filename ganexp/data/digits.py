@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torchvision.transforms.v2 import functional as transforms
 
 from ganexp.data.dataset import Side
 from ganexp.ranges import checked
@@ -28,7 +27,8 @@ class Digits:
 
     def load(self) -> Tensor:
         """Return `(1797, 1, image_size, image_size)`, uint8."""
-        from sklearn.datasets import load_digits  # a second of start-up that only the first run pays
+        from sklearn.datasets import load_digits  # seconds of start-up that only the first run pays
+        from torchvision.transforms.v2 import functional as transforms
 
         small = torch.from_numpy(load_digits().images).float().mul(255 / 16).unsqueeze(1)
         large = transforms.resize(

@@ -33,8 +33,8 @@ def feed(
     flip: bool = False,
     digest: str | None = None,
 ) -> "Resident | Streamed":
-    """Choose the feed that serves what a dataset has loaded. A tensor is on the CPU already, and so resident for its runs."""
-    if isinstance(data, Tensor) and ((place == "auto" and device.type == "cpu") or is_resident(place, data.nbytes, device)):
+    """Choose the feed that serves what a dataset has loaded; what is not a tensor is always streamed."""
+    if isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True):
         return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip, digest=digest)
     return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip, digest=digest)
 

@@ -10,7 +10,6 @@ from typing import Literal
 
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from ganexp.data.dataset import Side, Stamp, printable, stamp
 from ganexp.data.decoding import decoded
@@ -18,7 +17,7 @@ from ganexp.data.digest import of_files
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
-EXTENSIONS = (*IMG_EXTENSIONS, ".gif")
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 
 
 class ImageFolder:

@@ -1,4 +1,4 @@
-"""Where a dataset lies while a run trains."""
+"""Whether a dataset lies in memory while a run trains, or is streamed."""
 
 from typing import Literal
 
@@ -7,9 +7,20 @@ import torch
 Place = Literal["auto", "resident", "streamed"]
 
 
-def is_resident(place: Place, size: int, device: torch.device) -> bool:
-    """Return whether data of this size stay in the device's memory: with `auto`, if they take less than a quarter of it."""
-    return place == "resident" or (place == "auto" and size < free_memory(device) / 4)
+def is_resident(place: Place, size: int, device: torch.device, *, loaded: bool = False) -> bool:
+    """Return whether a dataset of so many bytes is held in the memory of a device for the whole run.
+
+    With `auto`, it is if it takes less than a quarter of what is free, or is in that memory already.
+
+    Args:
+        place: What the user has chosen.
+        size: Bytes, all samples as they are stored.
+        device: Where the run trains.
+        loaded: Whether the dataset is a tensor in the host's memory already.
+    """
+    if place != "auto":
+        return place == "resident"
+    return (loaded and device.type == "cpu") or size < free_memory(device) / 4
 
 
 def free_memory(device: torch.device) -> int:

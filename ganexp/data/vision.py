@@ -6,8 +6,6 @@ from typing import Any, ClassVar
 import torch
 from filelock import FileLock
 from torch import Tensor
-from torchvision import datasets
-from torchvision.transforms.v2 import functional as transforms
 
 from ganexp.data.dataset import Side, stamp
 from ganexp.data.digest import of_files
@@ -22,7 +20,6 @@ class _Vision:
         image_size: Side of the square images.
     """
 
-    source: ClassVar[type[Any]]
     files: ClassVar[str]
     """Where the images lie below `root`, as a pattern."""
     channels: ClassVar[int]
@@ -31,6 +28,13 @@ class _Vision:
     def __init__(self, root: str, *, image_size: Side = 32) -> None:
         self.shape = (self.channels, image_size, image_size)
         self.root = Path(root).expanduser()
+
+    @property
+    def source(self) -> type[Any]:
+        """Torchvision's class of the same name."""
+        from torchvision import datasets  # slow to import
+
+        return getattr(datasets, type(self).__name__)
 
     def fingerprint(self) -> list[object]:
         """Where the set lies, and the name, size and times of every file of images; of none before it is downloaded."""
@@ -46,6 +50,8 @@ class _Vision:
         Raises:
             OSError: The set is neither in `root` nor to be had from the network, or its files are broken.
         """
+        from torchvision.transforms.v2 import functional as transforms  # slow to import
+
         try:
             images = self._read()
         except Exception as error:  # what a broken file makes torchvision raise has no common type
@@ -90,7 +96,6 @@ class _Vision:
 class MNIST(_Vision):
     """60,000 handwritten digits, 28×28 grey (LeCun et al. 1998)."""
 
-    source = datasets.MNIST
     files = "MNIST/raw/train-images-idx3-ubyte"
     channels = 1
 
@@ -98,7 +103,6 @@ class MNIST(_Vision):
 class FashionMNIST(_Vision):
     """60,000 articles of clothing, 28×28 grey (Xiao et al. 2017)."""
 
-    source = datasets.FashionMNIST
     files = "FashionMNIST/raw/train-images-idx3-ubyte"
     channels = 1
 
@@ -106,6 +110,5 @@ class FashionMNIST(_Vision):
 class CIFAR10(_Vision):
     """50,000 photographs of ten kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
 
-    source = datasets.CIFAR10
     files = "cifar-10-batches-py/data_batch_*"
     channels = 3

@@ -15,10 +15,10 @@ class Picture:
 
 
 Row = dict[str, int | float | Picture]
-"""What is known of one iteration. `progress/iteration` is in every row."""
+"""What was measured at one iteration. `progress/iteration` is in every row."""
 
 Ending = Literal["finished", "failed", "preempted"]
-"""How a run has ended: by itself, with an error, or because a signal has asked it to."""
+"""How a run ended: by itself, with an error, or because of a signal."""
 
 
 class Summary(TypedDict):
@@ -30,7 +30,7 @@ class Summary(TypedDict):
     paths: dict[str, str]
     """Where a person finds what was written, by name."""
     last: dict[str, Any]
-    """What rows said last of each key, a picture as its path."""
+    """The last value of each key, a picture as its path."""
 
 
 class Book:
@@ -47,4 +47,4 @@ class Book:
         return {}
 
     def close(self, summary: Summary) -> None:
-        """Finish, knowing how the run has ended, and add to the summary's paths. Called once."""
+        """Finish, given how the run has ended, and add to the summary's paths. Called once."""

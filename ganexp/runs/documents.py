@@ -1,4 +1,4 @@
-"""Small files that are whole at every moment, whatever happens while they are written."""
+"""Files that are written atomically: whole at every moment, whatever happens while they are written."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import IO, Any
 
 UNFINISHED = ".unfinished"
-"""How the name of a file ends that is being written; a killed process may leave one behind."""
+"""The suffix of a file that is being written; a killed process may leave one behind."""
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to be written beside `path`; it is flushed to disk and renamed over `path` once all of it is there.
 
     Raises:
@@ -35,12 +35,12 @@ def write_document(path: Path, values: Any) -> None:
     Raises:
         OSError: They could not be written; what was at `path` is untouched.
     """
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write((json.dumps(values, indent=2) + "\n").encode())
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes have left half written in a run folder that is this process's own."""
+    """Remove the half-written files of killed processes from a run folder that this process has locked."""
     for pattern in (f"*{UNFINISHED}", f"*/*{UNFINISHED}"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)

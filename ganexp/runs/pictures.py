@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.utils import make_grid
 
 
 def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
@@ -11,6 +10,8 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
 
     One channel is shown grey, two or more than three by the first one.
     """
+    from torchvision.utils import make_grid  # slow to import
+
     if images.shape[1] not in (1, 3):
         images = images[:, :1]
     pixels = images.detach().float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8).cpu()

@@ -10,14 +10,15 @@ from typing import Any, TextIO
 
 from ganexp.instruments.measure import Measure
 from ganexp.runs.keys import known
+from ganexp.runs.layout import RunFolder
 
 DEEPEST = 32
-"""A document that is nested deeper is taken for broken: no configuration is, and Python's stack ends somewhere."""
+"""A document that is nested deeper counts as broken: no configuration is, and Python's stack is limited."""
 
 
 @dataclass
 class Run:
-    """What a run folder holds. Whatever cannot be read is told in `problems`, and the rest is kept.
+    """What a run folder holds. Whatever cannot be read is listed in `problems`, and the rest is kept.
 
     A row has numbers (NaN and infinities included) and, as strings, paths of pictures. `progress/iteration` is in every one.
     """
@@ -39,14 +40,14 @@ class Run:
     def wandb_id(self) -> str | None:
         """The id of its W&B run, if it has one."""
         try:
-            with _opened(self.folder / "wandb_id") as file:
+            with _opened(RunFolder(self.folder).wandb_id) as file:
                 return file.read().strip() or None
         except (OSError, ValueError):
             return None
 
     @property
     def overrides(self) -> dict[str, str]:
-        """What a job of a sweep was given on its command line, known even of one that was skipped."""
+        """The overrides of a job of a sweep, known even if it was skipped."""
         return dict(one.lstrip("+").split("=", 1) for one in self.summary.get("overrides", []) if "=" in one)
 
     @property
@@ -56,8 +57,9 @@ class Run:
 
 
 def is_run(folder: Path) -> bool:
-    """Say whether a folder looks like a run's."""
-    return any(os.path.lexists(folder / name) for name in ("metrics.jsonl", "summary.json", "config.json"))
+    """Return whether a folder looks like a run's."""
+    place = RunFolder(folder)
+    return any(os.path.lexists(path) for path in (place.rows, place.summary, place.config))
 
 
 def find(folder: Path) -> list[Path]:
@@ -73,32 +75,32 @@ def find(folder: Path) -> list[Path]:
 
 def read(folder: Path) -> Run:
     """Read a run folder; never fails because of what is, or is not, in it."""
-    run = Run(folder)
-    run.config = _document(run, "config.json")
-    for key, value in _document(run, "measures.json").items():
+    run, place = Run(folder), RunFolder(folder)
+    run.config = _document(run, place.config)
+    for key, value in _document(run, place.measures).items():
         try:
             run.measures[key] = _measure(value)
         except TypeError:
-            run.problems.append(f"measures.json has no usable {key}")
-    for key, value in _document(run, "summary.json").items():
+            run.problems.append(f"{place.measures.name} has no usable {key}")
+    for key, value in _document(run, place.summary).items():
         if key in SUMMARY and not SUMMARY[key](value):
-            run.problems.append(f"summary.json has no usable {key}")
+            run.problems.append(f"{place.summary.name} has no usable {key}")
         else:
             run.summary[key] = value
     try:
-        with _opened(folder / "metrics.jsonl", errors="replace") as file:
+        with _opened(place.rows, errors="replace") as file:
             for number, line in enumerate(file, 1):
                 _add_row(run, number, line)
     except FileNotFoundError:
         if run.state not in ("skipped", "failed"):
-            run.problems.append("metrics.jsonl is not there")
+            run.problems.append(f"{place.rows.name} is missing")
     except OSError as error:
-        run.problems.append(f"metrics.jsonl cannot be read: {error.strerror}")
+        run.problems.append(f"{place.rows.name} cannot be read: {error.strerror}")
     return run
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read one of a run folder's JSON files, such as summary.json; empty if it is not there or broken."""
+    """Read one of a run folder's JSON files; empty if it is missing or broken."""
     try:
         return _parsed(path)
     except (OSError, ValueError):
@@ -110,14 +112,15 @@ def _add_row(run: Run, number: int, line: str) -> None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         row = None
+    where = f"{RunFolder(run.folder).rows.name}, line {number}"
     at = row.get("progress/iteration") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not _is_count(at):
-        run.problems.append(f"metrics.jsonl, line {number}, is no row")
+        run.problems.append(f"{where}, is not a row")
         return
     numbers = known(run.measures)
     wrong = [key for key, value in row.items() if not (_is_number(value) or (isinstance(value, str) and key not in numbers))]
     run.rows.append({key: value for key, value in row.items() if key not in wrong})
-    run.problems += [f"metrics.jsonl, line {number}: {key} is no number" for key in wrong]
+    run.problems += [f"{where}: {key} is not a number" for key in wrong]
 
 
 def _measure(value: Any) -> Measure:
@@ -131,13 +134,13 @@ def _measure(value: Any) -> Measure:
     return Measure(**value)
 
 
-def _document(run: Run, name: str) -> dict[str, Any]:
+def _document(run: Run, path: Path) -> dict[str, Any]:
     try:
-        return _parsed(run.folder / name)
+        return _parsed(path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        run.problems.append(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}")
+        run.problems.append(f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}")
         return {}
 
 
@@ -154,16 +157,16 @@ def _parsed(path: Path) -> dict[str, Any]:
         except RecursionError:
             values = None
     if not isinstance(values, dict):
-        raise ValueError("it holds no dictionary")
+        raise ValueError("it does not hold a dictionary")
     if any(depth > DEEPEST for depth in _depths(values)):
         raise ValueError(f"it is nested more than {DEEPEST} deep")
     return values
 
 
 def _opened(path: Path, errors: str = "strict") -> TextIO:
-    """Open a regular file; anything else, such as a pipe, could keep the reader waiting for ever."""
+    """Open a regular file; reading anything else, such as a pipe, could block for ever."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(0, "it is no file")
+        raise OSError(0, "it is not a file")
     return path.open(encoding="utf-8", errors=errors)
 
 
@@ -178,7 +181,7 @@ def _depths(value: object) -> Iterator[int]:
 
 
 def _is_number(value: object) -> bool:
-    """Say whether a value is a number that a float can hold; True and False are none."""
+    """Return whether a value is a number that a float can hold; True and False are not."""
     return isinstance(value, float) or (type(value) is int and value.bit_length() < 64)
 
 

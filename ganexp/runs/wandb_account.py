@@ -1,4 +1,4 @@
-"""What W&B is told by its variables and settings files, looked at before a run makes anything."""
+"""W&B's environment variables and settings files, checked before a run writes anything."""
 
 import netrc
 import os
@@ -18,28 +18,32 @@ MODES: dict[str, Mode] = {
 """What the values of WANDB_MODE stand for, W&B's older names included."""
 
 
-def settled(mode: str) -> Mode:
-    """Return the mode that a run has: `auto` is what WANDB_MODE says, else online with an account and offline without.
+class WandbError(ValueError):
+    """W&B cannot start a run with the settings that it has been given, said in one sentence."""
 
-    An empty variable counts as absent.
+
+def resolved_mode(mode: str) -> Mode:
+    """Return the mode of a run: `auto` is what WANDB_MODE says, or else online if there is an account, and offline if not.
+
+    An empty variable counts as unset.
 
     Raises:
-        ValueError: W&B could not begin a run with the settings that there are, said in one sentence.
+        WandbError: W&B would refuse its settings.
     """
     if mode == "disabled":
         return "disabled"
     for name in [name for name, value in os.environ.items() if name.startswith("WANDB_") and not value]:
         del os.environ[name]
-    asked = os.environ.get("WANDB_MODE")
-    if asked and asked not in MODES:
-        raise ValueError(f"WANDB_MODE should be online, offline or disabled, not {asked}: set one of these or unset it")
-    wanted = MODES.get((asked if mode == "auto" else mode) or "")
+    variable = os.environ.get("WANDB_MODE")
+    if variable and variable not in MODES:
+        raise WandbError(f"WANDB_MODE should be online, offline or disabled, not {variable}: set one of these or unset it")
+    wanted = MODES.get((variable if mode == "auto" else mode) or "")
     if wanted == "disabled":
         return "disabled"
     _refuse_bad_settings()
     if wanted == "online" and not _has_account():
         source = "WANDB_MODE" if mode == "auto" else "wandb.mode"
-        raise ValueError(f"{source}=online needs a login: run wandb login, set WANDB_API_KEY, or choose wandb.mode=offline")
+        raise WandbError(f"{source}=online needs a login: run wandb login, set WANDB_API_KEY, or choose wandb.mode=offline")
     return wanted or ("online" if _has_account() else "offline")
 
 
@@ -47,7 +51,7 @@ def _refuse_bad_settings() -> None:
     """Refuse what W&B would, and name the variable.
 
     Raises:
-        ValueError: A variable has a value that W&B does not take.
+        WandbError: A variable has a value that W&B does not accept.
     """
     import wandb
 
@@ -57,10 +61,10 @@ def _refuse_bad_settings() -> None:
             wandb.Settings().update_from_env_vars({name: value})
         except (ValueError, wandb.errors.UsageError) as error:
             shown = "" if name == "WANDB_API_KEY" else f"={value!r}"
-            raise ValueError(f"{name}{shown} is not accepted by W&B ({_reason(error)}): correct or unset it") from None
+            raise WandbError(f"{name}{shown} is not accepted by W&B ({_reason(error)}): correct or unset it") from None
     key = given.get("WANDB_API_KEY")
     if key and not re.fullmatch(r"[\w.-]{40,}", key, re.ASCII):
-        raise ValueError("WANDB_API_KEY should be at least 40 letters, digits, dashes or dots, without spaces or line breaks")
+        raise WandbError("WANDB_API_KEY should be at least 40 letters, digits, dashes or dots, without spaces or line breaks")
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What W&B's own files hold of a run that was begun before."""
+"""What W&B's own files hold of a run that is resumed."""
 
 import glob
 import json
@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 
 
-def recorded(directory: str, run_id: str, *, apart_from: Path) -> set[int]:
-    """Return the iterations that the files of a run below `directory`/wandb have rows of.
+def recorded_iterations(directory: str, run_id: str, *, except_in: Path) -> set[int]:
+    """Return the iterations whose rows are in the files of a run below `directory`/wandb.
 
-    Rows on their way when a process is killed are in none of them.
+    Rows that W&B had not written yet when it was killed are in none of them.
 
     Args:
         directory: Where the folder `wandb` lies.
-        run_id: Whose files to read.
-        apart_from: A folder of the same run that is not read: the one that is being written.
+        run_id: The id of the run.
+        except_in: A folder of the same run that is not read: the one that is being written now.
     """
     files = glob.glob(f"{glob.escape(directory)}/wandb/*run-*-{glob.escape(run_id)}/*.wandb")
-    return {iteration for file in files if Path(file).parent != apart_from for iteration in _iterations(file)}
+    return {iteration for file in files if Path(file).parent != except_in for iteration in _iterations(file)}
 
 
 def _iterations(file: str) -> list[int]:

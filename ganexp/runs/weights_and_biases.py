@@ -15,27 +15,27 @@ import psutil
 from PIL import Image
 
 from ganexp.instruments.measure import Measure
-from ganexp.runs.aside import Aside
+from ganexp.runs.background import Background
 from ganexp.runs.book import Book, Ending, Picture, Row, Summary
 from ganexp.runs.keys import known
 from ganexp.runs.reading import Run
-from ganexp.runs.wandb_account import settled
-from ganexp.runs.wandb_record import recorded
+from ganexp.runs.wandb_account import WandbError, resolved_mode
+from ganexp.runs.wandb_record import recorded_iterations
 
 log = logging.getLogger(__name__)
 
 START_S = 60
-"""What beginning a run may take beyond waiting for a server: W&B's own process is slow to start on a busy machine."""
+"""Patience beyond waiting for a server at the start: W&B's own process is slow to start on a busy machine."""
 
 
 class WandbBook(Book):
     """One W&B run. All runs share the folder `directory`/wandb, so that local viewers find them together.
 
-    Every row carries its own iteration, which is the x-axis of every chart. A server that does not answer, or does not
-    want the run, never stops it: after `timeout_s` it is recorded offline instead, and the log says so. One that is lost
-    later costs a wait of four times `timeout_s` at the end. W&B's own process is spoken to in a thread of its own, so one
-    that hangs holds up neither training nor a signal; it is ended after five times `timeout_s`. Rows are on this disk in
-    every case, and the summary's paths say how to upload them.
+    Every row carries its own iteration, which is the x-axis of every chart. A server that does not answer, or refuses the
+    run, never stops it: after `timeout_s` it is recorded offline instead, and the log says so. A connection that is lost
+    later costs a wait of four times `timeout_s` at the end. All calls to W&B's own process are made in a background
+    thread, so that one which hangs delays neither training nor a signal; it is killed after five times `timeout_s`. Rows
+    are on this disk in every case, and the summary's paths say how to upload them.
 
     Args:
         mode: `auto` is online when an account is configured (or as `WANDB_MODE` says), offline otherwise.
@@ -43,11 +43,11 @@ class WandbBook(Book):
         config: The whole resolved configuration, as plain values.
         entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own variables stand in for what is absent.
         measures: What the loss measures.
-        before: The run folder as it was found, to go on with; its rows that W&B has lost are written first.
+        before: The run folder of a resumed run as it was found; rows of it that W&B has lost are written first.
         timeout_s: Patience at the start; at the end, for the last rows, four times as much.
 
     Raises:
-        ValueError: W&B cannot begin a run with the settings that there are.
+        WandbError: W&B cannot start a run with these settings.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class WandbBook(Book):
 
         self._image = wandb.Image
         self.directory = directory
-        self.mode = settled(mode)
+        self.mode = resolved_mode(mode)
         self._wanted, self._patience_s = self.mode == "online", 5 * timeout_s
         self._broken, self._written = False, 0
-        self._aside = Aside()
+        self._background = Background()
         os.makedirs(directory, exist_ok=True)
         run_id = before.wandb_id if before else None
         arguments: dict[str, Any] = {
@@ -92,20 +92,20 @@ class WandbBook(Book):
             "reinit": "create_new",
         }
         try:
-            self.run = self._begun(timeout_s, arguments)
+            self.run = self._started(timeout_s, arguments)
         except (wandb.errors.Error, TimeoutError) as error:
             if self.mode == "offline" or isinstance(error, wandb.errors.UsageError):
-                raise ValueError(f"W&B cannot begin a run ({_first_line(error)}): choose wandb.mode=disabled") from error
+                raise WandbError(f"W&B cannot start a run ({_first_line(error)}): choose wandb.mode=disabled") from error
             log.warning("W&B cannot be reached (%s); this run is recorded offline.", _first_line(error))
             wandb.teardown()
             self.mode = "offline"
-            self.run = self._begun(timeout_s, arguments)
-        atexit.unregister(_end_stopped_services)
-        atexit.register(_end_stopped_services)  # last registered is first called: before W&B's own wait
-        self._aside.call(functools.partial(self._define, measures))
+            self.run = self._started(timeout_s, arguments)
+        atexit.unregister(_kill_suspended_services)
+        atexit.register(_kill_suspended_services)  # called first, being registered last: before W&B's own wait
+        self._background.submit(functools.partial(self._define, measures))
         if before and before.rows:
             self._written = before.rows[-1]["progress/iteration"]
-            self._aside.call(functools.partial(self._replay, before))
+            self._background.submit(functools.partial(self._replay, before))
 
     def write(self, row: Row) -> None:
         iteration = row["progress/iteration"]
@@ -113,23 +113,27 @@ class WandbBook(Book):
         if self._broken or iteration <= self._written:
             return
         self._written = int(iteration)
-        if self._aside.hanging_s() > self._patience_s:
+        if self._background.busy_s() > self._patience_s:
             self._give_up("its own process does not answer")
-            _end_service()
+            _kill_service()
         else:
-            self._aside.call(functools.partial(self._log, row))
+            self._background.submit(functools.partial(self._log, row))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until W&B's own process has taken everything, and return whether it has."""
+        return self._background.wait(timeout_s)
 
     def close(self, summary: Summary) -> None:
         if not self._broken:
-            self._aside.call(functools.partial(self._finish, summary["state"]))
+            self._background.submit(functools.partial(self._finish, summary["state"]))
             try:
-                answered = self._aside.settled(self._patience_s)
+                answered = self.flush(self._patience_s)
             except KeyboardInterrupt:  # whoever presses Ctrl-C now does not want to wait for W&B; the run itself has ended
                 answered = False
             if not answered:
                 self._give_up("its own process does not answer")
-                _end_service()
-        self._aside.end()
+                _kill_service()
+        self._background.close()
         if self.mode == "online" and not self._broken and not _upload_failed(Path(self.run.dir).parent):
             summary["paths"]["W&B"] = str(self.run.url)
             return
@@ -137,15 +141,15 @@ class WandbBook(Book):
         if self._wanted:
             summary["paths"]["upload"] = f"wandb sync --include-online {shlex.quote(str(Path(self.run.dir).parent))}"
 
-    def _begun(self, timeout_s: float, arguments: dict[str, Any]) -> Any:
+    def _started(self, timeout_s: float, arguments: dict[str, Any]) -> Any:
         import wandb
 
-        begun = self._aside.call(functools.partial(wandb.init, mode=self.mode, **arguments))
-        if not self._aside.settled(timeout_s + START_S):
-            _end_service()
-            self._aside = Aside()
+        started = self._background.submit(functools.partial(wandb.init, mode=self.mode, **arguments))
+        if not self._background.wait(timeout_s + START_S):
+            _kill_service()
+            self._background = Background()
             raise TimeoutError("its own process does not answer")
-        return begun.result()
+        return started.result()
 
     def _define(self, measures: Mapping[str, Measure]) -> None:
         self.run.define_metric("progress/iteration")
@@ -155,15 +159,15 @@ class WandbBook(Book):
                 self.run.define_metric(key, step_metric="progress/iteration", summary=measure.summary)
 
     def _replay(self, before: Run) -> None:
-        """Write the rows of the run folder that W&B does not have: those that were on their way when it was killed."""
+        """Write the rows of the run folder that W&B does not have: those that it had not written yet when it was killed."""
         try:
             if self.mode == "online":
                 last = self.run.summary.get("progress/iteration", 0) if self.run.resumed else 0
                 there = set(range(last + 1))
             else:
-                there = recorded(self.directory, self.run.id, apart_from=Path(self.run.dir).parent)
+                there = recorded_iterations(self.directory, self.run.id, except_in=Path(self.run.dir).parent)
         except Exception as error:
-            log.warning("W&B's own record cannot be read (%s), so rows that it has lost are only in metrics.jsonl.", error)
+            log.warning("W&B's own record cannot be read (%s), so rows that it has lost are in the run folder only.", error)
             return
         for row in before.rows:
             if row["progress/iteration"] not in there and not self._broken:
@@ -188,7 +192,7 @@ class WandbBook(Book):
     def _give_up(self, reason: str) -> None:
         if not self._broken:
             self._broken = True
-            log.warning("W&B has failed (%s); rows go on into metrics.jsonl.", reason)
+            log.warning("W&B has failed (%s); further rows are in the run folder only.", reason)
 
 
 def _first_line(error: Exception) -> str:
@@ -196,7 +200,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _read_back(value: Any, folder: Path) -> Any:
-    """Return a value of a row in metrics.jsonl as it was when it was written; None for a picture that is gone."""
+    """Return a value of a row that was read back as it was when it was written; None for a picture that is missing."""
     if not isinstance(value, str):
         return value
     try:
@@ -207,7 +211,7 @@ def _read_back(value: Any, folder: Path) -> Any:
 
 
 def _upload_failed(folder: Path) -> bool:
-    """Say whether W&B's service has noted an error while it uploaded a run; nothing else tells."""
+    """Return whether W&B's service has logged an error while it uploaded a run; nothing else tells."""
     try:
         return '"level":"ERROR' in (folder / "logs" / "debug-internal.log").read_text(errors="replace")
     except OSError:
@@ -215,23 +219,23 @@ def _upload_failed(folder: Path) -> bool:
 
 
 def _services() -> list[psutil.Process]:
-    """Return W&B's own processes that this one has started."""
+    """Return W&B's own processes that this process has started."""
     return [process for process in psutil.Process().children() if process.name() == "wandb-core"]
 
 
-def _end_service() -> None:
-    """Kill W&B's own process, which hangs: whatever waits for it is set free, and the next run starts another."""
+def _kill_service() -> None:
+    """Kill W&B's own process when it hangs: whatever waits for it returns, and the next run starts another."""
     import wandb
 
     services = _services()
     for service in services:
         service.kill()
     psutil.wait_procs(services, timeout=10)
-    Aside().call(wandb.teardown).exception(10)
+    Background().submit(wandb.teardown).exception(10)
 
 
-def _end_stopped_services() -> None:
-    """Kill W&B's own process if it has been stopped: at exit W&B would wait for it for ever."""
+def _kill_suspended_services() -> None:
+    """Kill W&B's own process if it is suspended: at exit W&B would wait for it for ever."""
     for service in _services():
         if service.status() == psutil.STATUS_STOPPED:
             service.kill()

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ganexp.runs.documents import written_whole
+from ganexp.runs.documents import atomic_write
+from ganexp.runs.layout import RunFolder
 from ganexp.training.untrusted import CheckpointError, refuse_bomb, refuse_oversized
 
 State = dict[str, Any]
@@ -27,16 +28,16 @@ def stamped(run: State, config: dict[str, Any], shape: list[int] | None) -> Stat
     return {"format": FORMAT, "torch": str(torch.__version__), "config": config, "shape": shape, "run": run}
 
 
-def save(state: State, folder: Path, *, keep: int) -> None:
+def save(state: State, folder: RunFolder, *, keep: int) -> None:
     """Write `iteration_<n>.pt`, point `last.pt` at it and delete all but the newest `keep`; each step is atomic.
 
     Raises:
         OSError: It could not be written; what was there is untouched.
     """
-    path = folder / f"iteration_{state['run']['iteration']:09d}.pt"
+    path = folder.checkpoint(state["run"]["iteration"])
     write(state, path)
-    point(folder / "last.pt", path)
-    for old in sorted(folder.glob("iteration_*.pt"))[:-keep]:
+    point(folder.last, path)
+    for old in folder.numbered[:-keep]:
         old.unlink(missing_ok=True)
 
 
@@ -47,7 +48,7 @@ def write(state: State, path: Path) -> None:
         OSError: It could not be written; what was there is untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         try:
             torch.save(state, file)
         except RuntimeError as error:  # what torch makes of an error of the file, as on a full disk

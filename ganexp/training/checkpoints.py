@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.runs import Row
+from ganexp.runs.layout import RunFolder
 from ganexp.training.checkpoint import save, stamped, write
 from ganexp.training.guard import unfit
 from ganexp.training.run import Run
@@ -35,7 +36,7 @@ class Checkpoints:
         config: dict[str, Any] | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        self.folder = None if folder is None else Path(folder) / "checkpoints"
+        self.folder = None if folder is None else RunFolder(Path(folder))
         self.every = every
         self.keep = keep
         self.best = best
@@ -46,7 +47,7 @@ class Checkpoints:
     @property
     def last(self) -> Path | None:
         """The newest checkpoint, if there is one."""
-        last = None if self.folder is None else self.folder / "last.pt"
+        last = None if self.folder is None else self.folder.last
         return last if last and last.exists() else None
 
     def look_at(self, run: Run, row: Row) -> None:
@@ -69,7 +70,7 @@ class Checkpoints:
         state = stamped(run.state_dict(), self.config, self.shape)
         try:
             if best:
-                write(state, self.folder / "best.pt")
+                write(state, self.folder.best)
             else:
                 save(state, self.folder, keep=self.keep)
         except OSError as error:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ganexp.gan import GAN
 from ganexp.runs import Picture, Row
 from ganexp.runs.documents import write_document
+from ganexp.runs.layout import RunFolder
 from ganexp.training.checkpoint import load
 from ganexp.training.run import Run
 
@@ -36,7 +37,7 @@ class Guard:
 
     def __init__(self, on_divergence: Literal["stop", "warn", "rollback"] = "stop", folder: str | Path | None = None) -> None:
         self.on_divergence = on_divergence
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else RunFolder(Path(folder))
         self.rollbacks = 0
 
     def passes(self, run: Run, row: Row) -> bool:
@@ -50,7 +51,7 @@ class Guard:
             return True
         said = f"Diverged at iteration {run.iteration}: {wrong}."
         if self.folder:
-            write_down(self.folder / "divergence.json", said, row, run)
+            write_down(self.folder.divergence, said, row, run)
         last = run.checkpoints.last
         if self.on_divergence == "warn":
             log.warning(said)

@@ -9,6 +9,7 @@ from typing import Any
 from ganexp.instruments.measure import Measure
 from ganexp.runs import reading as runs
 from ganexp.runs.keys import STEPS, known
+from ganexp.runs.layout import RunFolder
 from ganexp.runs.reading import Run
 from reporting import comparing
 from reporting.charts import AXES, style
@@ -135,7 +136,7 @@ def _whole(medians: dict[str, float]) -> float:
 
 
 def _commit(run: Run) -> str:
-    git = runs.read_document(run.folder / "provenance.json").get("git")
+    git = runs.read_document(RunFolder(run.folder).provenance).get("git")
     return str(git.get("commit", ""))[:8] if isinstance(git, dict) else ""
 
 

@@ -17,12 +17,19 @@ import torch
 from hydra.errors import MissingConfigException
 from PIL import Image
 
-from ganexp.command_line.jobs import epilogue
-from ganexp.command_line.sentences import sentence
+from ganexp.command_line.ending import epilogue
+from ganexp.command_line.hydra_errors import sentence
 from tests import forked
 from tests.composing import CONF
 
 TINY = ["generator.width=4", "discriminator.width=4", "iterations=4", "log_every=2"]
+
+
+BROKEN = """
+def broken(gan, reals, *, d_steps, g_steps):
+    if gan.prior.device.type != "meta":  # where it is tried beforehand
+        raise RuntimeError("as planned")
+"""
 
 
 def train(*arguments, cwd, **environment):
@@ -89,7 +96,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["lr=1e-3"], "lr is no key of the configuration; it is optimizer.lr here."),
         (["epochs=3"], "epochs is no key of the configuration; it is iterations here."),
         (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
-        (["loss=hingee"], "loss=hingee is no option; choose one of began, hinge, lsgan, minimax, "),
+        (["loss=hingee"], "loss=hingee is not an option; choose one of began, hinge, lsgan, minimax, "),
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
         (["loss=began"], "choose discriminator=began"),
         (["loss=[hinge,wgan]"], "loss mixes several options into one"),
@@ -142,8 +149,8 @@ def test_a_folder_that_holds_a_run_is_left_as_it_is(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["metrics.jsonl"]
 
 
-def test_a_crash_of_ours_shows_its_traceback_and_keeps_it_in_the_log(tmp_path):
-    (tmp_path / "broken.py").write_text("def broken(gan, reals, *, d_steps, g_steps):\n    raise RuntimeError('as planned')\n")
+def test_a_bug_shows_its_traceback_and_keeps_it_in_the_log(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
     done = train(*TINY, "strategy._target_=broken.broken", "wandb.mode=disabled", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode != 0
     assert "Traceback" in done.stderr + done.stdout

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from ganexp import build
+from ganexp.command_line.checks import refuse_mixed_groups
+from ganexp.command_line.errors import report
 from ganexp.configuration.check import check
-from ganexp.command_line.jobs import one_option_per_group, report
 from ganexp.configuration.schema import Config, ConfigError
 from tests.composing import composed, options
 
@@ -82,7 +83,7 @@ def outcome(arguments):
     try:
         with contextlib.redirect_stderr(printed):
             cfg = composed(*arguments)
-            one_option_per_group(cfg, dict.fromkeys(GROUPS, 1))
+            refuse_mixed_groups(cfg, dict.fromkeys(GROUPS, 1))
             check(cfg, trust=cfg.trust)
     except Exception as error:
         with contextlib.redirect_stderr(printed):

@@ -13,35 +13,60 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import Dataset
 from torchvision import datasets
 
 from ganexp import build
+from ganexp.command_line.failures import explain
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
+from ganexp.data import DecodingError
 from ganexp.data.vision import MNIST
-from ganexp.runs import FolderBook
-from ganexp.runs.documents import write_document
-from ganexp.command_line.sentences import mishap
+from ganexp.data.workers import loader
 from ganexp.training import checkpoint
 from tests.composing import CONF, composed
 from tests.training.test_resume import overrides
 
 
-def test_sentences_for_what_may_happen():
+def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy():
     said = {
-        "lower batch_size": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has …"),
-        "DefaultCPUAllocator": RuntimeError(
+        "Tried to allocate 9.00 GiB. GPU 0 has …): lower batch_size": torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has …"
+        ),
+        "you tried to allocate 9 bytes): lower batch_size": RuntimeError(
             "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
         ),
+        "Out of memory (no more is known): lower batch_size": MemoryError(),
         "lower workers": RuntimeError("DataLoader worker (pid(s) 17) exited unexpectedly"),
+        "for lack of memory: lower workers": RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed."),
         "make room": OSError(errno.ENOSPC, "No space left on device"),
-        "The GPU has failed": RuntimeError("CUDA error: an illegal memory access was encountered\nmore"),
-        "/a/b.png cannot be decoded": OSError("Caught OSError in worker\nOSError: /a/b.png cannot be decoded as an image (x)"),
+        "The GPU has failed (CUDA error: an illegal memory access was encountered)": torch.AcceleratorError(
+            "CUDA error: an illegal memory access was encountered\nmore"
+        ),
+        "The GPU has failed (CUDA error: CUBLAS_STATUS_EXECUTION_FAILED": RuntimeError(
+            "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling x"
+        ),
+        "/a/b.png cannot be decoded as an image (x): remove": DecodingError("/a/b.png cannot be decoded as an image (x)"),
     }
     for part, error in said.items():
-        assert part in mishap(error)
-        assert len(mishap(error).splitlines()) == 1
-    assert mishap(RuntimeError("a mistake of ours")) is None
+        assert part in explain(error)
+        assert len(explain(error).splitlines()) == 1
+    assert explain(RuntimeError("a bug")) is None
+    assert explain(OSError(errno.ENOENT, "no such file")) is None
+
+
+class Undecodable(Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        raise DecodingError("/a/b.png cannot be decoded as an image (x)")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_is_named_alike_in_this_process_and_in_a_worker(workers):
+    with pytest.raises(DecodingError, match=r"\A/a/b\.png cannot be decoded as an image \(x\)\Z"):
+        next(iter(loader(Undecodable(), workers, torch.Generator())))
 
 
 def run(cwd, *arguments):
@@ -115,7 +140,7 @@ def limited(folder):
     Image.fromarray = lambda image: Image.effect_noise((400, 400), 99)  # a picture too large to be kept
     with pytest.raises(OSError, match="File too large") as told:
         made.fit()
-    assert "make room" in mishap(told.value)
+    assert "make room" in explain(told.value)
 
 
 def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
@@ -136,7 +161,7 @@ def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):
     process.join(120)
     assert process.exitcode == 0
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "finished"
-    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["iteration"] == 3
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 3
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["iteration_000000003.pt", "last.pt"]
 
 
@@ -151,31 +176,6 @@ def outgrown(folder):
 
     made.books[0].tick = fills
     made.fit()
-
-
-def test_a_row_that_does_not_fit_is_left_out_whole(tmp_path):
-    process = multiprocessing.get_context("fork").Process(target=overfull, args=(tmp_path,))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["progress/iteration"] for line in lines] == list(range(len(lines)))
-    assert 5 < len(lines) < 100
-
-
-def overfull(folder):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
-    book = FolderBook(folder)
-    for iteration in range(100):
-        try:
-            book.write({"progress/iteration": iteration})
-        except OSError:
-            break
-    book.close("failed")
-    write_document(folder / "summary.json", {"state": "failed"})
-    with pytest.raises(OSError, match="File too large"):
-        write_document(folder / "summary.json", {"state": "x" * 1000})
-    assert json.loads((folder / "summary.json").read_text()) == {"state": "failed"}
 
 
 def test_a_second_process_is_refused_a_run_folder(tmp_path):

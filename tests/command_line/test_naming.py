@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from ganexp.command_line.callbacks import _made
-from ganexp.command_line.naming import LONGEST, changes, renamed
+from ganexp.command_line.folders import make_new
+from ganexp.command_line.naming import MAX_LENGTH, changes, class_names
 
 
 @pytest.mark.parametrize(
@@ -32,16 +32,16 @@ def test_names_are_short_and_plain_and_differ_nevertheless():
     long = [[f"generator.key{i}={'ü/ ' * 9}{i}" for i in range(30)] + [f"optimizer.lr={lr}"] for lr in (1, 2)]
     names = {changes(overrides) for overrides in long}
     assert len(names) == 2
-    assert all(len(name) <= LONGEST and re.fullmatch(r"[\w.+-]+", name, re.ASCII) for name in names)
+    assert all(len(name) <= MAX_LENGTH and re.fullmatch(r"[\w.+-]+", name, re.ASCII) for name in names)
 
 
 def test_a_class_of_ones_own_gives_its_name():
-    assert renamed(["loss._target_=mine.losses.Loss", "strategy=joint"]) == {"loss": "Loss"}
-    assert renamed(["loss._target_=mine.Loss", "loss.name=best"]) == {}
+    assert class_names(["loss._target_=mine.losses.Loss", "strategy=joint"]) == {"loss": "Loss"}
+    assert class_names(["loss._target_=mine.Loss", "loss.name=best"]) == {}
 
 
 def make(folder, told):
-    told.put(_made(folder).name)
+    told.put(make_new(folder).name)
 
 
 def test_a_name_is_given_once(tmp_path):

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from ganexp.command_line.recorded import overrides_in
+from ganexp.command_line.resuming import expand_resume
+from ganexp.command_line.risky import refuse_risky
 from ganexp.configuration.schema import ConfigError
-from ganexp.command_line.recorded import overrides_in, refuse_risky
-from ganexp.command_line.resuming import resumed
 from tests.composing import CONF
 
 
@@ -48,7 +49,7 @@ RISKY = [
 
 @pytest.mark.parametrize("line", RISKY)
 def test_an_override_that_could_run_code_is_refused_in_one_sentence(line):
-    with pytest.raises(ConfigError, match=r"\Aresume=x: [^\n]*, which it has recorded, (could run code|is no override)"):
+    with pytest.raises(ConfigError, match=r"\Aresume=x: [^\n]*, which it has recorded, (could run code|is not an override)"):
         refuse_risky(["loss=hinge", line], "resume=x")
 
 
@@ -66,20 +67,20 @@ def test_what_is_recorded_of_ganexps_own_keys_is_kept():
 
 def test_what_is_recorded_for_hydra_is_left_out_and_what_is_typed_again_counts(tmp_path):
     folder = run_folder(tmp_path / "run", ["loss=hinge", "seed=1", "hydra.callbacks.x._target_=os.system", "trust=os"])
-    line = resumed([f"resume={folder}", "seed=2", "hydra.verbose=true"])
+    line = expand_resume([f"resume={folder}", "seed=2", "hydra.verbose=true"])
     assert line == ["loss=hinge", "seed=2", "hydra.verbose=true", "trust=[]", f"resume='{folder}/checkpoints/last.pt'"]
 
 
 def test_a_recorded_choice_outside_of_the_configurations_is_refused(tmp_path):
     folder = run_folder(tmp_path / "run", ["experiment=../../evil"])
     with pytest.raises(ConfigError, match=r"experiment=\.\./\.\./evil, which it has recorded, could run code: type it again"):
-        resumed([f"resume={folder}"])
+        expand_resume([f"resume={folder}"])
 
 
 def test_only_the_present_command_line_says_what_is_trusted(tmp_path):
     folder = run_folder(tmp_path / "run", ["loss._target_=os.system", "trust=os", "++trust=[os]"])
-    assert resumed([f"resume={folder}"])[-2:-1] == ["trust=[]"]
-    assert [one for one in resumed([f"resume={folder}", "trust=mine"]) if "trust" in one] == ["trust=mine"]
+    assert expand_resume([f"resume={folder}"])[-2:-1] == ["trust=[]"]
+    assert [one for one in expand_resume([f"resume={folder}", "trust=mine"]) if "trust" in one] == ["trust=mine"]
 
 
 @pytest.mark.slow

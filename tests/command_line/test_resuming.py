@@ -1,4 +1,4 @@
-"""Finding what to go on with, whatever it is called and whatever has become of its files."""
+"""Finding what is to be resumed, whatever it is called and whatever has happened to its files."""
 
 import json
 
@@ -7,11 +7,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganexp.configuration.schema import ConfigError
-from ganexp.runs.folder import FolderBook, claim, is_claimed, release
-from ganexp.command_line.resuming import located, options, quoted, record, resumed
+from ganexp.command_line.recorded import config_options, record_command
+from ganexp.command_line.resuming import expand_resume, find_checkpoint, newest_unfinished, quoted
 from ganexp.command_line.sweeping import Sweep, results, table
-from tests.training.test_resume import overrides, rows, trained
+from ganexp.configuration.schema import ConfigError
+from ganexp.runs.summary import amend_summary
+from tests.command_line.small_runs import Interrupting, rows, small_run
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="$"), min_size=1))
@@ -19,54 +20,54 @@ def test_hydra_reads_a_quoted_value_back(value):
     assert OverridesParser.create().parse_override(quoted("resume", value)).value() == value
 
 
-def begun(folder, recorded=("loss=hinge", "seed=3"), places=()):
+def recorded_run(folder, overrides=("loss=hinge", "seed=3"), options=()):
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "last.pt").touch()
-    record(folder, [*recorded, "resume=before"], places)
+    record_command(folder, [*overrides, "resume=before"], options)
     return folder
 
 
 def test_the_command_of_a_run_comes_back_with_its_places_and_without_what_is_not_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    given = options(["-cd", "mine", "loss=hinge", "--config-name=other"])
+    given = config_options(["-cd", "mine", "loss=hinge", "--config-name=other"])
     assert given == (["--config-dir", str(tmp_path / "mine"), "--config-name", "other"], ["loss=hinge"])
-    begun(tmp_path / "run (1), {x}='ü'", ["loss=hinge", "seed=3", "hydra.callbacks.x._target_=os.system"], given[0])
-    again = resumed(["resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
+    recorded_run(tmp_path / "run (1), {x}='ü'", ["loss=hinge", "seed=3", "hydra.callbacks.x._target_=os.system"], given[0])
+    again = expand_resume(["resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
     assert again == [
         *given[0], "loss=hinge", "seed=4", "trust=[]", "resume='run (1), {x}=\\'ü\\'/checkpoints/last.pt'"
     ]  # fmt: skip
-    with pytest.raises(ConfigError, match=rf"begun with --config-dir {tmp_path}/mine --config-name other: add that, if"):
-        resumed(["resume=run (1), {x}='ü'"])  # a folder may be anyone's, and configurations can name code
+    with pytest.raises(ConfigError, match=rf"started with --config-dir {tmp_path}/mine --config-name other: add that, if"):
+        expand_resume(["resume=run (1), {x}='ü'"])  # a folder may be anyone's, and configurations can name code
 
 
 def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    begun(tmp_path / "outputs" / "run")
+    recorded_run(tmp_path / "outputs" / "run")
     (tmp_path / "outputs" / "latest").symlink_to("run")
-    assert str(located("outputs/latest")) == "outputs/run/checkpoints/last.pt"
-    assert str(located("'outputs/latest'")) == "outputs/run/checkpoints/last.pt"  # as Hydra wants it quoted
+    assert str(find_checkpoint("outputs/latest")) == "outputs/run/checkpoints/last.pt"
+    assert str(find_checkpoint("'outputs/latest'")) == "outputs/run/checkpoints/last.pt"  # as Hydra wants it quoted
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "sweep").mkdir()
     Sweep((), ()).save(tmp_path / "sweep")
     for name, sentence in {"loop": "has no checkpoint", "x" * 5000: "has no checkpoint", "sweep": "sweep.resume=sweep"}.items():
         with pytest.raises(ConfigError, match=sentence):
-            located(name)
+            find_checkpoint(name)
     with pytest.raises(ConfigError, match="holds no sweep"):
-        resumed(["-m", "sweep.resume=loop"])
+        expand_resume(["-m", "sweep.resume=loop"])
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"a: [", b"- 1", b"3", b"[[[[", None, b"? !!python/object:os.x {}"]
 )
 def test_a_broken_record_is_one_sentence(content, tmp_path):
-    folder = begun(tmp_path / "run")
+    folder = recorded_run(tmp_path / "run")
     (folder / "command.json").write_bytes(content or b"[")
     (folder / ".hydra").mkdir()
     if content is not None:
         (folder / ".hydra" / "overrides.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=r"overrides\.yaml") as told:
-        resumed([f"resume={folder}"])
+        expand_resume([f"resume={folder}"])
     assert len(str(told.value).splitlines()) == 1
 
 
@@ -76,7 +77,7 @@ def test_a_broken_record_is_one_sentence(content, tmp_path):
 def test_a_broken_record_of_a_sweep_is_one_sentence(content, tmp_path):
     (tmp_path / "sweep.json").write_text(content)
     with pytest.raises(ConfigError, match="holds no sweep"):
-        resumed(["-m", f"sweep.resume={tmp_path}"])
+        expand_resume(["-m", f"sweep.resume={tmp_path}"])
 
 
 def test_a_table_is_made_whatever_the_summaries_say(tmp_path):
@@ -90,47 +91,40 @@ def test_a_table_is_made_whatever_the_summaries_say(tmp_path):
     assert table(tmp_path).count("\n") >= 3
 
 
-def test_rows_that_are_no_text_are_left_out_and_counted(tmp_path, caplog):
-    settings = overrides("detach")
-    trained(tmp_path, settings, 20, stop_after=11)
+def test_lines_that_are_not_rows_are_dropped_and_counted(tmp_path, caplog):
+    run = small_run(tmp_path, "iterations=20")
+    run.books.append(Interrupting(11))
+    with pytest.raises(KeyboardInterrupt):
+        run.fit()
     path = tmp_path / "metrics.jsonl"
     first, *rest = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([first, b"\xff\xfe\n", *rest]))
     (tmp_path / ".17.unfinished").touch()
     (tmp_path / "checkpoints" / "last.17.unfinished").touch()
-    trained(tmp_path, settings, 20, resume=True)
+    small_run(tmp_path, "iterations=20", checkpoint=find_checkpoint(str(tmp_path))).fit()
     assert [row["progress/iteration"] for row in rows(tmp_path)] == [4, 7, 8, 12, 14, 16, 20]
-    assert "1 lines of" in caplog.text or "1 line of" in caplog.text
+    assert "since they are not rows: 1 of its lines" in caplog.text
     assert not list(tmp_path.rglob("*.unfinished"))
 
 
 def test_a_run_that_was_killed_before_its_end_was_written_is_finished(tmp_path):
-    settings = overrides("detach")
-    trained(tmp_path, settings, 20)
+    small_run(tmp_path, "iterations=20").fit()
     whole, kept = json.loads((tmp_path / "summary.json").read_text()), (tmp_path / "metrics.jsonl").read_bytes()
+    checkpoint = find_checkpoint(str(tmp_path))
     with pytest.raises(ConfigError, match="has all of its 20 iterations"):
-        trained(tmp_path, settings, 20, resume=True)
+        small_run(tmp_path, "iterations=20", checkpoint=checkpoint)
     (tmp_path / "summary.json").unlink()
-    trained(tmp_path, settings, 20, resume=True)
+    small_run(tmp_path, "iterations=20", checkpoint=checkpoint).fit()
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (tmp_path / "metrics.jsonl").read_bytes() == kept
     assert (summary["state"], summary["iteration"]) == ("finished", 20)
     assert summary["last"]["loss/d"] == whole["last"]["loss/d"]
 
 
-def test_a_folder_is_one_process_s_own_until_its_book_is_closed(tmp_path):
-    folder = tmp_path / "run"
-    claim(folder)
-    assert is_claimed(folder)
-    book = FolderBook(folder)
-    with pytest.raises(FileExistsError, match="another process"):
-        claim(folder)
-    book.close("finished")
-    assert not is_claimed(folder)
-    claim(folder)
-    release(folder)
-    assert not is_claimed(folder)
-    (tmp_path / "closed").mkdir()
-    (tmp_path / "closed" / ".lock").mkdir()
-    with pytest.raises(OSError, match=r"\.lock"):
-        claim(tmp_path / "closed")
+def test_auto_finds_the_newest_unfinished_run_of_the_same_configuration(tmp_path):
+    for name, overrides in {"old": [], "new": [], "other": ["batch_size=4"], "finished": ["iterations=3"]}.items():
+        small_run(tmp_path / name, "iterations=3", *overrides).fit()
+        amend_summary(tmp_path / name, {"iteration": 9 if name == "finished" else 3})
+    values = small_run(None, "iterations=9").checkpoints.config
+    assert newest_unfinished(values, tmp_path) == tmp_path / "new" / "checkpoints" / "last.pt"
+    assert newest_unfinished(values | {"seed": 4}, tmp_path) is None

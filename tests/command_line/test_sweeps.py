@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ganexp.command_line.resuming import expand_resume
+from ganexp.command_line.sweeping import Sweep, results, table, write_csv
+from ganexp.command_line.sweeping.sharing import reserved_gpu
 from ganexp.configuration.schema import ConfigError
-from ganexp.command_line.resuming import resumed
-from ganexp.command_line.sweeping import Sweep, gpu_of_the_pool, results, table, write_csv
 from tests import forked
 from tests.composing import CONF
 from tests.runs.test_wandb import inspected
@@ -99,11 +100,11 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
     ("arguments", "sentence"),
     [
         (["losss=hinge,wgan"], "losss is no key of the configuration; did you mean loss?"),
-        (["loss=hinge,wgann"], "loss=wgann is no option; choose one of"),
+        (["loss=hinge,wgann"], "loss=wgann is not an option; choose one of"),
         (["loss=hinge,wgan", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
         (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; choose one of grad_norm/d,"),
         (["hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=began/k_t"], "sweep.metric=began/k_t is not logged with"),
-        (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must say what a search is to optimise"),
+        (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must name what a search optimises"),
         (["sweep.resume=nowhere"], "sweep.resume=nowhere holds no sweep"),
         (["sweep.resume=nowhere", "loss=hinge"], "leave out loss=hinge"),
     ],
@@ -207,17 +208,17 @@ def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
     Sweep(("hydra/launcher=joblib", "hydra.sweep.dir=elsewhere", "seed=0,1"), ("seed",), (("seed=0",), ("seed=1",))).save(
         tmp_path
     )
-    assert resumed(["-m", f"sweep.resume={tmp_path}", "hydra.launcher.n_jobs=1"]) == [
+    assert expand_resume(["-m", f"sweep.resume={tmp_path}", "hydra.launcher.n_jobs=1"]) == [
         *("-m", "hydra/launcher=joblib", "seed=0,1", "hydra.launcher.n_jobs=1", "trust=[]"),
         *(f"hydra.sweep.dir='{tmp_path}'", f"sweep.resume='{tmp_path}'"),
     ]
     Sweep(("seed=0,1",), ("seed",)).save(tmp_path / "search")
     with pytest.raises(ConfigError, match="is a search; continue it"):
-        resumed([f"sweep.resume={tmp_path / 'search'}"])
+        expand_resume([f"sweep.resume={tmp_path / 'search'}"])
 
 
 def hold(folder, seconds, told):
-    with gpu_of_the_pool(2, Path(folder), every_s=0.01) as index:
+    with reserved_gpu(2, Path(folder), poll_s=0.01) as index:
         told.put(("took", index))
         time.sleep(seconds)
         told.put(("gave", index))
@@ -241,5 +242,5 @@ def test_no_gpu_is_given_to_two_jobs_at_once(tmp_path):
 
 def test_a_reused_worker_takes_a_gpu_again(tmp_path):
     for _ in range(3):
-        with gpu_of_the_pool(1, tmp_path) as index:
+        with reserved_gpu(1, tmp_path) as index:
             assert index == 0

@@ -121,7 +121,7 @@ def test_wandb_dying_does_not_kill_a_run(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(book.run, "log", broken)
     book.write({"progress/iteration": 1, "loss/d": 0.5})
     book.write({"progress/iteration": 2, "loss/d": 0.5})
-    book.close("finished")
+    book.close({"state": "finished", "paths": {}})
     assert caplog.text.count("the service is gone") == 1
     monkeypatch.undo()
     book.run.finish()

@@ -11,7 +11,7 @@ import wandb
 from PIL import Image
 
 from ganexp import build
-from ganexp.runs import WandbBook
+from ganexp.runs import Book, WandbBook
 from tests.composing import composed
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3"]
@@ -75,7 +75,7 @@ def test_the_logged_picture_is_the_picture_and_neither_black_nor_inverted(run):
         np.testing.assert_array_equal(np.asarray(logged), np.asarray(kept))
         pixels = np.asarray(logged).astype(float)
     assert pixels.std() > 1
-    images = made.ema.average(made.gan.prior.fixed(64)).detach().numpy()[:, 0]
+    images = made.step.average.generator(made.gan.prior.fixed(64).values).detach().numpy()[:, 0]
     tiles = pixels[..., 0][2:, 2:].reshape(8, 34, 8, 34)[:, :32, :, :32].transpose(0, 2, 1, 3).reshape(64, 32, 32)
     assert np.corrcoef(tiles.ravel(), np.clip(images, -1, 1).ravel())[0, 1] > 0.99
 
@@ -84,7 +84,7 @@ def test_config_group_tags_name_and_state(run):
     made, found, _, _ = run
     (recorded,) = found["run"]
     config = recorded["config"]["update"]
-    assert {key: config[key] for key in made.config} == made.config
+    assert {key: config[key] for key in made.checkpoints.config} == made.checkpoints.config
     assert recorded["run_group"] == "sweep"
     assert recorded["tags"] == ["a", "b"]
     assert recorded["display_name"] == "digits-began-detach-seed0"
@@ -133,10 +133,11 @@ def test_where_a_run_comes_from_is_recorded(run):
 def test_a_failed_job_is_a_failed_run(tmp_path):
     made = build(composed(*SMALL, "iterations=9", "wandb.mode=offline", f"wandb.directory={tmp_path}"), tmp_path)
 
-    def broken(*_, **__):
-        raise RuntimeError("as planned")
+    class Broken(Book):
+        def tick(self):
+            raise RuntimeError("as planned")
 
-    made.strategy = broken
+    made.books.append(Broken())
     with pytest.raises(RuntimeError, match="as planned"):
         made.fit()
     assert records(tmp_path)[0]["exit"][0]["exit_code"] == 1
@@ -144,17 +145,17 @@ def test_a_failed_job_is_a_failed_run(tmp_path):
 
 def opened(monkeypatch, tmp_path, mode="auto"):
     """Return the mode in which a book begins its run, without beginning one."""
-    asked = []
+    modes = []
 
     class Run:
         def define_metric(self, *_, **__):
             pass
 
-    monkeypatch.setattr(wandb, "init", lambda *, mode, **_: asked.append(mode) or Run())
+    monkeypatch.setattr(wandb, "init", lambda *, mode, **_: modes.append(mode) or Run())
     wandb.teardown()  # so that the environment is read again
     book = WandbBook(mode=mode, directory=str(tmp_path), config={})
     wandb.teardown()
-    return asked, book.mode
+    return modes, book.mode
 
 
 def test_auto_is_offline_without_an_account(monkeypatch, tmp_path):
@@ -182,10 +183,10 @@ def test_an_environment_that_says_offline_is_respected(monkeypatch, tmp_path):
 def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     wandb.teardown()
-    real_init, asked = wandb.init, []
+    real_init, modes = wandb.init, []
 
     def init(*, mode, **arguments):
-        asked.append(mode)
+        modes.append(mode)
         if mode == "online":
             raise wandb.errors.CommError("nobody there")
         return real_init(mode=mode, **arguments)
@@ -193,10 +194,10 @@ def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog
     monkeypatch.setattr(wandb, "init", init)
     book = WandbBook(mode="online", directory=str(tmp_path), config={"a": 1})
     book.write({"progress/iteration": 1, "loss/d": 0.5})
-    book.close("finished")
-    assert asked == ["online", "offline"]
+    book.close(summary := {"state": "finished", "paths": {}})
+    assert modes == ["online", "offline"]
     assert "recorded offline" in caplog.text
-    assert "leet" in book.signposts()["W&B"]
+    assert "leet" in summary["paths"]["W&B"]
     assert records(tmp_path)[0]["history"][0]["item"]["loss/d"] == 0.5
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 import wandb
 
-from ganexp.runs.wandb_account import settled
+from ganexp.runs.wandb_account import WandbError, resolved_mode
 from tests import forked
 
 KEY = "a" * 40
@@ -38,26 +38,26 @@ def no_account(monkeypatch, tmp_path):
 )
 def test_a_variable_that_wandb_refuses_is_named(monkeypatch, name, value, said):
     monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match=name) as refused:
-        settled("auto")
+    with pytest.raises(WandbError, match=name) as refused:
+        resolved_mode("auto")
     sentence = str(refused.value)
     assert sentence.startswith(said)
     assert len(sentence.splitlines()) == 1
     assert KEY not in sentence
-    assert settled("disabled") == "disabled"
+    assert resolved_mode("disabled") == "disabled"
 
 
 def test_an_empty_variable_is_as_good_as_none(monkeypatch):
     for name in ("WANDB_MODE", "WANDB_PROJECT", "WANDB_API_KEY", "WANDB_BASE_URL"):
         monkeypatch.setenv(name, "")
-    assert settled("auto") == "offline"
+    assert resolved_mode("auto") == "offline"
 
 
 @pytest.mark.parametrize(("asked", "meant"), [("dryrun", "offline"), ("run", "online"), ("disabled", "disabled")])
 def test_older_names_of_modes_are_understood(monkeypatch, asked, meant):
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     monkeypatch.setenv("WANDB_MODE", asked)
-    assert settled("auto") == meant
+    assert resolved_mode("auto") == meant
 
 
 @pytest.mark.parametrize(

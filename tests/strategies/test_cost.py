@@ -9,12 +9,12 @@ import itertools
 
 import pytest
 import torch
+from measuring import LiveActivations, operations
 
 from ganexp import GAN, Prior
 from ganexp.losses import NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Unrolled
-from measuring import LiveActivations, operations
 from tests.tiny import STRATEGIES
 
 SHAPE, BATCH, LATENT = (3, 16, 16), 4, 6

@@ -91,7 +91,7 @@ def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     (folder,) = tmp_path.glob("outputs/*_seed0")
-    assert f"Stopped by {name}; to go on: python" in out
+    assert f"Stopped by {name}; to resume: python" in out
     assert f"resume=outputs/{folder.name}" in out
     summary = json.loads((folder / "summary.json").read_text())
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
@@ -143,7 +143,7 @@ def test_a_signal_to_the_whole_group_ends_a_streamed_run_in_order(tmp_path):
     os.killpg(process.pid, signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, err
-    assert "Stopped by SIGTERM; to go on: python" in out
+    assert "Stopped by SIGTERM; to resume: python" in out
     (folder,) = tmp_path.glob("outputs/*_seed0")
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["state"] == "preempted"

@@ -1,5 +1,6 @@
-"""What a sweep is, kept in its folder, so that its jobs know what differs and it can be resumed."""
+"""The record of a sweep in its folder: its jobs know from it what differs, and the sweep can be resumed."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +17,10 @@ class Sweep:
     """The record of a sweep.
 
     Args:
-        overrides: Its command line, without `-m`.
+        overrides: Its command line, without `-m` and options.
         differing: The keys that are swept over.
         jobs: The overrides of every job, in the order of their numbers; empty where a sweeper chooses as it goes.
-        metric: What it optimises, if anything.
+        metric: The key of the rows that it optimises, if any.
         options: Where its configurations come from, as `--config-dir` with its folder.
     """
 
@@ -35,6 +36,11 @@ class Sweep:
         write_document(folder / FILE, asdict(self))
 
     @classmethod
+    def is_in(cls, folder: Path) -> bool:
+        """Return whether a folder holds a sweep."""
+        return os.path.lexists(folder / FILE)
+
+    @classmethod
     def load(cls, folder: Path) -> "Sweep":
         """Read the record.
 
@@ -45,9 +51,9 @@ class Sweep:
         jobs, options, metric = values.get("jobs"), values.get("options", []), values.get("metric")
         lists = [values.get("overrides"), values.get("differing"), options, *(jobs if isinstance(jobs, list) else [None])]
         if not all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in lists):
-            raise ValueError(f"{folder / FILE} is no record of a sweep")
+            raise ValueError(f"{folder / FILE} is not a record of a sweep")
         if not isinstance(metric, str | None):
-            raise ValueError(f"{folder / FILE} is no record of a sweep")
+            raise ValueError(f"{folder / FILE} is not a record of a sweep")
         overrides, differing, options, *each = (tuple(one) for one in lists)
         return cls(overrides, differing, tuple(each), metric, options)
 

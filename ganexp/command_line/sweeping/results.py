@@ -1,4 +1,4 @@
-"""What became of the jobs of a sweep, as a table for people and one for programs."""
+"""How the jobs of a sweep ended, as a table for people and one for programs."""
 
 import csv
 from pathlib import Path
@@ -33,6 +33,12 @@ def results(folder: Path) -> list[Result]:
         missing = {"job": number, "state": "missing", "folder": "", "error": "", "wall_s": None, "last": {}}
         found.setdefault(number, missing | {"settings": sweep.settings(overrides)})
     return [found[number] for number in sorted(found)]
+
+
+def has_a_value(folder: Path) -> bool:
+    """Return whether a finished job of a search has logged what it optimises."""
+    metric = Sweep.load(folder).metric
+    return any(job["state"] == "finished" and metric in job["last"] for job in results(folder))
 
 
 def write_csv(folder: Path) -> Path:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 from ganexp.prior import Prior
 from ganexp.runs import Picture, Row
+from ganexp.runs.layout import PICTURES
 from ganexp.runs.pictures import image_grid, scatter, side_by_side
 from ganexp.streams import undisturbed
 from ganexp.training.run import Run, Watcher
@@ -46,7 +47,7 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
             if reconstruct:
                 shown = torch.cat([reals[:16], images[:16]])
                 pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
-    return {key: Picture(image, f"samples/{key}_{iteration:07d}.png") for key, image in pictures.items()}
+    return {key: Picture(image, f"{PICTURES}/{key}_{iteration:07d}.png") for key, image in pictures.items()}
 
 
 def _made(generator: nn.Module, z: Batch) -> Tensor:

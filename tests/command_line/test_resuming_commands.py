@@ -1,4 +1,4 @@
-"""Going on with runs and sweeps as a person does, by the printed command, in processes of their own."""
+"""Resuming runs and sweeps as a person does, by the printed command, in processes of their own."""
 
 import json
 import re
@@ -11,8 +11,8 @@ import time
 import pytest
 
 from ganexp.training import checkpoint
-from tests.composing import CONF
 from tests.command_line.test_command_line import train
+from tests.composing import CONF
 from tests.training.test_killed import begin
 
 TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "device=cpu", "wandb.mode=disabled"]
@@ -73,7 +73,7 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     done = train(*again, "iterations=6", **here)
     assert done.returncode == 0, done.stderr
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
-    assert (kept["iteration"], kept["config"]["batch_size"]) == (6, 9)
+    assert (kept["run"]["iteration"], kept["config"]["batch_size"]) == (6, 9)
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     before = sorted(folder.rglob("attempt*"))
     done = train("-m", f"sweep.resume={folder}", "trust=mine", cwd=tmp_path)
     assert done.returncode == 1
-    assert "is taken (another process is training in" in done.stderr
+    assert "is in use (another process is training in" in done.stderr
     assert sorted(folder.rglob("attempt*")) == before == []
 
     process.send_signal(getattr(signal, name))
@@ -124,7 +124,7 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     stopped = [path for path in folder.glob("*_*") if (path / "checkpoints" / "last.pt").exists()]
     assert stopped
     (tmp_path / "hurry").touch()
-    command = shlex.split(re.search(f"Stopped by {name}; to go on: python (.*)", out)[1])
+    command = shlex.split(re.search(f"Stopped by {name}; to resume: python (.*)", out)[1])
     assert command[0] == str(CONF.parent / "train.py")
     done = train(*command[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Work that may hang, done aside: whoever hands it over waits only for as long as they want to."""
+"""Calls that may hang, made in a background thread: the caller waits only for as long as it wants to."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -7,11 +7,11 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-LOOK_EVERY_S = 0.1
+POLL_S = 0.1
 
 
-class Aside:
-    """Calls functions in a thread of its own, one after another.
+class Background:
+    """Makes calls in a thread of its own, one after another.
 
     The thread is a daemon: a call that never returns does not keep the process alive.
     """
@@ -21,30 +21,30 @@ class Aside:
         self._since_s: float | None = None
         Thread(target=self._work, daemon=True, name=type(self).__name__).start()
 
-    def call(self, function: Callable[[], Any]) -> Future[Any]:
-        """Hand a function over, and return at once."""
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        """Queue a call, and return at once."""
         future: Future[Any] = Future()
         self._calls.put((function, future))
         return future
 
-    def hanging_s(self) -> float:
-        """Return for how long the call in progress has been going on."""
+    def busy_s(self) -> float:
+        """Return how long the current call has been running."""
         since_s = self._since_s
         return 0.0 if since_s is None else monotonic() - since_s
 
-    def settled(self, patience_s: float) -> bool:
-        """Wait for all that was handed over, and say whether it is done; False once a single call takes too long."""
-        done = self.call(lambda: None)
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for all queued calls, and return whether they are done; False as soon as a single call takes too long."""
+        done = self.submit(lambda: None)
         while True:
             try:
-                done.result(LOOK_EVERY_S)
+                done.result(POLL_S)
                 return True
             except TimeoutError:
-                if self.hanging_s() > patience_s:
+                if self.busy_s() > timeout_s:
                     return False
 
-    def end(self) -> None:
-        """Let the thread go when it has done what it was given."""
+    def close(self) -> None:
+        """End the thread once the queued calls are done."""
         self._calls.put(None)
 
     def _work(self) -> None:

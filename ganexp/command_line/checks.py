@@ -1,0 +1,91 @@
+"""What is refused before a run or a sweep begins, beyond what a configuration itself can get wrong."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+from ganexp.command_line.hydra_errors import composing
+from ganexp.configuration.parsing import parse
+from ganexp.configuration.plain import plain
+from ganexp.configuration.schema import GROUPS, ConfigError
+from ganexp.runs.wandb_account import WandbError, resolved_mode
+
+
+def check_run(config: DictConfig) -> dict[str, Any]:
+    """Check the composed configuration of a run, Hydra's part included, and return its own part as plain values.
+
+    Raises:
+        ConfigError: There is a mistake in it.
+    """
+    refuse_mixed_groups(config, config.hydra.runtime.choices)
+    values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+    mode = parse(values).wandb.mode  # most mistakes are found here, before seconds are spent on importing torch
+    from ganexp.configuration.check import check
+
+    check(values, trust=config.trust)
+    try:
+        resolved_mode(mode)
+    except WandbError as error:
+        raise ConfigError(f"{error}.") from None
+    return values
+
+
+def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
+    """Check what only a sweep has: its launcher, and what it optimises; where losses differ, each job checks its own.
+
+    Raises:
+        ConfigError: There is a mistake in it.
+    """
+    if config.hydra.launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
+        raise ConfigError(
+            "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: start the sweep on one of the "
+            "cluster's login nodes, or choose hydra/launcher=parallel."
+        )
+    metric = config.sweep.metric
+    if is_search(config) and metric is None:
+        raise ConfigError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
+    if metric is not None and not {"loss", "experiment"} & {key.partition(".")[0] for key in differing}:
+        from ganexp.configuration.measured import refuse_unknown_metric  # imports torch
+
+        refuse_unknown_metric("sweep.metric", metric, plain(config.loss), config.trust)
+
+
+def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
+    """Compose all jobs of a sweep, and check them until one could run, which is enough to begin.
+
+    Raises:
+        ConfigError: A job cannot be composed, or none could run.
+    """
+    loader = GlobalHydra.instance().config_loader()
+    first_error, one_fits = None, False
+    for job in jobs:
+        with composing():
+            composed = loader.load_sweep_config(config, list(job))
+        if one_fits:
+            continue
+        try:
+            check_run(composed)
+            one_fits = True
+        except ConfigError as error:
+            first_error = first_error or error
+    if first_error and not one_fits:
+        raise first_error
+
+
+def is_search(config: DictConfig) -> bool:
+    """Return whether a sweeper chooses the jobs of a sweep as it goes, to optimise something."""
+    return "Optuna" in config.hydra.sweeper._target_
+
+
+def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
+    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group.
+
+    Raises:
+        ConfigError: A group has several options.
+    """
+    for group, node in cfg.items():
+        if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in choices:
+            raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")

@@ -1,0 +1,51 @@
+"""What a person sees when a command fails: a sentence for a mistake of theirs, a traceback for a bug of ours.
+
+Our own mistakes are told apart by where they are caught, and by their types. Torch is not imported here: a typing error is
+answered at once.
+"""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from ganexp.command_line.hydra_errors import sentence
+from ganexp.command_line.state import state
+from ganexp.command_line.sweeping import stopping
+from ganexp.command_line.sweeping.results import has_a_value
+from ganexp.configuration.schema import ConfigError
+
+
+@contextmanager
+def exiting_with_a_sentence() -> Iterator[None]:
+    """End the program with the sentence of a ConfigError, or with the traceback of anything else.
+
+    For our code that Hydra calls: it would turn an exception in a callback into a warning, but lets SystemExit pass.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise SystemExit(f"Error: {error}") from None
+    except Exception:
+        traceback.print_exc()
+        raise SystemExit(1) from None
+
+
+def report(error: Exception) -> str | int:
+    """Return what to exit with after Hydra has raised an error: a sentence, or 1 after printing a traceback."""
+    if signal := stopping.received():  # which also ends processes that Hydra was waiting for
+        print(f"Stopped by {signal.name}; what was written is kept.", file=sys.stderr)
+        return 128 + signal
+    if isinstance(error, ConfigError):
+        return f"Error: {error}"
+    if not state.composed or isinstance(error, (HydraException, OmegaConfBaseException)):
+        return f"Error: {sentence(error)}"
+    if isinstance(error, OSError) and error.filename:  # of the folders that Hydra makes: ours are made by `folders`
+        return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
+    if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
+        return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
+    traceback.print_exception(error, file=sys.stderr)
+    return 1

@@ -1,0 +1,63 @@
+"""What Hydra raises while it composes, in one sentence that names the key and the remedy.
+
+Hydra and OmegaConf explain themselves in paragraphs, some mistakes have no type of their own, and on others Hydra fails with
+whatever Python raises. Their texts are looked at in this file only.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from ganexp.configuration.schema import ConfigError, unknown_key
+
+EXTRAS = {"joblib": "joblib", "submitit_slurm": "submitit", "submitit_local": "submitit", "optuna": "optuna"}
+"""The extra of pyproject.toml that installs a plugin, by the plugin's option."""
+
+
+@contextmanager
+def composing() -> Iterator[None]:
+    """Let Hydra compose or parse; whatever it raises then is about what was typed.
+
+    Raises:
+        ConfigError: Hydra has raised something.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise ConfigError(sentence(error)) from None
+
+
+def sentence(error: Exception) -> str:
+    """Return one sentence for an error that Hydra has raised while it composed."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
+        return _unknown_option(str(error.missing_cfg_file), list(error.options))
+    if isinstance(error, OverrideParseException):
+        override = str(error.override)
+        shown = override if override.isprintable() else repr(override)
+        reason = "; ".join(line.strip() for line in str(error).replace(override, "").splitlines()[1:2])
+        return f"{shown} cannot be read as key=value{f': {reason}' if reason else ''}."
+    cause = error.__cause__
+    if isinstance(error, ConfigCompositionException) and isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
+        siblings = cause.parent_node if isinstance(cause.parent_node, DictConfig) else {}
+        return unknown_key(str(cause.full_key), [str(key) for key in siblings if key != "hydra"])
+    text = str(error)
+    if text.startswith("Config group override must be"):  # a plain ValueError
+        return "a group cannot be null; give it one of its options, as in loss=hinge."
+    if "Ambiguous value" in text:  # a plain HydraException
+        key, _, value = text.splitlines()[0].split("'")[1].partition("=")
+        return f"{key}={value} is several values: add -m to run each of them, or write {key}=[{value}] for a list."
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything
+        reason = " ".join(text.split())[:80]
+        return f"a value is nested too deeply, too long, or not an option of its group, as in loss=hinge ({reason})."
+    lines = [line.strip().rstrip(".") for line in text.splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith("See https://")) + "."
+
+
+def _unknown_option(file: str, options: list[str]) -> str:
+    group, _, option = file.rpartition("/")
+    if option in EXTRAS:
+        return f"{group}={option} is a plugin that is not installed: pip install -e '.[{EXTRAS[option]}]'."
+    return f"{group}={option} is not an option; choose one of {', '.join(options)}."

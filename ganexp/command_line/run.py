@@ -1,0 +1,51 @@
+"""From a composed configuration to a trained run: what Hydra calls, once for a run and once for each job of a sweep."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from ganexp.command_line.ending import epilogue, exit_stopped
+from ganexp.command_line.failures import log_failure
+from ganexp.command_line.folders import point_latest_at
+from ganexp.command_line.jobs import run_job
+from ganexp.command_line.naming import short, typed_overrides
+from ganexp.command_line.recorded import config_options, record_command
+from ganexp.configuration.build import build
+from ganexp.training import Stopping
+
+
+def run(cfg: DictConfig) -> float | None:
+    """Build and train a run or a job, and print where its results are.
+
+    Returns:
+        In a sweep with `sweep.metric`, its last value; None if there is none.
+    """
+    hydra = HydraConfig.get()
+    if hydra.mode == RunMode.MULTIRUN:
+        return run_job(cfg, hydra)
+    _run_alone(cfg, hydra)
+    return None
+
+
+def _run_alone(cfg: DictConfig, hydra: Any) -> None:
+    """Train one run; its errors also go into its own log. The configuration has been checked by `callbacks`."""
+    logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
+    folder = short(Path(hydra.runtime.output_dir))
+    with Stopping() as stopping:
+        try:
+            trainer = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust)
+            options, _ = config_options(sys.argv[1:])
+            record_command(folder, typed_overrides(hydra), options)
+            point_latest_at(folder)
+            summary = trainer.fit()
+        except Exception as error:
+            log_failure(error)
+            raise SystemExit(1) from None
+        print(epilogue(summary))
+    if stopping.received and summary["state"] == "preempted":
+        exit_stopped(stopping.received, f"resume={folder}")
