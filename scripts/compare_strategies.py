@@ -24,9 +24,10 @@ from tqdm import tqdm
 from cases import CASES, REDUNDANT, settings_of, trainer_of
 from ganexp.compare import plain_loops
 from ganexp.compare.cost import Measured, measured
-from ganexp.compare.intervals import CONFIDENCE
+from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from pages.figures import bars
 from pages.machine import machine
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
@@ -117,14 +118,12 @@ def plot(rows: Sequence[Row]) -> Figure:
     figure = Figure(figsize=(5.5 * len(losses), 1.2 + 0.3 * tallest), layout="constrained")
     for axes, loss in zip(figure.subplots(1, len(losses), squeeze=False)[0], losses, strict=True):
         shown = sorted((r for r in rows if r["loss"] == loss), key=lambda r: r["ratio"], reverse=True)
-        ratios = [r["ratio"] for r in shown]
-        errors = [[r["ratio"] - r["ratio_low"] for r in shown], [r["ratio_high"] - r["ratio"] for r in shown]]
+        ratios = {r["strategy"]: Interval(r["ratio_low"], r["ratio"], r["ratio_high"]) for r in shown}
         colors = [
             "0.6" if "plain" in r["strategy"] else "tab:orange" if "redundant" in r["strategy"] else "tab:blue" for r in shown
         ]
-        axes.barh([r["strategy"] for r in shown], ratios, xerr=errors, color=colors, ecolor="0.25", capsize=2)
-        axes.axvline(1, color="0.25", linewidth=0.8, linestyle=":")
-        axes.set(title=loss, xlabel=f"time per iteration, relative to {BASELINE}")
+        bars(axes, ratios, f"time per iteration, relative to {BASELINE}", colors)
+        axes.set(title=loss)
     return figure
 
 

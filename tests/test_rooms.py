@@ -30,6 +30,7 @@ ALLOWED = {
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
     "configuration": (SUBJECT | {"data", "instruments", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
+    "compare": ({"batch", "gan", "losses", "networks", "prior", "training"}, FRAMEWORK | {"scipy"}),
     "command_line": (
         {"configuration", "data", "runs", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
@@ -82,6 +83,14 @@ def test_few_modules_are_loose_and_none_is_long():
     assert len(loose) <= LOOSE_MODULES
     for _, path in modules():
         assert len(path.read_text().splitlines()) <= LONGEST_FILE, path
+
+
+def test_scripts_are_mains_and_no_libraries():
+    scripts = ROOT / "scripts"
+    mains = {path.stem for path in scripts.glob("*.py") if "__main__" in path.read_text()}
+    assert {"benchmark", "claims", "compare_strategies"} <= mains
+    for path in scripts.rglob("*.py"):
+        assert not mains & {name.split(".")[0] for name in imports(path)}, path
 
 
 def test_train_py_is_a_few_lines_that_know_only_hydra_and_ganexp():

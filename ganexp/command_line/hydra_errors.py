@@ -11,7 +11,8 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from ganexp.configuration.schema import ConfigError, unknown_key
+from ganexp.configuration.parsing import unknown_key
+from ganexp.configuration.schema import ConfigError
 
 EXTRAS = {"joblib": "joblib", "submitit_slurm": "submitit", "submitit_local": "submitit", "optuna": "optuna"}
 """The extra of pyproject.toml that installs a plugin, by the plugin's option."""

@@ -14,6 +14,7 @@ from experiments.racing import raced
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval, of_ratio
 from ganexp.compare.racing import synchronize
+from pages.figures import reaches
 from pages.markdown import table
 
 RACE = ("g_first, redundant", "detach, redundant", "retain_graph, redundant", "g_first", "detach", "retain_graph")
@@ -132,12 +133,18 @@ def _plot(claimed: float, speedups: dict[str, dict[int, Interval]]) -> Figure:
     axes = figure.subplots()
     for name, by_batch in speedups.items():
         ratios = list(by_batch.values())
-        errors = [[r.middle - r.low for r in ratios], [r.high - r.middle for r in ratios]]
         style = "--" if "redundant" in name else "-"
         color = "tab:blue" if name.startswith("detach") else "tab:orange"
         middles = [ratio.middle for ratio in ratios]
         axes.errorbar(
-            list(by_batch), middles, errors, marker="o", capsize=2, linestyle=style, color=color, label=f"against {name}"
+            list(by_batch),
+            middles,
+            reaches(ratios),
+            marker="o",
+            capsize=2,
+            linestyle=style,
+            color=color,
+            label=f"against {name}",
         )
     axes.axhline(1, color="0.25", linewidth=0.8)
     axes.axhline(claimed, color="tab:red", linewidth=1, linestyle=":", label="claimed")

@@ -8,6 +8,7 @@ from experiments.racing import raced
 from experiments.training import weights_after
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
+from pages.figures import bars
 from pages.markdown import table
 
 SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")
@@ -41,7 +42,7 @@ def two_generator_passes(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turn
         f"{table(rows)}\n"
         "`reuse_z` gets nothing for its second pass: its updates are those of `detach`. `resample` gets independent fakes "
         "for G's step, and keeps no graph of the first batch, which is why its activations peak lower.",
-        {"Time per iteration of every strategy": _bars(entries)},
+        {"Time per iteration of every strategy": race_figure(entries)},
     )
 
 
@@ -116,19 +117,17 @@ def _twin(strategy: str, of: str) -> str:
     return f"{strategy}, redundant" if of.endswith(", redundant") else strategy
 
 
-def _bars(entries: Race) -> Figure:
+def race_figure(entries: Race) -> Figure:
+    """Draw the time of every strategy in a race, with its counted operations."""
     baseline = entries["detach, redundant"]
     ratios = {name: entry.over(baseline) for name, entry in entries.items()}
     names = sorted(ratios, key=lambda name: ratios[name].middle, reverse=True)
     figure = Figure(figsize=(8, 1.3 + 0.3 * len(names)), layout="constrained")
     axes = figure.subplots()
-    middles = [ratios[name].middle for name in names]
-    errors = [[ratios[n].middle - ratios[n].low for n in names], [ratios[n].high - ratios[n].middle for n in names]]
     colors = ["tab:orange" if "redundant" in name else "tab:blue" for name in names]
-    axes.barh(names, middles, xerr=errors, color=colors, ecolor="0.25", capsize=2)
+    label = "time per iteration, relative to detach with redundant gradients"
+    bars(axes, {name: ratios[name] for name in names}, label, colors)
     axes.plot([entries[n].gflop / baseline.gflop for n in names], names, "k|", markersize=12, label="by operations")
-    axes.axvline(1, color="0.25", linewidth=0.8, linestyle=":")
-    axes.set(xlabel="time per iteration, relative to detach with redundant gradients")
     axes.plot([], [], color="tab:blue", linewidth=8, label="own gradients only")
     axes.plot([], [], color="tab:orange", linewidth=8, label="with redundant gradients")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)

@@ -47,7 +47,7 @@ def page(text: str, folder: Path) -> str:
 
 
 def conditions(how: str, minutes: float) -> str:
-    """Say what was run, on what, and when, and how to read it."""
+    """Return what was run, when and on what, and how to read the page."""
     return (
         f"{measured(how, minutes)} Verdicts are computed from the measurements by the "
         "rules in `scripts/experiments/finding.py`. Times are medians of interleaved repeats, each ratio taken within its "

@@ -87,13 +87,13 @@ def black_at_one_to_one(
         f"without any. {FEATURES}\n\n{table(rows)}",
         {
             "Samples of the four arms, seed " + str(seeds[0]): _grids({arm: runs[0] for arm, runs in by_arm.items()}),
-            "Over the updates of D, mean and range over seeds": _curves(by_arm, quality.name, black),
+            "Over the updates of D, mean and range over seeds": curves(by_arm, quality.name, black),
         },
     )
 
 
 def judged(works: dict[str, bool]) -> tuple[Verdict, str]:
-    """Say which of the two, gradients or step counts, decides whether the four arms work."""
+    """Return which of the two, gradients or step counts, decides whether the four arms work."""
     working = ", ".join(arm for arm, fine in works.items() if fine) or "none"
     failing = ", ".join(arm for arm, fine in works.items() if not fine) or "none"
     said = f"Works: {working}; fails: {failing}"
@@ -107,7 +107,7 @@ def judged(works: dict[str, bool]) -> tuple[Verdict, str]:
 
 
 def runs_all_work(distances: Sequence[float], black: float) -> bool:
-    """Say whether every run ends nearer to the data than half the way from black images; NaN does not."""
+    """Return whether every run ends nearer to the data than half the way from black images; NaN does not."""
     return all(distance < black / 2 for distance in distances)
 
 
@@ -134,7 +134,8 @@ def _grids(courses: dict[str, Course]) -> Figure:
     return figure
 
 
-def _curves(by_arm: dict[str, list[Course]], name: str, black: float) -> Figure:
+def curves(by_arm: dict[str, list[Course]], name: str, black: float) -> Figure:
+    """Draw quality, and the mass on the real half, over the updates of D."""
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for i, (arm, runs) in enumerate(by_arm.items()):

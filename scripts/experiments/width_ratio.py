@@ -10,6 +10,7 @@ from experiments.finding import NOTICEABLE, Finding, Verdict, at_least
 from experiments.racing import raced
 from ganexp.compare.cost import forward_gflop
 from ganexp.compare.intervals import Interval
+from pages.figures import reaches
 from pages.markdown import table
 
 RACE = ("joint, redundant", "g_first, redundant", "joint", "g_first", "one_stage")
@@ -70,8 +71,7 @@ def _plot(weights: list[float], redundant: list[Interval], own: list[Interval], 
     axes = figure.subplots()
     for name, ratios, color in (("redundant gradients", redundant, "tab:orange"), ("own gradients only", own, "tab:blue")):
         middles = [ratio.middle for ratio in ratios]
-        errors = [[r.middle - r.low for r in ratios], [r.high - r.middle for r in ratios]]
-        axes.errorbar(weights, middles, errors, color=color, marker="o", capsize=2, label=f"time, {name}")
+        axes.errorbar(weights, middles, reaches(ratios), color=color, marker="o", capsize=2, label=f"time, {name}")
     axes.plot(weights, counted, color="tab:orange", linestyle="--", label="operations, redundant gradients")
     axes.axhline(1, color="0.25", linewidth=0.8)
     axes.axvline(2, color="0.25", linewidth=0.8, linestyle=":", label="d = 2g")

@@ -63,9 +63,9 @@ def test_every_claim_says_where_it_is_made_and_the_committed_page_says_so_too():
 
 def test_legends_hide_no_data():
     entry = Measured([1.0, 2.0, 3.0], gflop=1.0, peak_mib=1.0)
-    bars = cost._bars(dict.fromkeys(cost.RACE, entry))
+    bars = cost.race_figure(dict.fromkeys(cost.RACE, entry))
     course = training.Course([1, 2], [{"d": 1.0, "mass": 0.5}, {"d": 2.0, "mass": 0.6}])
-    arms = softmaxgan._curves({arm: [course, course] for arm in softmaxgan.ARMS}, "d", 9.0)
+    arms = softmaxgan.curves({arm: [course, course] for arm in softmaxgan.ARMS}, "d", 9.0)
     by_strategy = {strategy: [course, course] for strategy in order.CLASSES}
     study = order.curves(order.Outcome(by_strategy, dict.fromkeys(order.TIMED, 1.0), "d"))
     for figure in (bars, arms, study):

@@ -9,7 +9,7 @@ import itertools
 
 import pytest
 import torch
-from measuring import LiveActivations, operations
+from ganexp.compare.cost import LiveActivations, operations
 
 from ganexp import GAN, Prior
 from ganexp.losses import NonSaturating, SoftmaxGAN

@@ -5,7 +5,8 @@ import itertools
 import pytest
 import torch
 
-from ganexp import GAN, strategies
+from ganexp import strategies
+from ganexp.compare.tracing import TracingGAN
 from ganexp.strategies.steps import g_step
 from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
 
@@ -113,42 +114,6 @@ def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss
     assert len(moved) == (8 if strategy == "extragradient" else 4)
     assert gan.meter.updates == {"d": 2, "g": 2}
     assert all(p.grad is None for net in (gan.generator, gan.discriminator) for p in net.parameters())
-
-
-class TracingGAN(GAN):
-    """Writes down what a strategy says, in the letters of the strategies' table."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.trace = []
-
-    def sample(self):
-        self.trace.append("z")
-        return super().sample()
-
-    def generate(self, z):
-        self.trace.append("G")
-        return super().generate(z)
-
-    def score_real(self, x):
-        self.trace.append("r")
-        return super().score_real(x)
-
-    def score_fake(self, fake):
-        self.trace.append("f")
-        return super().score_fake(fake)
-
-    def update_d(self, d, *, retain_graph=False):
-        super().update_d(d, retain_graph=retain_graph)
-        self.trace.append("D+")
-
-    def update_g(self, g):
-        super().update_g(g)
-        self.trace.append("G+")
-
-    def move(self, d_gradients, g_gradients):
-        self.trace.append("DG+")
-        return super().move(d_gradients, g_gradients)
 
 
 TRACES = {
