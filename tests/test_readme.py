@@ -9,8 +9,8 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from ganexp.configuration.check import check
 from ganexp.command_line.catalogue import options as described
+from ganexp.configuration.check import check
 from ganexp.configuration.measured import measures_of
 from ganexp.configuration.schema import Config, keys_of
 from ganexp.runs.keys import KEYS
