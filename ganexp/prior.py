@@ -1,11 +1,13 @@
 """The distribution that latents z are drawn from."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
 from ganexp.batch import Batch
+from ganexp.ranges import checked
 from ganexp.streams import stream
 
 
@@ -22,19 +24,16 @@ class Prior:
         ValueError: `latent_dim` is not positive, or the distribution is not one of the two.
     """
 
+    @checked
     def __init__(
         self,
-        latent_dim: int,
+        latent_dim: Annotated[int, Ge(1)],
         distribution: Literal["normal", "uniform"] = "normal",
         *,
         seed: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        if latent_dim < 1:
-            raise ValueError(f"latent_dim must be at least 1, not {latent_dim}")
-        if distribution not in ("normal", "uniform"):
-            raise ValueError(f"distribution must be normal or uniform, not {distribution}")
         self.latent_dim = latent_dim
         self.distribution = distribution
         self.seed = seed

@@ -9,8 +9,10 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from ganexp.command_line.catalogue import options as described
 from ganexp.configuration.check import check
-from ganexp.configuration.schema import Config, LookaheadConfig, SweepConfig, WandbConfig
+from ganexp.configuration.measured import measures_of
+from ganexp.configuration.schema import Config, keys_of
 from ganexp.runs.keys import KEYS
 from tests.composing import CONF, composed, options
 
@@ -70,10 +72,16 @@ def test_every_key_of_the_log_is_listed():
     assert listed == {*KEYS, "samples", "reconstructions"}
 
 
+def test_what_losses_measure_is_listed_as_they_declare_it():
+    measured = {option.name: measures_of(option.node) for option in described("loss", [CONF])}
+    assert table("docs/runs.md", "loss | key") == [
+        [f"`{loss}`", f"`{key}`", measure.meaning] for loss, measures in measured.items() for key, measure in measures.items()
+    ]
+
+
 def known_keys():
     yield from Config.model_fields
-    for prefix, model in (("lookahead", LookaheadConfig), ("sweep", SweepConfig), ("wandb", WandbConfig)):
-        yield from (f"{prefix}.{name}" for name in model.model_fields)
+    yield from (key for key, _ in keys_of())
     yield from ("experiment", "hydra/launcher", "hydra/sweeper", "hydra.launcher.n_jobs", "hydra.launcher.partition")
     for path in CONF.glob("*/*.yaml"):
         yield from (f"{path.parent.name}.{key}" for key in OmegaConf.load(path))

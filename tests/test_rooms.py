@@ -20,7 +20,7 @@ ALLOWED = {
     "networks": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "prior": ({"batch", "streams"}, FRAMEWORK),
+    "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": ({"batch", "instruments", "losses", "optimizers", "penalties", "prior", "processes"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (

@@ -10,6 +10,7 @@ from PIL import Image
 from ganexp import build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
+from ganexp.streams import stream
 from tests.composing import CONF, composed, options
 from tests.data.test_vision import write_idx
 from tests.tiny import STRATEGIES
@@ -52,7 +53,7 @@ def test_each_dataset_trains_with_each_network_that_fits_and_no_other(dataset, n
     loss = "began" if network == "began" else "nonsaturating"
     choices = [*data(dataset), f"generator={network}", f"discriminator={network}", f"loss={loss}", *SMALL, "iterations=3"]
     if dataset in POINTS and network != "mlp":
-        with pytest.raises(ConfigError, match="take the mlp networks"):
+        with pytest.raises(ConfigError, match="choose the mlp networks"):
             build(composed(*choices))
         return
     trainer = build(composed(*choices))
@@ -95,12 +96,13 @@ def test_choices_arrive_in_the_objects():
     trainer = build(composed(*SMALL, "loss=wgan_gp", "seed=7", "prior=uniform", "redundant_gradients=true", "optimizer=adam"))
     gan = trainer.gan
     assert type(gan.penalty).__name__ == "GradientPenalty"
-    assert (gan.penalty.seed, gan.prior.seed, gan.redundant_gradients, gan.prior.distribution) == (7, 7, True, "uniform")
+    assert (gan.prior.seed, gan.redundant_gradients, gan.prior.distribution) == (7, True, "uniform")
+    assert torch.equal(gan.penalty.rng.get_state(), stream(7, "gradient penalty").get_state())
     assert gan.optimizer_g.defaults["fused"] is True
-    z = gan.prior.sample(4000)
+    z = gan.prior.sample(4000).values
     assert (z.min().item(), z.max().item()) == pytest.approx((-1, 1), abs=0.01)
     other = build(composed(*SMALL, "seed=8"))
-    assert not torch.equal(next(trainer.reals), next(other.reals))
+    assert not torch.equal(next(trainer.reals).values, next(other.reals).values)
 
 
 def test_wgan_keeps_its_weights_clipped_in_a_run():
@@ -126,14 +128,16 @@ def test_wandb_can_be_disabled_from_the_environment(tmp_path, monkeypatch):
 def test_ema_can_be_off_in_yaml_which_calls_it_false():
     cfg = composed(*SMALL, "iterations=1")
     cfg.ema = False
-    assert build(cfg).ema.average is not None
+    trainer = build(cfg)
+    assert trainer.step.average.generator is trainer.gan.generator
 
 
 def test_lookahead_goes_around_any_strategy():
     trainer = build(composed(*SMALL, "strategy=g_first", "lookahead.every=2", "lookahead.alpha=0.25", "iterations=4"))
     trainer.fit()
-    assert (trainer.strategy.every, trainer.strategy.alpha, trainer.strategy.iterations) == (2, 0.25, 4)
-    for p, slow in zip(trainer.gan.generator.parameters(), trainer.strategy.slow, strict=False):
+    strategy = trainer.step.strategy
+    assert (strategy.every, strategy.alpha, strategy.iterations) == (2, 0.25, 4)
+    for p, slow in zip(trainer.gan.generator.parameters(), strategy.slow, strict=False):
         assert torch.equal(p, slow)
 
 
@@ -184,7 +188,12 @@ def test_precision_reaches_every_part():
     trainer.fit()
     gan = trainer.gan
     tensors = [*gan.generator.parameters(), *gan.discriminator.parameters(), *gan.loss.buffers()]
-    tensors += [*trainer.ema.average.parameters(), trainer.reals.last, gan.last_real, gan.sample()]
+    tensors += [
+        *trainer.step.average.generator.parameters(),
+        trainer.reals.last.values,
+        gan.meter.last_real,
+        gan.sample().values,
+    ]
     assert {t.dtype for t in tensors} == {torch.float64}
 
 

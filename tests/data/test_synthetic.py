@@ -54,5 +54,5 @@ def test_fake_has_any_size():
     [lambda: Fake(channels=0), lambda: Fake(n=0), lambda: Digits(image_size=0), lambda: Ring(std=-1), lambda: Grid(side=0)],
 )
 def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"^\w+ must "):
+    with pytest.raises(ValueError, match=r"^\w+ should be "):
         wrong()

@@ -145,3 +145,9 @@ def test_softmaxgan_keeps_its_digits_wherever_the_scores_have_drifted(drift):
         gradients.append([*torch.autograd.grad(loss.d_loss(r, f), (r, f)), *torch.autograd.grad(loss.g_loss(r.detach(), f), f)])
     for found, exact in zip(*gradients, strict=True):
         torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=2e-7)
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_what_is_measured_is_declared(name):
+    loss, (r, f) = NUMPY[name][0](), scores()
+    assert loss.measurements(torch.tensor(r), torch.tensor(f)).keys() == loss.measures.keys()
