@@ -1,1 +1,1 @@
-"""Hydra, jobs, sweeps, resuming, and mistakes said in sentences: the only room that imports Hydra."""
+"""Hydra, runs and sweeps, resuming, and errors for people: the only room that imports Hydra."""

@@ -82,7 +82,7 @@ class PrepareSweep(Callback):
         print(f"\n{table(folder)}\n\nWritten to {short(write_csv(folder))}")
         stopping.exit_if_stopped(folder)
         states = {job["job"]: job["state"] for job in results(folder)}
-        failed = [str(job) for job, state in states.items() if state not in ("finished", "skipped")]
+        failed = [str(job) for job, ending in states.items() if ending not in ("finished", "skipped")]
         if failed:
             raise SystemExit(f"Error: job {', '.join(failed)} failed; its train.log says why.")
         if "finished" not in states.values():
@@ -147,10 +147,17 @@ def _refuse_running_jobs(folder: Path) -> None:
 
 
 def _make_folder_of_study(config: DictConfig) -> None:
-    """Make the folder of a study that is kept in a file; Optuna does not."""
+    """Make the folder of a study that is kept in a file; Optuna does not.
+
+    Raises:
+        ConfigError: It cannot be made.
+    """
     storage = str(config.hydra.sweeper.get("storage") or "")
     if storage.startswith("sqlite:///"):
-        Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
         os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # which is about Optuna's own code
 
 
@@ -173,7 +180,8 @@ def _grid(parsed: list[Override]) -> tuple[tuple[str, ...], ...]:
 
 def _is_given(key: str, config: DictConfig) -> bool:
     """Return whether an override of one of Hydra's keys was typed."""
-    return any(str(one).startswith(f"{key}=") for one in config.hydra.overrides.hydra)
+    overrides = OmegaConf.to_container(config.hydra.overrides.hydra, resolve=False)
+    return any(str(one).startswith(f"{key}=") for one in overrides or ())
 
 
 def _raw(node: DictConfig, key: str) -> str:

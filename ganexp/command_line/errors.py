@@ -1,7 +1,7 @@
 """What a person sees when a command fails: a sentence for a mistake of theirs, a traceback for a bug of ours.
 
-Our own mistakes are told apart by where they are caught, and by their types. Torch is not imported here: a typing error is
-answered at once.
+Which of the two it is follows from where an error is caught and from its type. Torch is not imported here: a typing error
+is answered at once.
 """
 
 import sys
@@ -21,7 +21,7 @@ from ganexp.configuration.schema import ConfigError
 
 @contextmanager
 def exiting_with_a_sentence() -> Iterator[None]:
-    """End the program with the sentence of a ConfigError, or with the traceback of anything else.
+    """End the program with a sentence for a mistake of the user's, and with a traceback for anything else.
 
     For our code that Hydra calls: it would turn an exception in a callback into a warning, but lets SystemExit pass.
     """
@@ -29,6 +29,8 @@ def exiting_with_a_sentence() -> Iterator[None]:
         yield
     except ConfigError as error:
         raise SystemExit(f"Error: {error}") from None
+    except (HydraException, OmegaConfBaseException) as error:  # a value that cannot be interpolated, for example
+        raise SystemExit(f"Error: {sentence(error)}") from None
     except Exception:
         traceback.print_exc()
         raise SystemExit(1) from None

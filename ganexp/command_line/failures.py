@@ -22,7 +22,7 @@ BY_TEXT = {
     "DataLoader worker (pid": NO_WORKER,
     "CUDA error": BROKEN_GPU,
 }
-"""Failures for which torch raises a mere RuntimeError, by a part of its text: there is no other way to tell them."""
+"""Failures for which torch raises a plain RuntimeError, by a part of its text: nothing else tells them from bugs."""
 
 
 def explain(error: BaseException) -> str | None:
@@ -38,16 +38,16 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, torch.AcceleratorError):
         return BROKEN_GPU.format(_reason(error))
     if isinstance(error, RuntimeError):
-        said = next((said for part, said in BY_TEXT.items() if part in str(error)), None)
-        return said and said.format(_reason(error))
+        template = next((template for part, template in BY_TEXT.items() if part in str(error)), None)
+        return template and template.format(_reason(error))
     return None
 
 
 def log_failure(error: Exception) -> None:
     """Log a sentence for what a person can mend, and a traceback for what may be a bug."""
-    said = explain(error)
-    if said:
-        log.error("%s", said)
+    sentence = explain(error)
+    if sentence:
+        log.error("%s", sentence)
     else:
         log.error("The run failed.", exc_info=error)
 

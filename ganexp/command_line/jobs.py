@@ -78,8 +78,8 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
         facts |= {"state": "skipped", "error": str(error)}
     except Exception as error:
         log_failure(error)
-        said = explain(error) or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        facts |= {"state": "failed", "error": said}
+        first_line = str(error).partition("\n")[0]
+        facts |= {"state": "failed", "error": explain(error) or f"{type(error).__name__}: {first_line}"}
     return amend_summary(folder, facts)
 
 

@@ -12,7 +12,7 @@ from ganexp.data.dataset import printable
 
 
 class DecodingError(OSError):
-    """An image cannot be decoded, said in one sentence that names the file.
+    """An image cannot be decoded; the message is one sentence that names the file.
 
     A DataLoader raises an error of a worker process anew, with the worker's traceback as its message; the sentence is the
     last line of that.

@@ -37,7 +37,7 @@ def lock(folder: Path) -> None:
 
 
 def hand_over(folder: Path) -> FileLock:
-    """Return the lock of a folder that this process holds; whoever asked for it releases it."""
+    """Return the lock of a folder that this process holds; from now on, the caller has to release it."""
     return _held.pop(folder.resolve())
 
 

@@ -19,7 +19,7 @@ MODES: dict[str, Mode] = {
 
 
 class WandbError(ValueError):
-    """W&B cannot start a run with the settings that it has been given, said in one sentence."""
+    """W&B cannot start a run with its settings; the message is one sentence."""
 
 
 def resolved_mode(mode: str) -> Mode:
@@ -70,8 +70,8 @@ def _refuse_bad_settings() -> None:
 def _reason(error: Exception) -> str:
     """Return what W&B objects to, without the paragraphs around it."""
     lines = str(error).splitlines()
-    said = lines[2] if "validation error" in lines[0] and len(lines) > 2 else lines[0]
-    return said.partition(" [type=")[0].strip().rstrip(".")
+    line = lines[2] if "validation error" in lines[0] and len(lines) > 2 else lines[0]
+    return line.partition(" [type=")[0].strip().rstrip(".")
 
 
 def _has_account() -> bool:

@@ -103,6 +103,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["optimizer=[adam,rmsprop]"], "optimizer mixes several options into one"),
         (["loss=hinge,wgan"], "add -m to run each of them"),
         (["generator.width=${nothing}"], "generator.width cannot be resolved"),
+        (["hydra.run.dir=${nothing}"], "Interpolation key 'nothing' not found"),
         (["batch_size="], "batch_size should be a valid integer"),
         (["loss=null"], "a group cannot be null; give it one of its options"),
         (["hydra.run.dir=/proc/run"], "choose another hydra.run.dir"),

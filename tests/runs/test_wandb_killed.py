@@ -91,6 +91,8 @@ again.write({"progress/iteration": 1, "loss/d": 0.25})
 again.close({"state": "finished", "paths": {}})
 (service,) = [child for child in psutil.Process().children() if child.name() == "wandb-core"]
 service.suspend()
+while service.status() != psutil.STATUS_STOPPED:
+    time.sleep(0.01)
 """
 
 

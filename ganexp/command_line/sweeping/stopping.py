@@ -25,7 +25,7 @@ def signals() -> "Stopping":
 
 
 def received() -> signal.Signals | None:
-    """Return the signal that has asked this process's jobs to stop."""
+    """Return the signal that asks this process's jobs to stop, if there has been one."""
     return state.stopping.received if state.stopping else None
 
 
@@ -36,7 +36,7 @@ def pass_on_to_workers() -> None:
 
 
 def exit_if_stopped(folder: Path) -> None:
-    """End the program if its jobs have been asked to stop, and print how to resume the sweep in a folder."""
+    """End the program if a signal has stopped its jobs, and print how to resume the sweep in a folder."""
     stopped_by = received()
     if stopped_by:
         exit_stopped(stopped_by, "-m", f"sweep.resume={short(folder)}")
