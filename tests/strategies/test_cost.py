@@ -9,9 +9,9 @@ import itertools
 
 import pytest
 import torch
-from ganexp.compare.cost import LiveActivations, operations
 
 from ganexp import GAN, Prior
+from ganexp.compare.cost import LiveActivations, operations
 from ganexp.losses import NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Unrolled
