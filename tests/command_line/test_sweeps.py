@@ -26,7 +26,7 @@ from pathlib import Path
 from ganexp.strategies import detach
 
 def flaky(gan, reals, *, d_steps, g_steps, seed):
-    if seed == 1 and not Path("mended").exists():
+    if seed == 1 and not Path("mended").exists() and gan.prior.device.type != "meta":
         raise RuntimeError("as planned")
     detach(gan, reals, d_steps=d_steps, g_steps=g_steps)
 """
