@@ -7,7 +7,7 @@ from ganexp import build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from tests.composing import composed, options
-from tests.test_build import fits
+from tests.configuration.test_build import fits
 
 
 @pytest.mark.parametrize("experiment", options("experiment"))
