@@ -66,7 +66,7 @@ class WandbConfig(Keys):
     project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
         "ganexp if it is null; WANDB_PROJECT sets it too", None, choices="1 to 128 characters without / \\ # ? % and :"
     )
-    group: str | None = key("the sweep's name if it is null", None)
+    group: str | None = key("the sweep's name if it is null; WANDB_RUN_GROUP sets it too", None)
     name: str | None = key(
         "dataset-loss-strategy-seed if it is null, and in a sweep what differs; WANDB_NAME sets it too", None
     )
