@@ -152,7 +152,7 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
     assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"metrics.jsonl", "summary.json", "config.json", "provenance.json", ".lock"}
+    assert left == {"metrics.jsonl", "summary.json", "config.json", "provenance.json", "measures.json", ".lock"}
 
 
 def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):

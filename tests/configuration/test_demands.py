@@ -54,4 +54,4 @@ def test_a_run_that_is_much_for_a_cpu_says_so(iterations, heavy, caplog, tmp_pat
     with caplog.at_level(logging.WARNING):
         trainer = build(cfg, tmp_path)
     trainer.books[0].abandon()
-    assert ("This is much for a CPU" in caplog.text) == heavy
+    assert ("This is a lot for a CPU" in caplog.text) == heavy

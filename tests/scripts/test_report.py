@@ -106,9 +106,9 @@ def test_broken_and_unfinished_runs_are_shown_with_what_is_left_of_them(sweep):
     assert [len(run.rows) for run in found] == [20, 20, 20, 0, 0]
     page = report.main([str(sweep)]).read_text()
     for said in (
-        "metrics.jsonl, line 21, is no row",
+        "metrics.jsonl, line 21, is not a row",
         "config.json cannot be read",
-        "metrics.jsonl is not there",
+        "metrics.jsonl is missing",
         "it does &lt;not&gt; fit",
     ):
         assert said in page

@@ -168,7 +168,7 @@ def test_lookahead_around_joint_follows_its_closed_form(every, alpha):
 
 @pytest.mark.parametrize("wrong", [{"every": 0}, {"alpha": 0.0}, {"alpha": 1.5}])
 def test_lookahead_refuses_settings_out_of_range(wrong):
-    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} must"):
+    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} should"):
         strategies.Lookahead(strategies.joint, **wrong)
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from ganexp import build
 from ganexp.configuration.schema import ConfigError
 from ganexp.networks import MLPGenerator
-from ganexp.training import checkpoint
+from ganexp.training import Checkpoints, checkpoint
 from tests.composing import composed, options
 from tests.tiny import iterate
 
@@ -245,13 +245,13 @@ def test_networks_that_draw_random_numbers_by_numpy_or_python_resume_too(tmp_pat
     cfg.generator._target_ = f"{__name__}.Noisy"
     whole = build(cfg, trust="tests")
     iterate(whole, 3)
-    whole.checkpoints.folder = tmp_path
+    whole.checkpoints = Checkpoints(tmp_path, config=whole.checkpoints.config, shape=whole.checkpoints.shape)
     whole.checkpoints.write(whole)
     iterate(whole, 4)
     expected = copy.deepcopy(state(whole))
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
-    resumed = build(cfg, trust="tests", checkpoint=tmp_path / "last.pt")
+    resumed = build(cfg, trust="tests", checkpoint=tmp_path / "checkpoints" / "last.pt")
     iterate(resumed, 4)
     assert_same(state(resumed), expected)
 
