@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Batch:
     """Samples or latents, together with what they are conditioned on. A network is called `net(values, *given)`.
 
@@ -39,7 +39,7 @@ Gradients = tuple[Tensor | None, ...]
 """One gradient per trainable parameter of a network, None where the objective does not depend on it."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Objective:
     """What one network minimises, formed at one point: nothing has been recorded or moved yet.
 

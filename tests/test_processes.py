@@ -59,7 +59,7 @@ def test_gradients_are_summed_once_for_each_move_and_what_is_logged_is_the_sum()
     for processes in (Processes(), Told()):
         made = tiny_trainer(log_every=1, iterations=1)
         made.gan.processes = processes
-        made.step(made.reals)
+        made.step(made.reals, keep_gradients=True)
         rows.append(made.gan.meter.read({}))
     assert rows[1]["grad_norm/d"] == pytest.approx(2 * rows[0]["grad_norm/d"], rel=1e-12)
     assert processes.summed == 2

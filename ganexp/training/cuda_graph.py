@@ -69,12 +69,12 @@ class Recorded(Step):
         super().load_state_dict(state)
         self.restart()
 
-    def __call__(self, reals: Iterator[Batch]) -> None:
-        """Run one iteration, or replay one, on batches drawn from `reals`."""
+    def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
+        """Run one iteration, or replay one, on batches drawn from `reals`; a graph keeps its gradients in any case."""
         if self.recording and self._increments is None and self._eager_iterations == self.warm_up:
             self._record(self.recording)
         if self.recording is None:
-            super().__call__(reals)
+            super().__call__(reals, keep_gradients=keep_gradients)
         elif self._increments is None:
             self._warm_up(self.recording, reals)
         else:
@@ -87,6 +87,7 @@ class Recorded(Step):
         if self._eager_iterations == self.warm_up:
             self.gan.timer.restart()
         seen = _Seen(reals)
+        self.gan.meter.begin(keep_gradients=True)
         with self.gan.timer.phase("iteration"):
             recording.warm_up(lambda: self.iterate(seen))
         self._batches = seen.batches
@@ -105,6 +106,7 @@ class Recorded(Step):
         streams = [one for one in (self.gan.prior.rng, self.gan.penalty.rng) if one is not None]
         try:
             self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
+            self.gan.meter.begin(keep_gradients=True)
             recording.record(lambda: self.iterate(iter(self._batches)), streams)
             self._increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
         except (RuntimeError, StopIteration) as error:

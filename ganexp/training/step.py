@@ -38,8 +38,9 @@ class Step:
         self.g_steps = g_steps
         self.average = average or Average(gan.generator)
 
-    def __call__(self, reals: Iterator[Batch]) -> None:
-        """Run one iteration on batches drawn from `reals`."""
+    def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
+        """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read."""
+        self.gan.meter.begin(keep_gradients=keep_gradients)
         with self.gan.timer.phase("iteration"):
             self.iterate(reals)
 

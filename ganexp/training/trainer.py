@@ -104,7 +104,7 @@ class Trainer:
             watcher.begin(self)
         try:
             while self.iteration < self.iterations and not self.asked_to_stop():
-                self.step(self.reals)
+                self.step(self.reals, keep_gradients=any(self.due(watcher.every, ahead=1) for watcher in self.watchers))
                 self.iteration += 1
                 self.record(self.watch())
         except BaseException as error:
@@ -120,9 +120,13 @@ class Trainer:
         """Return whether this process, or any other that trains with it, was asked to stop."""
         return self.gan.processes.agree(self.stopping.received is not None)
 
-    def due(self, every: int) -> bool:
-        """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never."""
-        return every > 0 and (self.iteration % every == 0 or self.iteration == self.iterations)
+    def due(self, every: int, *, ahead: int = 0) -> bool:
+        """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never.
+
+        `ahead` asks the same of a later iteration.
+        """
+        iteration = self.iteration + ahead
+        return every > 0 and (iteration % every == 0 or iteration == self.iterations)
 
     def watch(self) -> Row:
         """Return what the watchers that are due observe."""
