@@ -1,5 +1,6 @@
-"""The distribution that latents z are drawn from."""
+"""The distribution of latents z, and of the class labels that they are to be generated under."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -19,6 +20,8 @@ class Prior:
         distribution: `normal` or `uniform`.
         seed: Seed of the two streams, one for training and one for what is fixed or only looked at.
         device, dtype: Where and as what latents are made; the values depend on the device's own generator.
+        frequencies: How often each class is drawn, for a conditional GAN: proportions, one per class. Labels come from a
+            stream of their own, so that latents are the same with labels and without.
 
     Raises:
         ValueError: `latent_dim` is not positive, or the distribution is not one of the two.
@@ -33,6 +36,7 @@ class Prior:
         seed: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        frequencies: Sequence[float] | None = None,
     ) -> None:
         self.latent_dim = latent_dim
         self.distribution = distribution
@@ -40,6 +44,16 @@ class Prior:
         self.device = torch.device(device)
         self.dtype = dtype
         self.rng = self._stream("latents")
+        self.label_rng = None if frequencies is None else self._stream("labels")
+        self.classes = 0 if frequencies is None else len(frequencies)
+        shares = torch.tensor(frequencies or [1.0], dtype=torch.float64)
+        self._ends = (shares.cumsum(0) / shares.sum())[:-1].to(self.device)
+        """Where in [0, 1) the next class begins."""
+
+    @property
+    def streams(self) -> list[torch.Generator]:
+        """The random streams that training draws from."""
+        return [self.rng] if self.label_rng is None else [self.rng, self.label_rng]
 
     def reseed(self, index: int) -> None:
         """Draw training latents from another stream of the same seed, the `index`-th, from now on."""
@@ -47,22 +61,34 @@ class Prior:
 
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
-        return Batch(self._draw(n, self.rng))
+        return Batch(self._draw(n, self.rng), self._labels(n))
 
     def fixed(self, n: int) -> Batch:
-        """Return the same `n` latents at every call, `(n, latent_dim)`, without moving the training stream."""
-        return Batch(self._draw(n, self._stream("fixed latents")))
+        """Return the same `n` latents at every call, `(n, latent_dim)`, without moving the training stream.
+
+        Labels are in order: the first `n / classes` of the first class, and so on.
+        """
+        labels = (torch.arange(n, device=self.device) * self.classes // n,) if self.classes else ()
+        return Batch(self._draw(n, self._stream("fixed latents")), labels)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the position of the training stream."""
-        return {"rng": self.rng.get_state()}
+        """Return the positions of the training streams."""
+        return {"rng": self.rng.get_state()} | ({} if self.label_rng is None else {"label_rng": self.label_rng.get_state()})
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore the position of the training stream."""
+        """Restore the positions of the training streams."""
         self.rng.set_state(state["rng"])
+        if self.label_rng is not None:
+            self.label_rng.set_state(state["label_rng"])
 
     def _stream(self, purpose: str, index: int = 0) -> torch.Generator:
         return stream(self.seed, purpose, self.device, index)
+
+    def _labels(self, n: int) -> tuple[Tensor, ...]:
+        if self.label_rng is None:
+            return ()
+        share = torch.empty(n, device=self.device, dtype=torch.float64).uniform_(generator=self.label_rng)
+        return (torch.bucketize(share, self._ends, right=True),)
 
     def _draw(self, n: int, rng: torch.Generator) -> Tensor:
         z = torch.empty(n, self.latent_dim, device=self.device, dtype=self.dtype)

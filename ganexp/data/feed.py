@@ -32,11 +32,14 @@ def feed(
     workers: int = 0,
     flip: bool = False,
     digest: str | None = None,
+    labels: Tensor | None = None,
 ) -> "Resident | Streamed":
     """Choose the feed that serves what a dataset has loaded; what is not a tensor is always streamed."""
     if isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True):
-        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip, digest=digest)
-    return Streamed(data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip, digest=digest)
+        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip, digest=digest, labels=labels)
+    return Streamed(
+        data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip, digest=digest, labels=labels
+    )
 
 
 CHUNK = 2**21
@@ -65,6 +68,7 @@ class Resident(_OfData):
         batch_size: Samples per batch.
         flip: Whether each image is mirrored left to right with probability ½, anew in each epoch.
         digest: What identifies the data when a run is resumed; by default made of them.
+        labels: `(N,)`, the classes of the samples, with which every batch is then given.
     """
 
     def __init__(
@@ -77,8 +81,10 @@ class Resident(_OfData):
         dtype: torch.dtype = torch.float32,
         flip: bool = False,
         digest: str | None = None,
+        labels: Tensor | None = None,
     ) -> None:
         self.data: Tensor = data.to(device)
+        self._labels = None if labels is None else labels.to(device)
         self._digest = digest
         self.dtype = dtype
         self.batch_size = batch_size
@@ -91,16 +97,17 @@ class Resident(_OfData):
     def seek(self, batches: int) -> None:
         """Continue as if this many batches had been drawn."""
         self._indices = self._order(batches * self.batch_size)
-        self._ready: list[Tensor] = []
+        self._ready: list[Batch] = []
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
         if not self._ready:
-            made = to_range(self._gather(next(self._indices)), self.dtype)
-            self._ready = list(made.split(self.batch_size))[::-1]
-        return Batch(self._ready.pop())
+            indices = next(self._indices)
+            made = to_range(self._gather(indices), self.dtype)
+            self._ready = Batch(made, _given(self._labels, indices)).split(self.batch_size)[::-1]
+        return self._ready.pop()
 
 
 class Streamed(_OfData):
@@ -121,9 +128,11 @@ class Streamed(_OfData):
         workers: int = 0,
         flip: bool = False,
         digest: str | None = None,
+        labels: Tensor | None = None,
     ) -> None:
         self.data = data
         self.device = torch.device(device)
+        self._labels = labels
         self.dtype = dtype
         self.batch_size = batch_size
         self._digest = digest
@@ -143,12 +152,13 @@ class Streamed(_OfData):
     def close(self) -> None:
         """End the processes that read ahead. Another batch would start them again, where they were."""
         self._batches: Iterator[Tensor] | None = None
-        self._ahead: Tensor | None = None
+        self._ahead: Batch | None = None
 
     def _start(self) -> None:
         indices = (batch.tolist() for batch in self._order(self._drawn * self.batch_size))
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
+        self._indices = self._order(self._drawn * self.batch_size)  # once more, for the labels
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -158,19 +168,22 @@ class Streamed(_OfData):
             self._start()
         self._drawn += 1
         if self._aside is None:
-            return Batch(self._fetch())
+            return self._fetch()
         batch = self._fetch_aside(self._aside) if self._ahead is None else self._ahead
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._aside)
-        batch.record_stream(current)
+        for tensor in (batch.values, *batch.given):
+            tensor.record_stream(current)
         self._ahead = self._fetch_aside(self._aside)
-        return Batch(batch)
+        return batch
 
-    def _fetch(self) -> Tensor:
+    def _fetch(self) -> Batch:
         assert self._batches is not None
-        return to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
+        images = to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
+        given = () if self._labels is None else _given(self._labels, next(self._indices))
+        return Batch(images, tuple(one.to(self.device, non_blocking=True) for one in given))
 
-    def _fetch_aside(self, aside: torch.cuda.Stream) -> Tensor:
+    def _fetch_aside(self, aside: torch.cuda.Stream) -> Batch:
         with torch.cuda.stream(aside):
             return self._fetch()
 
@@ -190,6 +203,11 @@ class _InBatches(MapStyle[Tensor]):
             return (_gather_flipped if self.flip else _gather)(self.data, torch.tensor(indices))
         images = torch.stack([self.data[index % len(self)] for index in indices])
         return _mirrored(images, torch.tensor(indices) >= len(self)) if self.flip else images
+
+
+def _given(labels: Tensor | None, indices: Tensor) -> tuple[Tensor, ...]:
+    """Return the labels of samples, mirrored ones among them, as what a batch is given with."""
+    return () if labels is None else (labels.index_select(0, indices % len(labels)),)
 
 
 def _gather(data: Tensor, indices: Tensor) -> Tensor:

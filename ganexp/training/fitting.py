@@ -169,7 +169,7 @@ def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
 def _check_drawing(name: str, own: State, given: Any, device: torch.device) -> None:
     _refuse_other_keys(name, own, given)
     for key, value in own.items():
-        if key == "rng":
+        if key.endswith("rng"):
             torch.Generator(device).set_state(given[key])
         else:
             refuse_unlike(f"{name}.{key}", value, given[key])
