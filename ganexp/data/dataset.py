@@ -24,9 +24,10 @@ class Dataset(Protocol):
         """Read the data: images as uint8, points as float."""
         ...
 
-    # Two further methods are optional. `fingerprint()` returns plain values that say what else than its class and shape the
+    # Three further methods are optional. `fingerprint()` returns plain values that say what else than its class and shape the
     # content depends on, on this machine; `ganexp.data.cache` then keeps what has been decoded. `digest()` returns a string
     # that identifies the content wherever it lies; it is kept in checkpoints, and other data are refused when resuming.
+    # `labels()` returns the class of each sample, `(N,)`, int64, in the order of `load`; `classes` is then their number.
 
 
 def printable(path: Path) -> str:

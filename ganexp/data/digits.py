@@ -17,6 +17,8 @@ class Digits:
     strokes, so edges are then made steeper, which also brings them nearer to the bitmaps.
     """
 
+    classes = 10
+
     @checked
     def __init__(self, *, image_size: Side = 32) -> None:
         self.shape = (1, image_size, image_size)
@@ -37,3 +39,9 @@ class Digits:
         if self.shape[-1] > small.shape[-1]:
             large = (large - 127.5) * STEEPER + 127.5
         return large.round().clamp(0, 255).to(torch.uint8)
+
+    def labels(self) -> Tensor:
+        """Return the digit of each image, `(1797,)`, int64, in the order of `load`."""
+        from sklearn.datasets import load_digits
+
+        return torch.from_numpy(load_digits().target).long()

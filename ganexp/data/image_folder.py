@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
@@ -31,6 +32,8 @@ class ImageFolder:
     - 16-bit images are scaled from [0, 65535]; floats from the smallest of [0, 1], [0, 255] and [0, 65535] that holds all
       values of the image. Pixels outside these ranges are refused.
     - Every image then becomes RGB, is scaled bilinearly with antialiasing, and, for one channel, becomes grey.
+
+    If every image lies in a sub-folder of `path`, the sub-folders, sorted by name, are classes.
 
     The folder is listed once, when it is first needed.
 
@@ -63,6 +66,30 @@ class ImageFolder:
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
         return _Images(sorted(self._stamps), self.shape)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes; 0 if there are images outside of sub-folders."""
+        return len(self._classes)
+
+    def labels(self) -> Tensor:
+        """Return the class of each image, `(N,)`, int64, in the order of `load`.
+
+        Raises:
+            ValueError: Some images lie in no sub-folder.
+        """
+        index = {name: label for label, name in enumerate(self._classes)}
+        if not index:
+            raise ValueError(
+                f"path should have a sub-folder for each class, with all images in them, and {printable(self.folder)} has "
+                "images outside of sub-folders"
+            )
+        return torch.tensor([index[name.partition(os.sep)[0]] for name, _ in self._named()])
+
+    @functools.cached_property
+    def _classes(self) -> list[str]:
+        places = [path.relative_to(self.folder).parts for path in self._stamps]
+        return sorted({first for first, *_ in places}) if all(len(parts) > 1 for parts in places) else []
 
     def _named(self) -> list[tuple[str, Stamp]]:
         return [(str(path.relative_to(self.folder)), self._stamps[path]) for path in sorted(self._stamps)]

@@ -13,10 +13,33 @@ Length = Annotated[float, Gt(0)]
 Count = Annotated[int, Ge(1), Le(100_000_000)]
 
 
-class Ring:
-    """`modes` Gaussians evenly on a circle (the 8-Gaussian ring of Metz et al. 2017 and Lin et al. 2018)."""
+class _Mixture:
+    """`n` points around centres `(modes, 2)` that are equally likely, with standard deviation `std` in each direction."""
 
     shape = (2,)
+
+    def __init__(self, centers: Tensor, std: float, n: int) -> None:
+        self.centers = centers
+        self.classes = len(centers)
+        self.std = std
+        self.n = n
+
+    def load(self) -> Tensor:
+        """Return `(n, 2)` points, float32, the same at every load."""
+        generator, mode = self._modes()
+        return self.centers[mode] + self.std * torch.randn(self.n, 2, generator=generator)
+
+    def labels(self) -> Tensor:
+        """Return the mode of each point, `(n,)`, int64: its place in `centers`."""
+        return self._modes()[1]
+
+    def _modes(self) -> tuple[torch.Generator, Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        return generator, torch.randint(self.classes, (self.n,), generator=generator)
+
+
+class Ring(_Mixture):
+    """`modes` Gaussians evenly on a circle (the 8-Gaussian ring of Metz et al. 2017 and Lin et al. 2018)."""
 
     @checked
     def __init__(
@@ -28,19 +51,11 @@ class Ring:
         n: Count = 100_000,
     ) -> None:
         angles = torch.arange(modes) * (2 * math.pi / modes)
-        self.centers = radius * torch.stack([angles.cos(), angles.sin()], 1)
-        self.std = std
-        self.n = n
-
-    def load(self) -> Tensor:
-        """Return `(n, 2)` points, float32, the same at every load."""
-        return _draw(self.centers, self.std, self.n)
+        super().__init__(radius * torch.stack([angles.cos(), angles.sin()], 1), std, n)
 
 
-class Grid:
+class Grid(_Mixture):
     """`side`² Gaussians on a square grid around the origin (the 25-Gaussian grid of Lin et al. 2018)."""
-
-    shape = (2,)
 
     @checked
     def __init__(
@@ -52,16 +67,4 @@ class Grid:
         n: Count = 100_000,
     ) -> None:
         ticks = spacing * (torch.arange(side) - (side - 1) / 2)
-        self.centers = torch.cartesian_prod(ticks, ticks)
-        self.std = std
-        self.n = n
-
-    def load(self) -> Tensor:
-        """Return `(n, 2)` points, float32, the same at every load."""
-        return _draw(self.centers, self.std, self.n)
-
-
-def _draw(centers: Tensor, std: float, n: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    mode = torch.randint(len(centers), (n,), generator=generator)
-    return centers[mode] + std * torch.randn(n, 2, generator=generator)
+        super().__init__(torch.cartesian_prod(ticks, ticks), std, n)

@@ -1,5 +1,6 @@
 """Image sets that torchvision knows how to download."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,9 @@ class _Vision:
     files: ClassVar[str]
     """Where the images lie below `root`, as a pattern."""
     channels: ClassVar[int]
+    arguments: ClassVar[dict[str, Any]] = {"train": True}
+    """Of torchvision's class, beside `root` and `download`."""
+    classes = 10
 
     @checked
     def __init__(self, root: str, *, image_size: Side = 32) -> None:
@@ -52,27 +56,43 @@ class _Vision:
         """
         from torchvision.transforms.v2 import functional as transforms  # slow to import
 
-        try:
-            images = self._read()
-        except Exception as error:  # what a broken file makes torchvision raise has no common type
-            raise OSError(self._trouble(error)) from error
+        images = self._read(self._images)
         if images.shape[1:] == self.shape:
             return images.contiguous()
         return torch.cat([transforms.resize(part, list(self.shape[1:])) for part in images.split(4096)])
 
-    def _read(self) -> Tensor:
-        """Read the set as `(N, C, H, W)`, or download it, one process at a time: another one then finds it there."""
+    def labels(self) -> Tensor:
+        """Return the class of each image, `(N,)`, int64, in the order of `load`.
+
+        Raises:
+            OSError: As `load` does.
+        """
+        return self._read(self._classes)
+
+    def _read(self, part: Callable[[Any], Tensor]) -> Tensor:
+        """Return a part of torchvision's set; it is downloaded by one process at a time: another one then finds it there."""
         try:
-            source = self.source(root=self.root, train=True)
-        except RuntimeError:  # torchvision's word for a set that is not there
-            self.root.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.root / f".{self.source.__name__}.lock"):
-                source = self.source(root=self.root, train=True, download=True)
+            try:
+                source = self.source(root=self.root, **self.arguments)
+            except RuntimeError:  # torchvision's word for a set that is not there
+                self.root.mkdir(parents=True, exist_ok=True)
+                with FileLock(self.root / f".{self.source.__name__}.lock"):
+                    source = self.source(root=self.root, **self.arguments, download=True)
+            return part(source)
+        except Exception as error:  # what a broken file makes torchvision raise has no common type
+            raise OSError(self._trouble(error)) from error
+
+    def _images(self, source: Any) -> Tensor:
+        """Return the images of torchvision's set as `(N, C, H, W)`."""
         images = torch.as_tensor(source.data)
         images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
         if images.shape[1] != self.channels or not images.numel():
             raise ValueError(f"they hold an array of shape {list(source.data.shape)}")
         return images
+
+    def _classes(self, source: Any) -> Tensor:
+        """Return the labels of torchvision's set as classes from 0 on."""
+        return torch.as_tensor(source.targets).long()
 
     def _found(self) -> list[Path]:
         return sorted(path for path in self.root.glob(self.files) if path.is_file())

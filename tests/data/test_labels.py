@@ -1,0 +1,86 @@
+"""The class of every sample, in the order in which the samples are loaded."""
+
+import hashlib
+import pickle
+import struct
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import datasets
+
+from ganexp.data import CIFAR10, MNIST, Digits, FashionMNIST, Grid, ImageFolder, Ring
+from tests.data.samples import noise
+from tests.data.test_vision import write_idx
+
+
+def test_digits_are_labelled_as_scikit_learn_labels_them():
+    from sklearn.datasets import load_digits
+
+    digits = Digits()
+    assert digits.labels().dtype == torch.int64
+    np.testing.assert_array_equal(digits.labels().numpy(), load_digits().target)
+    assert digits.classes == 10
+
+
+@pytest.mark.parametrize("mixture", [Ring(n=2000), Grid(n=2000), Ring(modes=1, n=10)])
+def test_the_class_of_a_point_is_the_mode_that_is_nearest(mixture):
+    labels = mixture.labels()
+    assert labels.dtype == torch.int64
+    assert torch.equal(labels, torch.cdist(mixture.load(), mixture.centers).argmin(1))  # 14 deviations lie between modes
+    assert mixture.classes == len(mixture.centers)
+
+
+@pytest.mark.parametrize(("dataset", "folder"), [(MNIST, "MNIST"), (FashionMNIST, "FashionMNIST")])
+def test_labels_of_idx_files(dataset, folder, tmp_path):
+    raw = tmp_path / folder / "raw"
+    write_idx(raw, noise(4, 28, 28))
+    (raw / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II4B", 2049, 4, 3, 0, 9, 3))
+    found = dataset(str(tmp_path))
+    assert found.labels().tolist() == [3, 0, 9, 3]
+    assert (found.labels().dtype, found.classes) == (torch.int64, 10)
+
+
+def test_labels_of_cifar10_span_its_files(tmp_path, monkeypatch):
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    batches = {f"data_batch_{i}": pickle.dumps({"data": noise(2, 3072), "labels": [i, 9 - i]}) for i in (1, 2)}
+    batches["batches.meta"] = pickle.dumps({"label_names": ["thing"]})
+    sums = [[name, hashlib.md5(content).hexdigest()] for name, content in batches.items()]
+    for name, content in batches.items():
+        (folder / name).write_bytes(content)
+    monkeypatch.setattr(datasets.CIFAR10, "train_list", sums[:2])
+    monkeypatch.setattr(datasets.CIFAR10, "test_list", [])
+    monkeypatch.setattr(datasets.CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": sums[2][1]})
+    assert CIFAR10(str(tmp_path)).labels().tolist() == [1, 8, 2, 7]
+
+
+def test_labels_that_are_not_there_are_missed_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: 1 / 0)
+    with pytest.raises(OSError, match=r"^MNIST is not in .* and cannot be downloaded"):
+        MNIST(str(tmp_path)).labels()
+
+
+def save(path, colour):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("L", (4, 4), colour).save(path)
+
+
+def test_the_class_of_an_image_is_the_first_folder_on_its_way(tmp_path):
+    for i, place in enumerate(["dog/1.png", "cat/old/2.png", "cat/1.png", "dog/0.png", "ant/x.png", "cat-fish/7.png"]):
+        save(tmp_path / place, ("ant", "cat", "cat-fish", "dog").index(place.partition("/")[0]) * 10 + i)
+    folder = ImageFolder(str(tmp_path), image_size=4)
+    shown = [int(image[0, 0, 0]) // 10 for image in folder.load()]
+    assert folder.labels().tolist() == shown
+    assert sorted(shown) == [0, 1, 1, 2, 3, 3]
+    assert (folder.labels().dtype, folder.classes) == (torch.int64, 4)
+
+
+def test_a_folder_with_images_outside_of_sub_folders_has_no_classes(tmp_path):
+    save(tmp_path / "dog" / "1.png", 1)
+    save(tmp_path / "2.png", 2)
+    folder = ImageFolder(str(tmp_path), image_size=4)
+    assert folder.classes == 0
+    with pytest.raises(ValueError, match=r"^path should have a sub-folder for each class, .* outside of sub-folders$"):
+        folder.labels()
