@@ -11,6 +11,9 @@ from ganexp.batch import Batch
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
+COLUMNS = 8
+"""How many fixed latents in a row have the same label: so many columns a grid of pictures should have."""
+
 
 class Prior:
     """Latent vectors with independent coordinates: standard normal, or uniform on (-1, 1) as in DCGAN and BEGAN.
@@ -66,9 +69,10 @@ class Prior:
     def fixed(self, n: int) -> Batch:
         """Return the same `n` latents at every call, `(n, latent_dim)`, without moving the training stream.
 
-        Labels are in order: the first `n / classes` of the first class, and so on.
+        Labels are in order, one for every row of a grid of pictures; where classes outnumber rows, some are left out.
         """
-        labels = (torch.arange(n, device=self.device) * self.classes // n,) if self.classes else ()
+        rows = torch.arange(n, device=self.device) // COLUMNS
+        labels = (rows * self.classes // -(-n // COLUMNS),) if self.classes else ()
         return Batch(self._draw(n, self._stream("fixed latents")), labels)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,10 +16,11 @@ from ganexp.strategies import Lookahead
 from ganexp.training import Strategy
 
 
-def networks_of(config: Config, shape: tuple[int, ...]) -> tuple[nn.Module, nn.Module]:
-    """Make the generator and the discriminator for samples of a shape, in this order."""
-    generator = make(config.generator, "generator", config.latent_dim, shape)
-    return generator, make(config.discriminator, "discriminator", shape)
+def networks_of(config: Config, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
+    """Make the generator and the discriminator for samples of a shape, in this order; 0 classes are no conditions."""
+    given = {"classes": classes} if classes else {}
+    generator = make(config.generator, "generator", config.latent_dim, shape, **given)
+    return generator, make(config.discriminator, "discriminator", shape, **given)
 
 
 def gan_of(
@@ -29,6 +31,7 @@ def gan_of(
     device: torch.device,
     dtype: torch.dtype,
     autocast: torch.dtype | None = None,
+    frequencies: Sequence[float] | None = None,
 ) -> GAN:
     """Make the GAN around networks, which are on the device already."""
     return GAN(
@@ -37,7 +40,7 @@ def gan_of(
         make(config.loss, "loss").to(device, dtype),
         make(config.optimizer["g"], "optimizer.g", generator.parameters()),
         make(config.optimizer["d"], "optimizer.d", discriminator.parameters()),
-        Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype),
+        Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
         batch_size=config.batch_size,
         penalty=make(config.penalty, "penalty"),
         redundant_gradients=config.redundant_gradients,

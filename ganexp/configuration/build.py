@@ -11,8 +11,9 @@ from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
 from ganexp.configuration.demands import CPU_FLOPS, demands
+from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.resume import loaded
-from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.training import (
@@ -29,7 +30,6 @@ from ganexp.training import (
     execution,
 )
 from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
-from ganexp.training.execution import Machine
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
@@ -71,13 +71,15 @@ def build(
         log.info("Training in %s, on %s.", folder, machine)
     for warning in plan.warnings:
         log.warning("%s", warning)
+    dataset = make(config.dataset, "dataset")
+    reals, frequencies = _reals(plan, dataset)
     torch.manual_seed(config.seed)
-    step = _step(plan)
+    step = _step(plan, frequencies)
     if folder:
         _say_if_heavy(plan, step.gan.generator, step.gan.discriminator)
     trainer = Trainer(
         step,
-        _reals(config, machine, make(config.dataset, "dataset")),
+        reals,
         iterations=config.iterations,
         watchers=[Measures(config.log_every), Samples(config.sample_every)],
         checkpoints=Checkpoints(
@@ -87,6 +89,7 @@ def build(
             best=config.keep_best,
             config=plan.values,
             shape=plan.shape,
+            classes=plan.classes,
         ),
         guard=Guard(config.on_divergence, folder),
         stopping=stopping,
@@ -100,10 +103,11 @@ def build(
     return trainer
 
 
-def _step(plan: Plan) -> Step:
+def _step(plan: Plan, frequencies: list[float] | None) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine = plan.config, plan.machine
-    generator, discriminator = (network.to(machine.device, machine.dtype) for network in networks_of(config, plan.shape))
+    made = networks_of(config, plan.shape, plan.classes)
+    generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
     for key, network in {"generator": generator, "discriminator": discriminator}.items():
         count = sum(parameter.numel() for parameter in network.parameters())
         log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
@@ -115,7 +119,15 @@ def _step(plan: Plan) -> Step:
     average = EMA(generator, config.ema) if isinstance(config.ema, float) else Average(generator)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average is a copy of what is not
-    gan = gan_of(config, generator, discriminator, device=machine.device, dtype=machine.dtype, autocast=machine.autocast)
+    gan = gan_of(
+        config,
+        generator,
+        discriminator,
+        device=machine.device,
+        dtype=machine.dtype,
+        autocast=machine.autocast,
+        frequencies=frequencies,
+    )
     strategy = strategy_of(config)
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average)
     if machine.device.type == "cpu" or config.cuda_graph is False:
@@ -127,11 +139,11 @@ def _step(plan: Plan) -> Step:
     return Recorded(step, CudaRecording)
 
 
-def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Streamed:
-    """Load the data into the feed."""
-    workers = (
-        min(16, torch.get_num_threads()) if config.workers == "auto" else config.workers
-    )  # torch's threads are this job's share of the cores
+def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[float] | None]:
+    """Load the data into the feed, and count how often each class occurs in them."""
+    config, machine = plan.config, plan.machine
+    threads = torch.get_num_threads()  # this job's share of the cores
+    workers = min(16, threads) if config.workers == "auto" else config.workers
     try:
         data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
         digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
@@ -140,7 +152,8 @@ def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Str
         raise ConfigError(f"dataset: {said}.") from error
     count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
     log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
-    return feed(
+    labels = labels_of(dataset, plan.classes)
+    reals = feed(
         data,
         config.batch_size,
         seed=config.seed,
@@ -150,7 +163,9 @@ def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Str
         workers=workers,
         flip=config.flip,
         digest=digest,
+        labels=labels,
     )
+    return reals, frequencies_of(labels, plan.classes)
 
 
 def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) -> None:
@@ -159,7 +174,7 @@ def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) ->
     if plan.machine.device.type != "cpu":
         return
     try:
-        asked = demands(generator, discriminator, config.latent_dim)
+        asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional)
     except RuntimeError:  # networks that look at values cannot be counted
         return
     flop = asked.flop(config.batch_size, config.d_steps, config.g_steps)

@@ -1,8 +1,6 @@
 """Whether choices fit each other and this machine, before data are read or anything is written."""
 
-import copy
 import functools
-import itertools
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,21 +8,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from ganexp.batch import Batch
-from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
-from ganexp.configuration.demands import demands
+from ganexp.configuration.assemble import networks_of, strategy_of
+from ganexp.configuration.labels import classes_of
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
+from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_values
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
-from ganexp.streams import undisturbed
 from ganexp.training import Strategy
 from ganexp.training.execution import Machine, Unavailable
-
-META = torch.device("meta")
 
 
 @dataclass(frozen=True)
@@ -36,6 +31,7 @@ class Plan:
         config: It, parsed.
         machine: Where it will run.
         shape: Of one sample.
+        classes: How many the networks are conditioned on; 0 for none.
         warnings: What is allowed but probably unintended.
     """
 
@@ -43,6 +39,7 @@ class Plan:
     config: Config
     machine: Machine
     shape: tuple[int, ...]
+    classes: int
     warnings: list[str] = field(default_factory=list)
 
 
@@ -71,7 +68,8 @@ def _checked(values: str, trust: Trust) -> Plan:
     machine = machine_of(config)
     refuse_unknown_metric("keep_best", config.keep_best, config.loss)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss)
-    shape = shape_of(make(config.dataset, "dataset"), config)
+    dataset = make(config.dataset, "dataset")
+    shape, classes = shape_of(dataset, config), classes_of(dataset, config)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
@@ -80,11 +78,11 @@ def _checked(values: str, trust: Trust) -> Plan:
     discriminator: nn.Module | None = None
     try:
         with torch.device(META):
-            generator, discriminator = networks_of(config, shape)
+            generator, discriminator = networks_of(config, shape, classes)
         _check_scores(config, discriminator, loss, penalty)
-        _check_networks(config, shape, generator, discriminator)
-        _check_memory(config, machine, generator, discriminator)
-        _check_iteration(config, machine, shape, generator, discriminator, strategy)
+        try_networks(config, shape, classes, generator, discriminator)
+        refuse_too_large(config, machine, generator, discriminator)
+        try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         if "meta" not in reason:
@@ -94,13 +92,13 @@ def _checked(values: str, trust: Trust) -> Plan:
         _check_scores(config, discriminator, loss, penalty)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
-        _try_on_values(config, refuse, loss, shape)
+        try_values(config, refuse, loss, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     modules = discriminator.modules() if discriminator else ()
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
-    return Plan(json.loads(values), config, machine, shape, warnings)
+    return Plan(json.loads(values), config, machine, shape, classes, warnings)
 
 
 def machine_of(config: Config) -> Machine:
@@ -146,78 +144,6 @@ def _remedy(output: str) -> str:
     if output == "logit":
         return "choose discriminator=began, or a loss on logits such as loss=nonsaturating"
     return "choose discriminator=dcgan or discriminator=mlp, or loss=began"
-
-
-def _check_networks(config: Config, shape: tuple[int, ...], generator: nn.Module, discriminator: nn.Module) -> None:
-    try:
-        with torch.no_grad():
-            fake = generator(torch.zeros(2, config.latent_dim, device=META))
-            if fake.shape[1:] == shape:
-                discriminator(fake)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        if "meta" in reason:
-            raise
-        raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
-    if fake.shape[1:] != shape:
-        raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
-
-
-def _check_memory(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch."""
-    there = machine.memory_bytes
-    count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
-    needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
-    if needed > there:
-        raise ConfigError(
-            f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
-            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
-        )
-    itemsize = (machine.autocast or machine.dtype).itemsize
-    needed = demands(generator, discriminator, config.latent_dim).least_bytes(config.batch_size) * itemsize / 4
-    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
-        fits = max(1, int(config.batch_size * 0.8 * there / needed))
-        raise ConfigError(
-            f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
-            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, or lower the width of a network."
-        )
-
-
-def _check_iteration(
-    config: Config,
-    machine: Machine,
-    shape: tuple[int, ...],
-    generator: nn.Module,
-    discriminator: nn.Module,
-    strategy: Strategy,
-) -> None:
-    """Run one iteration without values; of many steps of a network, two stand for all."""
-    gan = gan_of(config, generator.to(machine.dtype), discriminator.to(machine.dtype), device=META, dtype=machine.dtype)
-    reals = itertools.repeat(Batch(torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)))
-    try:
-        copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
-        gan.finish_iteration()
-        undeclared = gan.measurements().keys() - gan.loss.measures.keys()
-    except ValueError as error:
-        choices = ", ".join(
-            f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "strategy")
-        )
-        raise ConfigError(f"{choices} do not fit: {error}.") from None
-    if undeclared:
-        raise ConfigError(
-            f"loss={name_of(config.loss)} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
-            f"the measures of {type(gan.loss).__name__}."
-        )
-
-
-def _try_on_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...]) -> None:
-    """Let a strategy test the discriminator on a few random images, which takes a network in memory."""
-    with undisturbed(torch.device("cpu")):
-        discriminator, x = make(config.discriminator, "discriminator", shape), torch.rand(4, *shape) * 2 - 1
-        try:
-            refuse(discriminator, loss, Batch(x))
-        except ValueError as error:
-            raise ConfigError(f"strategy: {error}.") from None
 
 
 def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:

@@ -33,25 +33,27 @@ class Demands:
         return batch_size * (d_steps * 6 * self.d_flop + g_steps * (2 * self.d_flop + 3 * self.g_flop))
 
 
-def demands(generator: nn.Module, discriminator: nn.Module, latent_dim: int) -> Demands:
+def demands(generator: nn.Module, discriminator: nn.Module, latent_dim: int, *, conditional: bool = False) -> Demands:
     """Count what both networks need per sample.
 
     Args:
         generator: A network on any device; it is left as it is.
         discriminator: Likewise.
         latent_dim: Length of a latent vector.
+        conditional: Whether they read labels.
 
     Raises:
         RuntimeError: A network looks at values, of which there are none on the meta device.
     """
     generator, discriminator = (copy.deepcopy(network).to("meta") for network in (generator, discriminator))
     dtype = next((parameter.dtype for parameter in generator.parameters()), torch.float32)
-    fake, g_bytes, g_flop = _pass(generator, torch.zeros(TRIED, latent_dim, dtype=dtype, device="meta"))
-    _, d_bytes, d_flop = _pass(discriminator, fake.detach())
+    given = (torch.zeros(TRIED, dtype=torch.long, device="meta"),) if conditional else ()
+    fake, g_bytes, g_flop = _pass(generator, torch.zeros(TRIED, latent_dim, dtype=dtype, device="meta"), *given)
+    _, d_bytes, d_flop = _pass(discriminator, fake.detach(), *given)
     return Demands(d_bytes, g_bytes, d_flop, g_flop)
 
 
-def _pass(network: nn.Module, x: Tensor) -> tuple[Tensor, float, float]:
+def _pass(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
     """Return the output of a forward pass, and per sample the bytes it keeps and the operations it takes."""
     own = {_storage(parameter) for parameter in network.parameters()}
     kept: dict[int, Tensor] = {}
@@ -60,7 +62,7 @@ def _pass(network: nn.Module, x: Tensor) -> tuple[Tensor, float, float]:
         return kept.setdefault(_storage(tensor), tensor)
 
     with FlopCounterMode(display=False) as counter, saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = network(x)
+        output = network(*x)
         kept_bytes = sum(tensor.untyped_storage().nbytes() for storage, tensor in kept.items() if storage not in own)
     return output, kept_bytes / TRIED, counter.get_total_flops() / TRIED
 

@@ -128,6 +128,7 @@ class Config(Keys):
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = key("real images per batch, and latents", 32)
     iterations: Interval = key("each makes d_steps updates of D and g_steps of G", 2500, effect="records")
     latent_dim: Annotated[int, Field(ge=1, le=2**20)] = key("length of a latent vector", 64)
+    conditional: bool = key("true: condition both networks on the class labels of the data", False)
     prior: Literal["normal", "uniform"] = key("distribution of latents: {choices}, on (-1, 1)", "normal")
     d_steps: Steps = key("updates of D per iteration", 1)
     g_steps: Steps = key("updates of G per iteration", 1)

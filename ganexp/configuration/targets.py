@@ -28,6 +28,10 @@ FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "pe
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
 
+GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes"}}
+"""Keyword arguments that are given by the run as well, by group."""
+
+
 def check_targets(config: Config, trust: Trust = None) -> None:
     """Check every group of a configuration: its target, and its keys against the target's signature.
 
@@ -66,7 +70,7 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
     # A strategy with settings is an object, which is given the GAN when it is called.
     leading = 0 if group == "strategy" and inspect.isclass(function) else FROM_THE_RUN[group]
     named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    known = {p.name: p.default for p in named[leading:] if not (group == "strategy" and p.name in ("d_steps", "g_steps"))}
+    known = {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
     if not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
         raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
     for name, value in arguments(node).items():

@@ -5,6 +5,9 @@ latent_dim)` to `(B, *shape)`; a discriminator is built from `(shape)` and maps 
 `(C, H, W)` for images in [-1, 1] or `(2,)` for points of the plane. A discriminator says in `output` whether its
 scores are logits or energies; one that can show what it saw has a method `reconstruct(x)`. A constructor that cannot
 serve a shape raises ValueError before it makes a layer.
+
+Networks that can be conditional have a keyword argument `classes`, which the run gives; with it, `forward` takes labels `(B,)`
+as its second argument.
 """
 
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator

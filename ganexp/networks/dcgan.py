@@ -5,6 +5,7 @@ import itertools
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as normalize
 
+from ganexp.networks.conditions import ConcatenatedEmbedding, ConditionalBatchNorm2d, ConditionalSequential, Projection
 from ganexp.networks.sizes import Width, halvings
 from ganexp.ranges import checked
 
@@ -19,23 +20,30 @@ class DCGANGenerator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the layer before the image; each earlier layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the last.
+        classes: Of a conditional GAN, whose gains and biases in batch norm are those of the class; without batch norm,
+            latents are followed by a learnt vector of their class, as long as they are.
     """
 
     @checked
-    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 64, batch_norm: bool = True) -> None:
+    def __init__(
+        self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 64, batch_norm: bool = True, classes: int = 0
+    ) -> None:
         super().__init__()
+        self.condition = ConcatenatedEmbedding(classes, latent_dim) if classes and not batch_norm else None
+        latent_dim *= 2 if self.condition else 1
         channels = [width * min(8, 2**i) for i in reversed(range(halvings(shape)))]
         layers: list[nn.Module] = [nn.Unflatten(1, (latent_dim, 1, 1))]
         layers += [nn.ConvTranspose2d(latent_dim, channels[0], 4, bias=not batch_norm)]
         for before, after in itertools.pairwise(channels):
-            layers += [*_normalized_relu(before, batch_norm)]
+            layers += _normalized_relu(before, batch_norm, classes)
             layers += [nn.ConvTranspose2d(before, after, 4, stride=2, padding=1, bias=not batch_norm)]
-        layers += [*_normalized_relu(width, batch_norm), nn.ConvTranspose2d(width, shape[0], 4, stride=2, padding=1)]
-        self.layers = nn.Sequential(*layers, nn.Tanh()).apply(_initialize)
+        layers += [*_normalized_relu(width, batch_norm, classes), nn.ConvTranspose2d(width, shape[0], 4, stride=2, padding=1)]
+        sequence = ConditionalSequential if classes and batch_norm else nn.Sequential
+        self.layers = sequence(*layers, nn.Tanh()).apply(_initialize)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Map `(B, latent_dim)` to images `(B, C, H, W)` in [-1, 1]."""
-        return self.layers(z)
+    def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)` in [-1, 1]."""
+        return self.layers(self.condition(z, *labels)) if self.condition else self.layers(z, *labels)
 
 
 class DCGANDiscriminator(nn.Module):
@@ -47,16 +55,25 @@ class DCGANDiscriminator(nn.Module):
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
             it lets images of one batch see each other, which penalties and `one_stage` cannot have.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
+        classes: Of a conditional GAN, whose logit has a projection on the class added, of the features before the logit
+            summed over the 4×4 places.
     """
 
     output = "logit"
 
     @checked
     def __init__(
-        self, shape: tuple[int, ...], *, width: Width = 64, batch_norm: bool = False, spectral_norm: bool = False
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 64,
+        batch_norm: bool = False,
+        spectral_norm: bool = False,
+        classes: int = 0,
     ) -> None:
         super().__init__()
         channels = [shape[0]] + [width * min(8, 2**i) for i in range(halvings(shape))]
+        self.projection = Projection(classes, channels[-1]) if classes else None
         layers: list[nn.Module] = []
         for i, (before, after) in enumerate(itertools.pairwise(channels)):
             normalized = batch_norm and i > 0
@@ -70,18 +87,23 @@ class DCGANDiscriminator(nn.Module):
                 if isinstance(layer, nn.Conv2d):
                     normalize(layer)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)` to logits `(B,)`."""
-        return self.layers(x)
+    def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        if self.projection is None:
+            return self.layers(x)
+        features = self.layers[:-2](x)
+        return self.layers[-2:](features) + self.projection(features.sum((2, 3)), *labels)
 
 
-def _normalized_relu(channels: int, batch_norm: bool) -> list[nn.Module]:
-    return [nn.BatchNorm2d(channels), nn.ReLU()] if batch_norm else [nn.ReLU()]
+def _normalized_relu(channels: int, batch_norm: bool, classes: int) -> list[nn.Module]:
+    if not batch_norm:
+        return [nn.ReLU()]
+    return [ConditionalBatchNorm2d(channels, classes) if classes else nn.BatchNorm2d(channels), nn.ReLU()]
 
 
 def _initialize(module: nn.Module) -> None:
     """Weights from N(0, 0.02²), as section 4 of the paper says; batch-norm gains around 1."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
         nn.init.normal_(module.weight, 0.0, 0.02)
-    elif isinstance(module, nn.BatchNorm2d):
+    elif isinstance(module, nn.BatchNorm2d) and module.affine:
         nn.init.normal_(module.weight, 1.0, 0.02)

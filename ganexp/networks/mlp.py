@@ -5,6 +5,7 @@ import math
 
 from torch import Tensor, nn
 
+from ganexp.networks.conditions import ConcatenatedEmbedding, Projection
 from ganexp.networks.sizes import Depth, Width
 from ganexp.ranges import checked
 
@@ -16,12 +17,16 @@ class MLPGenerator(nn.Module):
         latent_dim: Length of a latent vector.
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
+        classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as they are.
     """
 
     @checked
-    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3) -> None:
+    def __init__(
+        self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3, classes: int = 0
+    ) -> None:
         super().__init__()
-        sizes = [latent_dim] + [width] * depth
+        self.condition = ConcatenatedEmbedding(classes, latent_dim) if classes else None
+        sizes = [latent_dim * (2 if classes else 1)] + [width] * depth
         layers: list[nn.Module] = []
         for inputs, outputs in itertools.pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
@@ -30,25 +35,35 @@ class MLPGenerator(nn.Module):
             layers += [nn.Tanh()]
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Map `(B, latent_dim)` to `(B, *shape)`."""
-        return self.layers(z)
+    def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to `(B, *shape)`."""
+        return self.layers(self.condition(z, *labels) if self.condition else z)
 
 
 class MLPDiscriminator(nn.Module):
-    """`depth` hidden leaky-ReLU layers of `width` on the flattened sample, then one logit."""
+    """`depth` hidden leaky-ReLU layers of `width` on the flattened sample, then one logit.
+
+    Args:
+        shape: Shape of one sample.
+        width, depth: Size and number of the hidden layers.
+        classes: Of a conditional GAN, whose logit has a projection of the last hidden layer on the class added.
+    """
 
     output = "logit"
 
     @checked
-    def __init__(self, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3) -> None:
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3, classes: int = 0) -> None:
         super().__init__()
+        self.projection = Projection(classes, width) if classes else None
         sizes = [math.prod(shape)] + [width] * depth
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.2)]
         self.layers = nn.Sequential(*layers, nn.Linear(width, 1), nn.Flatten(0))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, *shape)` to logits `(B,)`."""
-        return self.layers(x)
+    def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, *shape)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        if self.projection is None:
+            return self.layers(x)
+        features = self.layers[:-2](x)
+        return self.layers[-2:](features) + self.projection(features, *labels)

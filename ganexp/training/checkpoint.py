@@ -17,15 +17,16 @@ State = dict[str, Any]
 FORMAT = 4
 
 
-def stamped(run: State, config: dict[str, Any], shape: list[int] | None) -> State:
+def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0) -> State:
     """Return a run's state with what makes a file of it that stands by itself.
 
     Args:
         run: The state of the trainer.
         config: The run's configuration as plain values.
         shape: Of one sample, so that the generator can be built again without the data.
+        classes: How many its labels are of, if there are any; for the same reason.
     """
-    return {"format": FORMAT, "torch": str(torch.__version__), "config": config, "shape": shape, "run": run}
+    return {"format": FORMAT, "torch": str(torch.__version__), "config": config, "shape": shape, "classes": classes, "run": run}
 
 
 def save(state: State, folder: RunFolder, *, keep: int) -> None:

@@ -23,7 +23,8 @@ class Checkpoints:
         keep: How many of the newest stay.
         best: A key of the rows: `checkpoints/best.pt` is from when it was lowest.
         config: The run's configuration as plain values.
-        shape: Of one sample, so that the generator can be built again without the data.
+        shape, classes: Of one sample, and of their labels if there are any, so that the generator can be built again without
+            the data.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Checkpoints:
         best: str | None = None,
         config: dict[str, Any] | None = None,
         shape: Sequence[int] | None = None,
+        classes: int = 0,
     ) -> None:
         self.folder = None if folder is None else RunFolder(Path(folder))
         self.every = every
@@ -42,6 +44,7 @@ class Checkpoints:
         self.best = best
         self.config = config or {}
         self.shape = None if shape is None else list(shape)
+        self.classes = classes
         self.lowest = float("inf")
 
     @property
@@ -67,7 +70,7 @@ class Checkpoints:
         if wrong:
             log.warning("No checkpoint at iteration %d, since %s. The one before is intact.", run.iteration, wrong)
             return
-        state = stamped(run.state_dict(), self.config, self.shape)
+        state = stamped(run.state_dict(), self.config, self.shape, self.classes)
         try:
             if best:
                 write(state, self.folder.best)

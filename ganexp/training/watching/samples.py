@@ -8,12 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.prior import Prior
+from ganexp.prior import COLUMNS, Prior
 from ganexp.runs import Picture, Row
 from ganexp.runs.layout import PICTURES
 from ganexp.runs.pictures import image_grid, scatter, side_by_side
 from ganexp.streams import undisturbed
 from ganexp.training.run import Run, Watcher
+
+MOST_ROWS = 16
+"""Of a grid that has a class in each row."""
 
 
 class Samples(Watcher):
@@ -41,8 +44,8 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
         if reals.dim() != 4:
             pictures["samples"] = scatter(reals, _made(generator, prior.fixed(1024)))
         else:
-            images = _made(generator, prior.fixed(64))
-            pictures["samples"] = image_grid(images)
+            images = _made(generator, prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8)))
+            pictures["samples"] = image_grid(images, columns=COLUMNS)
             reconstruct = getattr(discriminator, "reconstruct", None)
             if reconstruct:
                 shown = torch.cat([reals[:16], images[:16]])

@@ -1,0 +1,121 @@
+"""Choices tried together before training: passes and one iteration on torch's meta device, where tensors have no memory."""
+
+import copy
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.configuration.assemble import gan_of
+from ganexp.configuration.demands import demands
+from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.targets import make, name_of
+from ganexp.losses import Loss
+from ganexp.streams import undisturbed
+from ganexp.training import Strategy
+from ganexp.training.execution import Machine
+
+META = torch.device("meta")
+
+
+def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Pass two samples through both networks.
+
+    Raises:
+        ConfigError: They do not fit the samples.
+        RuntimeError: A network looks at values.
+    """
+    try:
+        with torch.no_grad():
+            given = _labels(2, classes)
+            fake = generator(torch.zeros(2, config.latent_dim, device=META), *given)
+            if fake.shape[1:] == shape:
+                discriminator(fake, *given)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        if "meta" in reason:
+            raise
+        raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
+    if fake.shape[1:] != shape:
+        raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
+
+
+def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    there = machine.memory_bytes
+    count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
+    needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
+    if needed > there:
+        raise ConfigError(
+            f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
+            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
+        )
+    itemsize = (machine.autocast or machine.dtype).itemsize
+    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional)
+    needed = asked.least_bytes(config.batch_size) * itemsize / 4
+    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
+        fits = max(1, int(config.batch_size * 0.8 * there / needed))
+        raise ConfigError(
+            f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
+            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, or lower the width of a network."
+        )
+
+
+def try_iteration(
+    config: Config,
+    machine: Machine,
+    shape: tuple[int, ...],
+    classes: int,
+    generator: nn.Module,
+    discriminator: nn.Module,
+    strategy: Strategy,
+) -> None:
+    """Run one iteration without values; of many steps of a network, two stand for all.
+
+    Raises:
+        ConfigError: Two choices do not fit.
+        RuntimeError: Something looks at values, or torch cannot do what is asked.
+    """
+    networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
+    gan = gan_of(config, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
+    x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
+    reals = itertools.repeat(Batch(x, _labels(config.batch_size, classes)))
+    try:
+        copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
+        gan.finish_iteration()
+        undeclared = gan.measurements().keys() - gan.loss.measures.keys()
+    except ValueError as error:
+        choices = ", ".join(
+            f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "strategy")
+        )
+        raise ConfigError(f"{choices} do not fit: {error}.") from None
+    if undeclared:
+        raise ConfigError(
+            f"loss={name_of(config.loss)} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
+            f"the measures of {type(gan.loss).__name__}."
+        )
+
+
+def try_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...], classes: int) -> None:
+    """Let a strategy test the discriminator on a few random images, which takes a network in memory.
+
+    Raises:
+        ConfigError: The strategy is not exact for it.
+    """
+    with undisturbed(torch.device("cpu")):
+        given = {"classes": classes} if classes else {}
+        discriminator, x = make(config.discriminator, "discriminator", shape, **given), torch.rand(4, *shape) * 2 - 1
+        try:
+            refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
+        except ValueError as error:
+            raise ConfigError(f"strategy: {error}.") from None
+
+
+def _labels(n: int, classes: int) -> tuple[Tensor, ...]:
+    return (torch.zeros(n, dtype=torch.long, device=META),) if classes else ()

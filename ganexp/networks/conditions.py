@@ -1,0 +1,71 @@
+"""How networks read class labels: layers that the conditional members of every family are made of."""
+
+import torch
+from torch import Tensor, nn
+
+
+class ConditionalBatchNorm2d(nn.Module):
+    """Batch norm whose gain and bias are those of each image's class (Dumoulin et al. 2017; de Vries et al. 2017).
+
+    Args:
+        channels: Of the input `(B, channels, H, W)`.
+        classes: How many there are. Gains begin at 1 and biases at 0, for every class.
+    """
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels, affine=False)
+        self.gain = nn.Embedding(classes, channels)
+        self.bias = nn.Embedding(classes, channels)
+        nn.init.ones_(self.gain.weight)
+        nn.init.zeros_(self.bias.weight)
+
+    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Normalise `(B, channels, H, W)` under labels `(B,)`."""
+        gain, bias = (one(labels)[:, :, None, None] for one in (self.gain, self.bias))
+        return gain * self.norm(x) + bias
+
+
+class ConditionalSequential(nn.Sequential):
+    """Layers one after another, of which some read the labels as well."""
+
+    def forward(self, x: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]
+        """Pass a batch through all layers, under labels `(B,)`."""
+        for layer in self:
+            x = layer(x, labels) if isinstance(layer, ConditionalBatchNorm2d) else layer(x)
+        return x
+
+
+class ConcatenatedEmbedding(nn.Module):
+    """Latents followed by a learnt vector of their class, as in conditional GANs since Mirza & Osindero 2014.
+
+    Args:
+        classes: How many there are.
+        size: Length of a class's vector, which begins standard normal.
+    """
+
+    def __init__(self, classes: int, size: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(classes, size)
+
+    def forward(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)` and labels `(B,)` to `(B, latent_dim + size)`."""
+        return torch.cat([z, self.embedding(labels)], 1)
+
+
+class Projection(nn.Module):
+    """The inner product of features with a learnt vector of their class: what a score is added to (Miyato & Koyama 2018).
+
+    Args:
+        classes: How many there are.
+        features: Length of the features `(B, features)`. The vectors begin at 0: every class is scored alike at first.
+    """
+
+    def __init__(self, classes: int, features: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(classes, features)
+        nn.init.zeros_(self.embedding.weight)
+
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Map features `(B, features)` and labels `(B,)` to `(B,)`."""
+        return (self.embedding(labels) * features).sum(1)
