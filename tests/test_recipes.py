@@ -18,7 +18,8 @@ def test_modes_are_covered(experiment, data, modes):
     trainer = build(cfg)
     trainer.fit()
     with torch.no_grad():
-        samples = trainer.step.average.generator(Prior(cfg.latent_dim, cfg.prior, seed=99).sample(Mixture.n))
+        latents = Prior(cfg.latent_dim, cfg.prior, seed=99).sample(Mixture.n).values
+        samples = trainer.step.average.generator(latents)
     quality = Mixture(data)(samples)
     assert quality["modes"] >= modes
     assert quality["high_quality"] > 0.5
