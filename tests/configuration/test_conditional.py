@@ -19,7 +19,14 @@ POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width
 SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0"]
 
 
-@pytest.mark.parametrize("loss", [loss for loss in options("loss") if loss != "began"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(loss, marks=() if loss == "softmaxgan" else pytest.mark.slow)
+        for loss in options("loss")
+        if loss not in ("began", "ebgan")
+    ],
+)
 @pytest.mark.parametrize("strategy", options("strategy"))
 def test_every_strategy_and_loss_trains_on_labels(strategy, loss):
     made = build(composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={loss}", "iterations=3", "log_every=1"))
