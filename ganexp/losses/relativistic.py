@@ -11,7 +11,7 @@ from ganexp.losses.base import Loss
 
 
 class RaGAN(Loss):
-    """Compare each sample with the average of the other kind (Jolicoeur-Martineau 2018, RaSGAN, section 4.2).
+    """Compare each sample with the average of the other kind (Jolicoeur-Martineau 2018, RaSGAN).
 
     With f̄ and r̄ the means over the batch: L_D = ½ [mean sp(−(r − f̄)) + mean sp(f − r̄)], and L_G is the same with reals
     and fakes swapped. Departure: half of the paper's sum, so that both losses are ln 2 where scores cannot be told apart.
@@ -28,9 +28,9 @@ class RaGAN(Loss):
 
 
 class RpGAN(Loss):
-    """Compare the samples in pairs, the i-th real one with the i-th fake (Jolicoeur-Martineau 2018, RSGAN, section 4.1).
+    """Compare the samples in pairs, the i-th real one with the i-th fake (Jolicoeur-Martineau 2018, RSGAN).
 
-    L_D = mean sp(f − r), L_G = mean sp(r − f). Huang et al. 2024 (R3GAN, section 2) add R1 and R2, without which it need
+    L_D = mean sp(f − r), L_G = mean sp(r − f). Huang et al. 2024 (R3GAN) add R1 and R2, without which it need
     not converge: `penalty=r1r2`.
     """
 

@@ -13,7 +13,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.streams import stream
 from tests.composing import CONF, composed, options
 from tests.data.test_vision import write_idx
-from tests.tiny import STRATEGIES
+from tests.tiny import STRATEGIES, iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
 GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer"]
@@ -83,6 +83,22 @@ def test_each_loss_trains_under_each_strategy(loss, strategy):
     trainer = build(cfg)
     trainer.fit()
     assert trainer.gan.meter.updates == {"d": 4, "g": 6}
+
+
+@pytest.mark.parametrize("penalty", options("penalty"))
+def test_each_penalty_trains_and_is_logged_if_it_is_a_term(penalty):
+    weights = []
+    for choice in (penalty, "none"):
+        cfg = composed(f"penalty={choice}", "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
+        trainer = build(cfg)
+        with torch.no_grad():
+            torch._foreach_mul_([*trainer.gan.discriminator.parameters()], 4)  # so that it is too steep for wgan_lp
+        iterate(trainer, 3)
+        weights.append([p.detach().clone() for p in trainer.gan.discriminator.parameters()])
+        logged = trainer.gan.meter.so_far().get("loss/penalty")
+        assert choice in ("none", "weight_clipping") if logged is None else logged > 0
+    assert all(torch.isfinite(p).all() for p in weights[0])
+    assert any(not torch.equal(a, b) for a, b in zip(*weights, strict=True)) or penalty == "none"
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -178,7 +178,7 @@ PLAIN["one_stage"] = plain_joint
 
 slow = pytest.mark.slow
 UNHELD = ("softmaxgan", "ragan", "rpgan")
-"""Losses that see no shift of all scores: a weight that does nothing else has a gradient of mere rounding, by which Adam moves."""
+"""Losses that no shift of all scores changes: the gradient of a weight that only shifts is rounding, and Adam moves by it."""
 
 
 @pytest.mark.parametrize("steps", [(1, 1), pytest.param((2, 1), marks=slow), pytest.param((1, 2), marks=slow), (3, 2)])
