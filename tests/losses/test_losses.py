@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
+from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 
 K_T = 0.3
 
@@ -45,6 +45,7 @@ NUMPY = {
         lambda r, f: (sp(r.mean() - f).mean() + sp(r - f.mean()).mean()) / 2,
     ),
     "rpgan": (RpGAN, lambda r, f: sp(f - r).mean(), lambda r, f: sp(r - f).mean()),
+    "ebgan": (lambda: EBGAN(margin=0.4), lambda r, f: r.mean() + np.maximum(0, 0.4 - f).mean(), lambda r, f: f.mean()),
     "began": (lambda: BEGAN(k_0=K_T), lambda r, f: r.mean() - K_T * f.mean(), lambda r, f: f.mean()),
 }
 
@@ -138,6 +139,11 @@ def test_k_t_follows_its_recurrence_and_stays_in_the_unit_interval():
 def test_began_refuses_settings_out_of_range(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} should be"):
         BEGAN(**wrong)
+
+
+def test_ebgan_refuses_a_margin_of_nothing():
+    with pytest.raises(ValueError, match=r"^margin should be"):
+        EBGAN(margin=0)
 
 
 @pytest.mark.parametrize("drift", [0.0, 1e3, 1e5, -1e5, 1e30])
