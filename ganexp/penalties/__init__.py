@@ -4,6 +4,7 @@ from ganexp.penalties.base import Discriminator, NoPenalty, Penalty
 from ganexp.penalties.gradient_penalty import DivergencePenalty, GradientPenalty, LipschitzPenalty
 from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.one_centred import Dragan, OneCentred
+from ganexp.penalties.sum import Sum
 from ganexp.penalties.weight_clipping import WeightClipping
 from ganexp.penalties.zero_centred import R1, R1R2, R2
 
@@ -20,5 +21,6 @@ __all__ = [
     "NoPenalty",
     "OneCentred",
     "Penalty",
+    "Sum",
     "WeightClipping",
 ]

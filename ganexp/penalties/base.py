@@ -33,6 +33,10 @@ class Penalty:
     rng: torch.Generator | None = None
     """The random stream that it draws from, if it does."""
 
+    def streams(self) -> list[torch.Generator]:
+        """Return the random streams that it draws from."""
+        return [] if self.rng is None else [self.rng]
+
     def begin(self, seed: int, device: torch.device) -> None:
         """Seed the random stream, if it has one; called once, by the GAN."""
 
@@ -54,7 +58,7 @@ class Penalty:
     def advance(self) -> None:
         """Move the penalty's own state, if it has one; called after each update of D, but not after a look ahead."""
 
-    def state_dict(self) -> dict[str, Tensor | int]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
         return {} if self.rng is None else {"rng": self.rng.get_state()}
 

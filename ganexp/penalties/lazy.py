@@ -39,7 +39,7 @@ class Lazy(Penalty):
     def advance(self) -> None:
         self.updates += 1
 
-    def state_dict(self) -> dict[str, Tensor | int]:
+    def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | ({"updates": self.updates} if self.keeps_count else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

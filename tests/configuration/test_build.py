@@ -89,7 +89,8 @@ def test_each_loss_trains_under_each_strategy(loss, strategy):
 def test_each_penalty_trains_and_is_logged_if_it_is_a_term(penalty):
     weights = []
     for choice in (penalty, "none"):
-        cfg = composed(f"penalty={choice}", "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
+        parts = ["+penalty@penalty.parts.a=r1"] if choice == "sum" else []
+        cfg = composed(f"penalty={choice}", *parts, "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
         trainer = build(cfg)
         with torch.no_grad():
             torch._foreach_mul_([*trainer.gan.discriminator.parameters()], 4)  # so that it is too steep for wgan_lp
