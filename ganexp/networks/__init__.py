@@ -9,6 +9,7 @@ serve a shape raises ValueError before it makes a layer.
 
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "DCGANGenerator",
     "MLPDiscriminator",
     "MLPGenerator",
+    "MinibatchDeviation",
 ]
