@@ -182,6 +182,7 @@ class GAN:
         with self.phase("d"):
             gradients = self._d.gradients(d.value, self._redundant(self._g), retain_graph=retain_graph)
             self.meter.record_d(d, self._move_d(gradients))
+            self.penalty.advance()
 
     def update_g(self, g: Objective) -> None:
         """Descend G's objective by one step of G."""
@@ -193,6 +194,7 @@ class GAN:
         """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are."""
         d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
         self.meter.record_d(d, d_gradients)
+        self.penalty.advance()
         self.meter.record_g(g, g_gradients)
 
     def finish_iteration(self) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp import GAN, Prior, Step, Trainer, strategies
-from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, SoftmaxGAN
+from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
 from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
@@ -49,6 +49,9 @@ CASES = {
     "wgan": Case(WGAN, lambda: WeightClipping(bound=0.2)),
     "wgan_gp": Case(WGAN, GradientPenalty),
     "softmaxgan": Case(SoftmaxGAN),
+    "ragan": Case(RaGAN),
+    "rpgan": Case(RpGAN),
+    "ebgan": Case(lambda: EBGAN(margin=0.5), discriminator=TinyAutoencoder),
     "began": Case(lambda: BEGAN(lambda_k=0.3, k_0=0.2), discriminator=TinyAutoencoder),
 }
 

@@ -132,7 +132,7 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
-    reason = reason_against(strategy)
+    reason = reason_against(strategy, gan.penalty)
     if reason:
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step

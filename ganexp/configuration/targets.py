@@ -79,6 +79,8 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
         if name in hints and value != "???":
             taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
+    for name, part in _parts(key, node).items():
+        check_node(f"{key}.parts.{name}", part, trust)
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
             raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
@@ -139,14 +141,23 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     Raises:
         ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, or cannot read a file.
     """
+    parts = {name: make(part, f"{key}.parts.{name}") for name, part in _parts(key, node).items()}
     try:
-        return target(node, key)(*positional, **arguments(node), **runtime)
+        return target(node, key)(*positional, **arguments(node) | ({"parts": parts} if parts else {}), **runtime)
     except ConfigError:
         raise
     except OSError as error:
         raise ConfigError(f"{key}={name_of(node)}: {error.strerror}, {str(error.filename)[:200]}.") from error
     except ValueError as error:
         raise ConfigError(f"{key}={name_of(node)}: {error}.") from error
+
+
+def _parts(key: str, node: Node) -> dict[str, Node]:
+    """Return the penalties that a penalty is made of, by name."""
+    parts = node.get("parts", {}) if key.partition(".")[0] == "penalty" else {}
+    if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+        raise ConfigError(f"{key}.parts should be penalties by name: add one by +penalty@{key}.parts.mine=r1.")
+    return parts
 
 
 def _is_a(base: type) -> Callable[[Any], bool]:

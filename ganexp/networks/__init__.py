@@ -12,6 +12,7 @@ as its second argument.
 
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "DCGANGenerator",
     "MLPDiscriminator",
     "MLPGenerator",
+    "MinibatchDeviation",
 ]

@@ -1,6 +1,7 @@
 """The contract of a penalty."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,15 @@ class Penalty:
     differentiates_gradients = False
     """Whether its own gradient is one of a gradient, which compiled networks cannot give."""
 
+    keeps_count = False
+    """Whether it remembers on the host how many updates there were, so that iterations cannot be recorded as CUDA graphs."""
+
     rng: torch.Generator | None = None
     """The random stream that it draws from, if it does."""
+
+    def streams(self) -> list[torch.Generator]:
+        """Return the random streams that it draws from."""
+        return [] if self.rng is None else [self.rng]
 
     def begin(self, seed: int, device: torch.device) -> None:
         """Seed the random stream, if it has one; called once, by the GAN."""
@@ -47,11 +55,14 @@ class Penalty:
     def constrain(self, discriminator: nn.Module) -> None:
         """Put D's weights back where they are allowed to be; called after each update of D."""
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def advance(self) -> None:
+        """Move the penalty's own state, if it has one; called after each update of D, but not after a look ahead."""
+
+    def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
         return {} if self.rng is None else {"rng": self.rng.get_state()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
         if self.rng is not None:
             self.rng.set_state(state["rng"])

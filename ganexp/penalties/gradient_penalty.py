@@ -1,18 +1,21 @@
-"""The gradient penalty of WGAN-GP."""
+"""Penalties on the slope of D between real and generated samples."""
 
 from typing import Annotated
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from torch import Tensor
+from torch.nn.functional import relu
 
 from ganexp.batch import Batch
-from ganexp.penalties.base import Discriminator, Penalty
+from ganexp.penalties.base import Discriminator
+from ganexp.penalties.lazy import Lazy
+from ganexp.penalties.slopes import norms, refuse_unpaired
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
 
-class GradientPenalty(Penalty):
+class GradientPenalty(Lazy):
     """weight · mean (‖∇D(x̂)‖₂ − 1)², x̂ uniformly between paired real and generated images (Gulrajani et al. 2017).
 
     The gradient of one image's score is meant to be that image's alone, so D should have no batch norm.
@@ -21,20 +24,47 @@ class GradientPenalty(Penalty):
     needs_logits = True
     differentiates_gradients = True
 
-    @checked
-    def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0) -> None:
-        self.weight = weight
-
     def begin(self, seed: int, device: torch.device) -> None:
         self.rng = stream(seed, "gradient penalty", device)
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
+        refuse_unpaired("the gradient penalty", x, fake)
         real, made = x.values, fake.values
-        if real.shape != made.shape:
-            raise ValueError(
-                f"the gradient penalty pairs real with fake, but their shapes are {tuple(real.shape)} and {tuple(made.shape)}"
-            )
         share = torch.empty(len(real), *[1] * (real.dim() - 1), device=real.device, dtype=real.dtype)
-        between = torch.lerp(made, real, share.uniform_(generator=self.rng)).requires_grad_()
-        (slope,) = torch.autograd.grad(discriminator(between, *x.given).sum(), between, create_graph=True)
-        return (torch.linalg.vector_norm(slope.flatten(1), dim=1) - 1).square()
+        between = torch.lerp(made, real, share.uniform_(generator=self.rng))
+        return self.cost(norms(discriminator, Batch(between, x.given)))
+
+    def cost(self, norm: Tensor) -> Tensor:
+        """Return what each gradient's norm costs, `(B,)`."""
+        return (norm - 1).square()
+
+
+class LipschitzPenalty(GradientPenalty):
+    """weight · mean max(0, ‖∇D(x̂)‖₂ − 1)²: one-sided, since flatness is allowed (Petzka et al. 2018, WGAN-LP)."""
+
+    def cost(self, norm: Tensor) -> Tensor:
+        return relu(norm - 1).square()
+
+
+class DivergencePenalty(GradientPenalty):
+    """weight · mean ‖∇D(x̂)‖₂ᵖ, which with Wasserstein's loss is a divergence (Wu et al. 2018, WGAN-div, algorithm 1).
+
+    Args:
+        weight: The paper's k.
+        power: The paper's p, above 1.
+        every: As in `Lazy`.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        weight: Annotated[float, Ge(0)] = 2.0,
+        power: Annotated[float, Gt(1)] = 6.0,
+        every: Annotated[int, Ge(1)] = 1,
+    ) -> None:
+        super().__init__(weight=weight, every=every)
+        self.power = power
+
+    def cost(self, norm: Tensor) -> Tensor:
+        return norm.pow(self.power)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ganexp.batch import Batch
+from ganexp.penalties import Penalty
 from ganexp.training.step import Step, Strategy
 
 log = logging.getLogger(__name__)
@@ -42,12 +43,12 @@ class Recorded(Step):
         warm_up: How many iterations are eager: libraries choose their kernels, optimisers create their state.
 
     Raises:
-        ValueError: The strategy cannot be recorded.
+        ValueError: The strategy or the penalty cannot be recorded.
     """
 
     def __init__(self, step: Step, new_recording: Callable[[], Recording], *, warm_up: int = 4) -> None:
         super().__init__(step.gan, step.strategy, d_steps=step.d_steps, g_steps=step.g_steps, average=step.average)
-        reason = reason_against(step.strategy)
+        reason = reason_against(step.strategy, step.gan.penalty)
         if reason:
             raise ValueError(f"it cannot be recorded: {reason}")
         self.new_recording = new_recording
@@ -103,7 +104,7 @@ class Recorded(Step):
         counters = self._counters()
         before = [counter.copy() for counter in counters]
         self._batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.given)) for b in self._batches]
-        streams = [*self.gan.prior.streams, *([self.gan.penalty.rng] if self.gan.penalty.rng else [])]
+        streams = [*self.gan.prior.streams, *self.gan.penalty.streams()]
         try:
             self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
             self.gan.meter.begin(keep_gradients=True)
@@ -185,6 +186,8 @@ def keep_on_device(optimizer: Optimizer) -> None:
                     state["step"] = torch.as_tensor(state["step"], dtype=torch.float32).to(parameter.device)
 
 
-def reason_against(strategy: Strategy) -> str:
-    """Return why a strategy cannot be recorded, or an empty string. One with a `state_dict` keeps state on the host."""
+def reason_against(strategy: Strategy, penalty: Penalty) -> str:
+    """Return why iterations cannot be recorded, or an empty string. A strategy with a `state_dict` keeps state on the host."""
+    if penalty.keeps_count:
+        return f"{type(penalty).__name__} keeps count of updates"
     return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""

@@ -13,7 +13,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.streams import stream
 from tests.composing import CONF, composed, options
 from tests.data.test_vision import write_idx
-from tests.tiny import STRATEGIES
+from tests.tiny import STRATEGIES, iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
 GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer"]
@@ -44,8 +44,8 @@ def data(tmp_path, monkeypatch):
 def fits(loss, discriminator):
     """Say which losses suit which discriminators, by their papers."""
     if discriminator == "began":
-        return loss in ("began", "softmaxgan")
-    return loss != "began"
+        return loss in ("began", "ebgan", "softmaxgan")
+    return loss not in ("began", "ebgan")
 
 
 @pytest.mark.parametrize(("dataset", "network"), list(itertools.product(options("dataset"), options("generator"))))
@@ -77,12 +77,29 @@ def test_each_loss_takes_the_discriminators_it_has_a_meaning_for(loss, discrimin
 @pytest.mark.parametrize("loss", options("loss"))
 @pytest.mark.parametrize("strategy", options("strategy"))
 def test_each_loss_trains_under_each_strategy(loss, strategy):
-    discriminator = "began" if loss == "began" else "mlp"
+    discriminator = "began" if loss in ("began", "ebgan") else "mlp"
     cfg = composed(f"loss={loss}", f"strategy={strategy}", f"discriminator={discriminator}", *SMALL, "d_steps=2", "g_steps=3")
     cfg.iterations = 2
     trainer = build(cfg)
     trainer.fit()
     assert trainer.gan.meter.updates == {"d": 4, "g": 6}
+
+
+@pytest.mark.parametrize("penalty", options("penalty"))
+def test_each_penalty_trains_and_is_logged_if_it_is_a_term(penalty):
+    weights = []
+    for choice in (penalty, "none"):
+        parts = ["+penalty@penalty.parts.a=r1"] if choice == "sum" else []
+        cfg = composed(f"penalty={choice}", *parts, "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
+        trainer = build(cfg)
+        with torch.no_grad():
+            torch._foreach_mul_([*trainer.gan.discriminator.parameters()], 4)  # so that it is too steep for wgan_lp
+        iterate(trainer, 3)
+        weights.append([p.detach().clone() for p in trainer.gan.discriminator.parameters()])
+        logged = trainer.gan.meter.so_far().get("loss/penalty")
+        assert choice in ("none", "weight_clipping") if logged is None else logged > 0
+    assert all(torch.isfinite(p).all() for p in weights[0])
+    assert any(not torch.equal(a, b) for a, b in zip(*weights, strict=True)) or penalty == "none"
 
 
 @pytest.mark.parametrize("group", GROUPS)

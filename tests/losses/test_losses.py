@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.losses import BEGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, SoftmaxGAN
+from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 
 K_T = 0.3
 
@@ -39,6 +39,13 @@ NUMPY = {
         lambda r, f: r.mean() + ln_z(r, f),
         lambda r, f: np.concatenate([r, f]).mean() + ln_z(r, f),
     ),
+    "ragan": (
+        RaGAN,
+        lambda r, f: (sp(f.mean() - r).mean() + sp(f - r.mean()).mean()) / 2,
+        lambda r, f: (sp(r.mean() - f).mean() + sp(r - f.mean()).mean()) / 2,
+    ),
+    "rpgan": (RpGAN, lambda r, f: sp(f - r).mean(), lambda r, f: sp(r - f).mean()),
+    "ebgan": (lambda: EBGAN(margin=0.4), lambda r, f: r.mean() + np.maximum(0, 0.4 - f).mean(), lambda r, f: f.mean()),
     "began": (lambda: BEGAN(k_0=K_T), lambda r, f: r.mean() - K_T * f.mean(), lambda r, f: f.mean()),
 }
 
@@ -73,7 +80,7 @@ def test_values_and_gradients(name, scale):
             np.testing.assert_allclose(found, central_difference(expected, r, f, which), rtol=1e-5, atol=3e-8)
 
 
-@pytest.mark.parametrize("name", [name for name in NUMPY if name != "softmaxgan"])
+@pytest.mark.parametrize("name", [name for name in NUMPY if name not in ("softmaxgan", "ragan", "rpgan")])
 def test_losses_that_say_so_do_without_real_scores(name):
     loss = NUMPY[name][0]()
     _, f = scores()
@@ -134,6 +141,11 @@ def test_began_refuses_settings_out_of_range(wrong):
         BEGAN(**wrong)
 
 
+def test_ebgan_refuses_a_margin_of_nothing():
+    with pytest.raises(ValueError, match=r"^margin should be"):
+        EBGAN(margin=0)
+
+
 @pytest.mark.parametrize("drift", [0.0, 1e3, 1e5, -1e5, 1e30])
 def test_softmaxgan_keeps_its_digits_wherever_the_scores_have_drifted(drift):
     """Against float64 at the very scores that float32 holds, whose common part says nothing."""
@@ -151,3 +163,20 @@ def test_softmaxgan_keeps_its_digits_wherever_the_scores_have_drifted(drift):
 def test_what_is_measured_is_declared(name):
     loss, (r, f) = NUMPY[name][0](), scores()
     assert loss.measurements(torch.tensor(r), torch.tensor(f)).keys() == loss.measures.keys()
+
+
+@pytest.mark.parametrize("make", [RaGAN, RpGAN])
+def test_relativistic_losses_see_differences_only_and_swap_their_sides(make):
+    loss, (r, f) = make(), map(torch.tensor, scores(3.0))
+    torch.testing.assert_close(loss.d_loss(r + 50, f + 50), loss.d_loss(r, f))
+    assert torch.equal(loss.g_loss(r, f), loss.d_loss(f, r))
+    same = torch.full((7,), 2.5, dtype=torch.float64)
+    assert loss.d_loss(same, same).item() == pytest.approx(math.log(2))
+    far = torch.full((7,), 1e4)
+    assert loss.d_loss(-far, far).item() == pytest.approx(2e4)
+    assert loss.d_loss(far, -far).item() == 0
+
+
+def test_rpgan_refuses_what_has_no_pairs():
+    with pytest.raises(ValueError, match="there are 7 of one and 1 of the other"):
+        RpGAN().d_loss(torch.zeros(7), torch.zeros(1))

@@ -23,7 +23,9 @@ NETWORKS = {
     "dcgan": (lambda: DCGANGenerator(3, SHAPE, width=2), lambda: DCGANDiscriminator(SHAPE, width=2)),
     "began": (lambda: BEGANGenerator(3, SHAPE, width=2), lambda: BEGANDiscriminator(SHAPE, width=2, code_dim=4)),
 }
-FITTING = [(n, loss) for n in NETWORKS for loss in CASES if (n == "began") == (loss == "began")] + [("began", "softmaxgan")]
+FITTING = [(n, loss) for n in NETWORKS for loss in CASES if (n == "began") == (loss in ("began", "ebgan"))] + [
+    ("began", "softmaxgan")
+]
 
 
 def gan(network, loss, penalty=None, dtype=torch.float64):

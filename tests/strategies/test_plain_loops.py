@@ -26,7 +26,7 @@ class PlainLoop:
         return next(self.reals)
 
     def x_for_g(self):
-        return self.x() if self.name == "softmaxgan" else None
+        return self.x() if self.loss.g_needs_real else None
 
     def loss_d(self, real, fake, x, images):
         self.r = real.mean().item()
@@ -177,6 +177,8 @@ PLAIN["one_stage"] = plain_joint
 
 
 slow = pytest.mark.slow
+UNHELD = ("softmaxgan", "ragan", "rpgan")
+"""Losses that no shift of all scores changes: the gradient of a weight that only shifts is rounding, and Adam moves by it."""
 
 
 @pytest.mark.parametrize("steps", [(1, 1), pytest.param((2, 1), marks=slow), pytest.param((1, 2), marks=slow), (3, 2)])
@@ -191,14 +193,14 @@ def test_strategy_equals_plain_loop(strategy, loss, steps):
         gan.finish_iteration()
         PLAIN[strategy](loop, d_steps, g_steps)
         loop.end_iteration()
-    torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-10 if loss in UNHELD else 1e-12)
 
 
 def test_every_strategy_has_a_plain_loop_or_a_test_of_its_own():
     assert set(PLAIN) | {"unrolled"} == set(STRATEGIES)
 
 
-@pytest.mark.parametrize("loss", ["nonsaturating", "lsgan", "softmaxgan", "began"])
+@pytest.mark.parametrize("loss", ["nonsaturating", "lsgan", "softmaxgan", "ragan", "rpgan", "began"])
 def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
     """Differentiate numerically through k plain steps of D, which know nothing of functional calls."""
     gan, k, rate = tiny_gan(CASES[loss]), 3, 0.05

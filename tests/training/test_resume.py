@@ -40,6 +40,13 @@ CASES = {
     **{f"optimizer {name}": [f"optimizer={name}"] for name in options("optimizer")},
     "began": ["loss=began", "generator=began", "discriminator=began", "dataset.image_size=16"],
     "penalty": ["loss=wgan_gp", "d_steps=2"],
+    "lazy penalty": ["penalty=dragan", "penalty.every=2", "d_steps=3"],
+    "several penalties": [
+        "penalty=sum",
+        "+penalty@penalty.parts.a=dragan",
+        "+penalty@penalty.parts.b=r1",
+        "penalty.parts.b.every=2",
+    ],
     "clipping": ["loss=wgan", "g_steps=2"],
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["lookahead.every=3"],

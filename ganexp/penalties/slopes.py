@@ -1,0 +1,36 @@
+"""The gradient of a discriminator by its input, which penalties are made of."""
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.penalties.base import Discriminator
+
+
+def slopes(discriminator: Discriminator, at: Batch) -> Tensor:
+    """Return ∇D at each sample, `(B, n)` for samples of n numbers, which can itself be differentiated.
+
+    It is meant to be the gradient of a sample's own score alone, so D should have no batch norm. Samples that carry a graph,
+    as fakes do in unrolled steps, keep it.
+    """
+    values = at.values
+    if not values.requires_grad:
+        values = values.detach().requires_grad_().view_as(values)  # no leaf: counting operations fails for one
+    (slope,) = torch.autograd.grad(discriminator(values, *at.given).sum(), values, create_graph=True)
+    return slope.flatten(1)
+
+
+def norms(discriminator: Discriminator, at: Batch) -> Tensor:
+    """Return ‖∇D‖₂ at each sample, `(B,)`."""
+    return torch.linalg.vector_norm(slopes(discriminator, at), dim=1)
+
+
+def refuse_unpaired(penalty: str, x: Batch, fake: Batch) -> None:
+    """Refuse batches of different shapes.
+
+    Raises:
+        ValueError: They cannot be paired.
+    """
+    real, made = tuple(x.values.shape), tuple(fake.values.shape)
+    if real != made:
+        raise ValueError(f"{penalty} pairs real with fake, but their shapes are {real} and {made}")
