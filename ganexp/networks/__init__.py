@@ -10,6 +10,7 @@ serve a shape raises ValueError before it makes a layer.
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
+from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
 
 __all__ = [
     "BEGANDiscriminator",
@@ -18,4 +19,6 @@ __all__ = [
     "DCGANGenerator",
     "MLPDiscriminator",
     "MLPGenerator",
+    "ResNetDiscriminator",
+    "ResNetGenerator",
 ]
