@@ -10,7 +10,7 @@ from torch import nn
 from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
-from ganexp.configuration.demands import CPU_FLOPS, demands
+from ganexp.configuration.demands import CPU_FLOPS
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
@@ -74,7 +74,7 @@ def build(
     torch.manual_seed(config.seed)
     step = _step(plan)
     if folder:
-        _say_if_heavy(plan, step.gan.generator, step.gan.discriminator)
+        _say_if_heavy(plan)
     trainer = Trainer(
         step,
         _reals(config, machine, make(config.dataset, "dataset")),
@@ -104,9 +104,10 @@ def _step(plan: Plan) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine = plan.config, plan.machine
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in networks_of(config, plan.shape))
-    for key, network in {"generator": generator, "discriminator": discriminator}.items():
-        count = sum(parameter.numel() for parameter in network.parameters())
-        log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
+    asked = plan.demands
+    _say_size("generator", name_of(config.generator), generator, asked.g_flop if asked else None)
+    _say_size("discriminator", name_of(config.discriminator), discriminator, asked.d_flop if asked else None)
+    for network in (generator, discriminator):
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
             execution.channels_last(network)
@@ -153,16 +154,19 @@ def _reals(config: Config, machine: Machine, dataset: Dataset) -> Resident | Str
     )
 
 
-def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) -> None:
+def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:
+    """Log how large a network is, and what a forward pass of one sample takes where that can be counted."""
+    count = sum(parameter.numel() for parameter in network.parameters())
+    operations = "" if flop is None else f", {flop:,.0f} floating-point operations per sample"
+    log.info("%s=%s: %s parameters%s.", key, name, f"{count:,}", operations)
+
+
+def _say_if_heavy(plan: Plan) -> None:
     """Warn at the start if a run on a CPU will take longer than most people are willing to wait."""
     config = plan.config
-    if plan.machine.device.type != "cpu":
+    if plan.machine.device.type != "cpu" or plan.demands is None:
         return
-    try:
-        asked = demands(generator, discriminator, config.latent_dim)
-    except RuntimeError:  # networks that look at values cannot be counted
-        return
-    flop = asked.flop(config.batch_size, config.d_steps, config.g_steps)
+    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps)
     hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
     if hours > PATIENCE_HOURS:
         log.warning(

@@ -12,7 +12,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
-from ganexp.configuration.demands import demands
+from ganexp.configuration.demands import Demands, demands
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import plain
@@ -37,6 +37,7 @@ class Plan:
         machine: Where it will run.
         shape: Of one sample.
         warnings: What is allowed but probably unintended.
+        demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
     """
 
     values: dict[str, Any]
@@ -44,6 +45,7 @@ class Plan:
     machine: Machine
     shape: tuple[int, ...]
     warnings: list[str] = field(default_factory=list)
+    demands: Demands | None = None
 
 
 def check(cfg: Any, *, trust: Trust = ()) -> Plan:
@@ -78,12 +80,13 @@ def _checked(values: str, trust: Trust) -> Plan:
     _check_second_derivatives(config, penalty, strategy)
     warnings: list[str] = []
     discriminator: nn.Module | None = None
+    asked: Demands | None = None
     try:
         with torch.device(META):
             generator, discriminator = networks_of(config, shape)
         _check_scores(config, discriminator, loss, penalty)
         _check_networks(config, shape, generator, discriminator)
-        _check_memory(config, machine, generator, discriminator)
+        asked = _check_memory(config, machine, generator, discriminator)
         _check_iteration(config, machine, shape, generator, discriminator, strategy)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
@@ -100,7 +103,7 @@ def _checked(values: str, trust: Trust) -> Plan:
     modules = discriminator.modules() if discriminator else ()
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
-    return Plan(json.loads(values), config, machine, shape, warnings)
+    return Plan(json.loads(values), config, machine, shape, warnings, asked)
 
 
 def machine_of(config: Config) -> Machine:
@@ -163,8 +166,11 @@ def _check_networks(config: Config, shape: tuple[int, ...], generator: nn.Module
         raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
 
 
-def _check_memory(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch."""
+def _check_memory(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> Demands:
+    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
+
+    Returns what the networks need per sample.
+    """
     there = machine.memory_bytes
     count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
     needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
@@ -174,13 +180,15 @@ def _check_memory(config: Config, machine: Machine, generator: nn.Module, discri
             f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
         )
     itemsize = (machine.autocast or machine.dtype).itemsize
-    needed = demands(generator, discriminator, config.latent_dim).least_bytes(config.batch_size) * itemsize / 4
+    asked = demands(generator, discriminator, config.latent_dim)
+    needed = asked.least_bytes(config.batch_size) * itemsize / 4
     if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
         fits = max(1, int(config.batch_size * 0.8 * there / needed))
         raise ConfigError(
             f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
             f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, or lower the width of a network."
         )
+    return asked
 
 
 def _check_iteration(
