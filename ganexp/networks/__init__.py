@@ -10,6 +10,7 @@ serve a shape raises ValueError before it makes a layer.
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
+from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "DCGANGenerator",
     "MLPDiscriminator",
     "MLPGenerator",
+    "R3GANDiscriminator",
+    "R3GANGenerator",
     "ResNetDiscriminator",
     "ResNetGenerator",
 ]
