@@ -10,7 +10,7 @@ from torch import nn
 from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
-from ganexp.configuration.demands import CPU_FLOPS, demands
+from ganexp.configuration.demands import CPU_FLOPS
 from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import ConfigError
@@ -76,7 +76,7 @@ def build(
     torch.manual_seed(config.seed)
     step = _step(plan, frequencies)
     if folder:
-        _say_if_heavy(plan, step.gan.generator, step.gan.discriminator)
+        _say_if_heavy(plan)
     trainer = Trainer(
         step,
         reals,
@@ -108,9 +108,10 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
     config, machine = plan.config, plan.machine
     made = networks_of(config, plan.shape, plan.classes)
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
-    for key, network in {"generator": generator, "discriminator": discriminator}.items():
-        count = sum(parameter.numel() for parameter in network.parameters())
-        log.info("%s=%s: %s parameters.", key, name_of(getattr(config, key)), f"{count:,}")
+    asked = plan.demands
+    _say_size("generator", name_of(config.generator), generator, asked.g_flop if asked else None)
+    _say_size("discriminator", name_of(config.discriminator), discriminator, asked.d_flop if asked else None)
+    for network in (generator, discriminator):
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
             execution.channels_last(network)
@@ -168,16 +169,19 @@ def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[floa
     return reals, frequencies_of(labels, plan.classes)
 
 
-def _say_if_heavy(plan: Plan, generator: nn.Module, discriminator: nn.Module) -> None:
+def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:
+    """Log how large a network is, and what a forward pass of one sample takes where that can be counted."""
+    count = sum(parameter.numel() for parameter in network.parameters())
+    operations = "" if flop is None else f", {flop:,.0f} floating-point operations per sample"
+    log.info("%s=%s: %s parameters%s.", key, name, f"{count:,}", operations)
+
+
+def _say_if_heavy(plan: Plan) -> None:
     """Warn at the start if a run on a CPU will take longer than most people are willing to wait."""
     config = plan.config
-    if plan.machine.device.type != "cpu":
+    if plan.machine.device.type != "cpu" or plan.demands is None:
         return
-    try:
-        asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional)
-    except RuntimeError:  # networks that look at values cannot be counted
-        return
-    flop = asked.flop(config.batch_size, config.d_steps, config.g_steps)
+    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps)
     hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
     if hours > PATIENCE_HOURS:
         log.warning(

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ganexp.configuration.assemble import networks_of, strategy_of
+from ganexp.configuration.demands import Demands
 from ganexp.configuration.labels import classes_of
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
@@ -33,6 +34,7 @@ class Plan:
         shape: Of one sample.
         classes: How many the networks are conditioned on; 0 for none.
         warnings: What is allowed but probably unintended.
+        demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
     """
 
     values: dict[str, Any]
@@ -41,6 +43,7 @@ class Plan:
     shape: tuple[int, ...]
     classes: int
     warnings: list[str] = field(default_factory=list)
+    demands: Demands | None = None
 
 
 def check(cfg: Any, *, trust: Trust = ()) -> Plan:
@@ -76,12 +79,13 @@ def _checked(values: str, trust: Trust) -> Plan:
     _check_second_derivatives(config, penalty, strategy)
     warnings: list[str] = []
     discriminator: nn.Module | None = None
+    asked: Demands | None = None
     try:
         with torch.device(META):
             generator, discriminator = networks_of(config, shape, classes)
         _check_scores(config, discriminator, loss, penalty)
         try_networks(config, shape, classes, generator, discriminator)
-        refuse_too_large(config, machine, generator, discriminator)
+        asked = refuse_too_large(config, machine, generator, discriminator)
         try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
@@ -98,7 +102,7 @@ def _checked(values: str, trust: Trust) -> Plan:
     modules = discriminator.modules() if discriminator else ()
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
-    return Plan(json.loads(values), config, machine, shape, classes, warnings)
+    return Plan(json.loads(values), config, machine, shape, classes, warnings, asked)
 
 
 def machine_of(config: Config) -> Machine:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.configuration.assemble import gan_of
-from ganexp.configuration.demands import demands
+from ganexp.configuration.demands import Demands, demands
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import make, name_of
 from ganexp.losses import Loss
@@ -42,8 +42,11 @@ def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator
         raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
 
 
-def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> None:
+def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> Demands:
     """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
+
+    Returns:
+        What the networks need per sample.
 
     Raises:
         ConfigError: It does not.
@@ -65,6 +68,7 @@ def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, dis
             f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
             f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, or lower the width of a network."
         )
+    return asked
 
 
 def try_iteration(

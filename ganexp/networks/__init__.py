@@ -14,6 +14,8 @@ from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
+from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
+from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
 
 __all__ = [
     "BEGANDiscriminator",
@@ -23,4 +25,8 @@ __all__ = [
     "MLPDiscriminator",
     "MLPGenerator",
     "MinibatchDeviation",
+    "R3GANDiscriminator",
+    "R3GANGenerator",
+    "ResNetDiscriminator",
+    "ResNetGenerator",
 ]

@@ -1,8 +1,11 @@
 """How large networks and their images can be."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Le
+
+Plan = TypeVar("Plan")
 
 Width = Annotated[int, Ge(1), Le(65_536)]
 Depth = Annotated[int, Ge(1), Le(1000)]
@@ -14,12 +17,31 @@ def halvings(shape: tuple[int, ...], *, smallest: int = 16) -> int:
     Raises:
         ValueError: The shape is not that of a square image whose side is a power of two and at least `smallest`.
     """
-    if len(shape) != 3:
-        raise ValueError(f"shape should be that of an image for convolutions, not {shape}; choose the mlp networks")
-    _, height, width = shape
+    height, width = _sides(shape)
     if height != width or height < smallest or height & (height - 1):
         sizes = f"{smallest}×{smallest}, {2 * smallest}×{2 * smallest}, {4 * smallest}×{4 * smallest}, …"
         raise ValueError(
             f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size or choose the mlp networks"
         )
     return height.bit_length() - 3
+
+
+def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
+    """Return the plan for a square image by its side.
+
+    Raises:
+        ValueError: The shape is not that of a square image, or there is no plan for its side.
+    """
+    height, width = _sides(shape)
+    if height != width or height not in plans:
+        sizes = ", ".join(f"{side}×{side}" for side in plans)
+        raise ValueError(
+            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size or choose the dcgan or mlp networks"
+        )
+    return plans[height]
+
+
+def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
+    if len(shape) != 3:
+        raise ValueError(f"shape should be that of an image for convolutions, not {shape}; choose the mlp networks")
+    return shape[1], shape[2]

@@ -8,6 +8,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.utils.parametrizations import _SpectralNorm
 
 Precision = Literal["fp32", "tf32", "bf16", "fp64"]
 
@@ -123,6 +124,7 @@ def compiled(*networks: nn.Module) -> None:
     """Compile networks in place, forward and backward pass; what they compute stays the same to rounding.
 
     A backward pass must not reuse the buffers of a graph that a later one may need, as in `joint` and `retain_graph`.
+    Spectral norm stays as it is: compiled, it keeps for the backward pass the very vectors that the next pass overwrites.
     """
     import torch._dynamo.config
     import torch._functorch.config
@@ -130,4 +132,7 @@ def compiled(*networks: nn.Module) -> None:
     torch._functorch.config.donated_buffer = False
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # many runs in one process: a sweep
     for network in networks:
+        for module in network.modules():
+            if isinstance(module, _SpectralNorm):
+                setattr(module, "forward", torch.compiler.disable(module.forward))  # noqa: B010 (a method, to mypy)
         network.compile(dynamic=False)

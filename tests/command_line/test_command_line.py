@@ -46,8 +46,8 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     lines = [line for line in done.stdout.splitlines() if not line.startswith("Decoded images are kept in")]
     assert re.match(r"Training in outputs/\S+_digits_softmaxgan_joint_generator\S+_seed0, on c.*, in (fp|tf)32\.", lines[0])
     assert lines[1:4] == [
-        "generator=dcgan: 19,065 parameters.",
-        "discriminator=dcgan: 2,909 parameters.",
+        "generator=dcgan: 19,065 parameters, 196,608 floating-point operations per sample.",
+        "discriminator=dcgan: 2,909 parameters, 164,352 floating-point operations per sample.",
         "dataset=digits: 1,797 samples of 1×32×32.",
     ]
     for line, iteration in zip(lines[4:6], (2, 4), strict=True):

@@ -163,7 +163,9 @@ class LooksAtValues(nn.Module):
 def test_a_network_that_cannot_be_tried_without_values_is_let_through():
     cfg = composed("loss=began")
     cfg.discriminator = {"_target_": f"{__name__}.LooksAtValues"}
-    assert any("not checked beforehand" in warning for warning in check(cfg, trust="tests").warnings)
+    plan = check(cfg, trust="tests")
+    assert any("not checked beforehand" in warning for warning in plan.warnings)
+    assert plan.demands is None
 
 
 def test_what_such_a_network_returns_is_checked_nevertheless():

@@ -26,7 +26,7 @@ def data(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     for name in ("MNIST", "FashionMNIST"):
         write_idx(tmp_path / name / "raw", rng.integers(0, 256, (9, 28, 28), dtype=np.uint8))
-    Image.fromarray(rng.integers(0, 256, (20, 20, 3), dtype=np.uint8)).save(tmp_path / "image.png")
+    Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(tmp_path / "image.png")
 
     class CIFAR:
         def __init__(self, **_):
@@ -35,7 +35,7 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setattr("ganexp.data.CIFAR10.source", CIFAR)
 
     def overrides(dataset):
-        further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=16"], "fake": ["dataset.n=9"]}
+        further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=32"], "fake": ["dataset.n=9"]}
         return [f"dataset={dataset}", f"data_root={tmp_path}", *further.get(dataset, [])]
 
     return overrides

@@ -1,10 +1,12 @@
 """How networks are executed changes speed and rounding, and nothing else."""
 
+import copy
 import shutil
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 from ganexp import GAN, Batch, Prior, build
 from ganexp.losses import NonSaturating
@@ -135,3 +137,18 @@ def test_compiled_networks_train_as_others(strategy, recwarn):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     assert not torch._dynamo.utils.counters["graph_break"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_compiled_spectral_norm_can_be_passed_twice_before_the_backward_pass():
+    torch.manual_seed(0)
+    eager = nn.Sequential(spectral_norm(nn.Conv2d(3, 2, 1)), nn.ReLU(), nn.Flatten(1), spectral_norm(nn.Linear(8, 1)))
+    compiled, (x, fake) = copy.deepcopy(eager), torch.randn(2, 4, 3, 2, 2)
+    execution.compiled(compiled)
+    for network in (eager, compiled):
+        (network(x).square().sum() + network(fake).square().sum()).backward()
+    for a, b in zip(eager.parameters(), compiled.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+    for a, b in zip(eager.buffers(), compiled.buffers(), strict=True):
+        torch.testing.assert_close(a, b)

@@ -1,0 +1,32 @@
+"""SAGAN's self-attention (Zhang et al. 2019, section 3)."""
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.networks.residual import initialized
+
+
+class SelfAttention(nn.Module):
+    """Add to each position of a map, γ times, a mean of all positions weighted by how well they match (equations 1 to 3).
+
+    Keys f, queries g and values h are 1×1 convolutions to C/8 channels, v is one back to C, none has a bias; γ starts at 0,
+    so that the block starts as the identity.
+
+    As in the paper. The authors' code also takes values to C/2 channels and keys and values at half the side.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        inner = max(1, channels // 8)
+        self.f, self.g, self.h = (initialized(nn.Conv2d(channels, inner, 1, bias=False)) for _ in range(3))
+        self.v = initialized(nn.Conv2d(inner, channels, 1, bias=False))
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, C, H, W)` to the same shape; the weights take `(B, HW, HW)`.
+
+        Not by torch's fused attention, of which there are no second derivatives.
+        """
+        keys, queries, values = (layer(x).flatten(2) for layer in (self.f, self.g, self.h))
+        weights = (queries.mT @ keys).softmax(-1)  # (B, to, from)
+        return x + self.gamma * self.v((values @ weights.mT).unflatten(2, x.shape[2:]))

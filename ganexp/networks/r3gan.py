@@ -1,0 +1,164 @@
+"""R3GAN's networks (Huang et al. 2024, "The GAN is dead; long live the GAN!", section 3 and its figure 3).
+
+ResNeXt-like bottlenecks (1×1, grouped 3×3, 1×1 convolution) without normalisation; leaky ReLU; resampling by bilinear
+interpolation outside the residual branches; weights as Fixup (Zhang et al. 2019) has them: each branch's last layer starts
+at 0, its others shrink with the number of blocks. The discriminator mirrors the generator.
+
+With `width` 768, stages, channels and groups are the authors': 768 channels up to 32×32, then half as many at each doubling,
+in groups of 16 within a block, which has twice its channels. They have 32, 64 and 256 pixels (CIFAR-10 and FFHQ).
+
+Departures: other powers of two continue their plan; groups are smaller where 16 does not divide the channels of a block.
+"""
+
+import math
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ganexp.networks.sizes import Depth, Width, halvings
+from ganexp.ranges import checked
+
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
+SLOPE = 0.2
+GAIN = math.sqrt(2 / (1 + SLOPE**2))
+"""What keeps the second moment through a leaky ReLU (He et al. 2015)."""
+
+
+class R3GANGenerator(nn.Module):
+    """A learned 4×4 map per channel, weighted by z; stages of blocks with twice the side between; a 1×1 convolution.
+
+    The output is linear, as in the authors' code: images lie around [-1, 1] and are clamped only to be shown.
+
+    Args:
+        latent_dim: Length of a latent vector; 64 in the paper.
+        shape: `(C, H, W)` with H = W = 16, 32, 64, …
+        width: Channels up to 32×32; 768 in the paper.
+        blocks: Blocks of each stage; 2 in the paper.
+    """
+
+    @checked
+    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 768, blocks: Depth = 2) -> None:
+        super().__init__()
+        first, *others = _channels(shape, width)
+        total, before = blocks * (1 + len(others)), first
+        self.basis = nn.Parameter(torch.randn(first, 4, 4))
+        self.linear = _scaled(nn.Linear(latent_dim, first, bias=False))
+        layers: list[nn.Module] = _stage(first, blocks, total)
+        for after in others:
+            layers += [*_changed(before, after), Up(), *_stage(after, blocks, total)]
+            before = after
+        self.layers = nn.Sequential(*layers, _scaled(nn.Conv2d(before, shape[0], 1, bias=False)))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Map `(B, latent_dim)` to images `(B, C, H, W)`."""
+        return self.layers(self.basis * self.linear(z)[:, :, None, None])
+
+
+class R3GANDiscriminator(nn.Module):
+    """A 1×1 convolution; stages of blocks with half the side between; a weighted sum of each 4×4 map; one logit.
+
+    Args:
+        shape: `(C, H, W)` with H = W = 16, 32, 64, …
+        width: Channels up to 32×32; 768 in the paper.
+        blocks: Blocks of each stage; 2 in the paper.
+    """
+
+    output = "logit"
+
+    @checked
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 768, blocks: Depth = 2) -> None:
+        super().__init__()
+        first, *others = reversed(_channels(shape, width))
+        total, before = blocks * (1 + len(others)), first
+        layers: list[nn.Module] = [_scaled(nn.Conv2d(shape[0], first, 1, bias=False)), *_stage(first, blocks, total)]
+        for after in others:
+            layers += [Down(), *_changed(before, after), *_stage(after, blocks, total)]
+            before = after
+        layers += [_scaled(nn.Conv2d(before, before, 4, groups=before, bias=False)), nn.Flatten(1)]
+        self.layers = nn.Sequential(*layers)
+        self.linear = _scaled(nn.Linear(before, 1, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)` to logits `(B,)`."""
+        return self.linear(self.layers(x)).flatten(0)
+
+
+class Bottleneck(nn.Module):
+    """`x` plus 1×1, leaky ReLU, grouped 3×3, leaky ReLU, 1×1; both inner layers have twice the channels, and biases.
+
+    Args:
+        channels: Of the input and the output.
+        total: Blocks of the whole network, which Fixup's scale of the inner weights depends on: L^(-1/(2m-2)), m = 3.
+    """
+
+    def __init__(self, channels: int, total: int) -> None:
+        super().__init__()
+        inner, gain = 2 * channels, GAIN * total**-0.25
+        groups = inner // math.gcd(inner, 16)
+        self.residual = nn.Sequential(
+            _scaled(nn.Conv2d(channels, inner, 1), gain),
+            nn.LeakyReLU(SLOPE),
+            _scaled(nn.Conv2d(inner, inner, 3, padding=1, groups=groups), gain),
+            nn.LeakyReLU(SLOPE),
+            _scaled(nn.Conv2d(inner, channels, 1, bias=False), 0.0),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, channels, H, W)` to the same shape."""
+        return x + self.residual(x)
+
+
+class _Filter(nn.Module):
+    """The bilinear kernel for a factor of two, `[1, 3, 3, 1]` in each direction; outside the map are zeros."""
+
+    kernel: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        taps = torch.tensor([1.0, 3.0, 3.0, 1.0]) / 8
+        self.register_buffer("kernel", taps[:, None] * taps, persistent=False)
+
+    def weight(self, channels: int) -> Tensor:
+        return self.kernel.expand(channels, 1, 4, 4)
+
+
+class Up(_Filter):
+    """Twice the side, by bilinear interpolation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, C, H, W)` to `(B, C, 2H, 2W)`."""
+        channels = x.shape[1]
+        return functional.conv_transpose2d(x, 4 * self.weight(channels), stride=2, padding=1, groups=channels)
+
+
+class Down(_Filter):
+    """Half the side, by bilinear interpolation of what is low-pass filtered: the transpose of `Up`, but for its scale."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, C, H, W)` to `(B, C, H/2, W/2)`."""
+        channels = x.shape[1]
+        return functional.conv2d(x, self.weight(channels), stride=2, padding=1, groups=channels)
+
+
+def _channels(shape: tuple[int, ...], width: int) -> list[int]:
+    """Return the channels of each stage, from 4×4 to the image's side."""
+    return [max(1, width >> max(0, doublings - 3)) for doublings in range(halvings(shape) + 1)]
+
+
+def _stage(channels: int, blocks: int, total: int) -> list[nn.Module]:
+    return [Bottleneck(channels, total) for _ in range(blocks)]
+
+
+def _changed(before: int, after: int) -> list[nn.Module]:
+    """Return the 1×1 convolution that changes the number of channels, where it changes."""
+    return [] if before == after else [_scaled(nn.Conv2d(before, after, 1, bias=False))]
+
+
+def _scaled(layer: Layer, gain: float = 1.0) -> Layer:
+    """Return a layer with new weights from N(0, gain²/fan_in), and its bias at 0."""
+    nn.init.normal_(layer.weight, 0.0, gain / math.sqrt(layer.weight[0].numel()))
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer

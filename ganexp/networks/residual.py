@@ -1,0 +1,85 @@
+"""SNGAN's residual blocks (Miyato et al. 2018, appendix B.4), with their initialisation and spectral norm.
+
+3×3 convolutions in a block start from Xavier's uniform distribution with gain √2, all other layers with gain 1, biases at 0,
+as in the authors' code. A 1×1 convolution commutes with resampling; it is computed where the map is smaller.
+"""
+
+import math
+from typing import TypeVar
+
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
+
+
+class UpBlock(nn.Module):
+    """Batch norm, ReLU, twice the side, 3×3 convolution, batch norm, ReLU, 3×3 convolution; a 1×1 shortcut."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.BatchNorm2d(before), nn.BatchNorm2d(after)
+        self.conv_1, self.conv_2 = _conv3(before, after), _conv3(after, after)
+        self.shortcut = initialized(nn.Conv2d(before, after, 1))
+        self.up = nn.Upsample(scale_factor=2, mode="nearest")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, before, H, W)` to `(B, after, 2H, 2W)`."""
+        h = self.conv_1(self.up(self.norm_1(x).relu()))
+        return self.conv_2(self.norm_2(h).relu()) + self.up(self.shortcut(x))
+
+
+class _Sum(nn.Module):
+    """What `residual` and `shortcut` make of the same input, added."""
+
+    residual: nn.Module
+    shortcut: nn.Module
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.residual(x) + self.shortcut(x)
+
+
+class FirstBlock(_Sum):
+    """The discriminator's first block, on an image: two 3×3 convolutions with a ReLU between, half the side."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(_conv3(before, after), nn.ReLU(), _conv3(after, after), nn.AvgPool2d(2))
+        self.shortcut = nn.Sequential(nn.AvgPool2d(2), initialized(nn.Conv2d(before, after, 1)))
+
+
+class DownBlock(_Sum):
+    """ReLU, 3×3 convolution, ReLU, 3×3 convolution, half the side; channels grow in the second convolution."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(nn.ReLU(), _conv3(before, before), nn.ReLU(), _conv3(before, after), nn.AvgPool2d(2))
+        self.shortcut = nn.Sequential(nn.AvgPool2d(2), initialized(nn.Conv2d(before, after, 1)))
+
+
+class FlatBlock(_Sum):
+    """`DownBlock` at a constant side; its shortcut is the identity where the channels stay the same."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(nn.ReLU(), _conv3(before, before), nn.ReLU(), _conv3(before, after))
+        self.shortcut = nn.Identity() if before == after else initialized(nn.Conv2d(before, after, 1))
+
+
+def initialized(layer: Layer, gain: float = 1.0) -> Layer:
+    """Return a layer with new weights from Xavier's uniform distribution, and its bias at 0."""
+    nn.init.xavier_uniform_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def normalize_spectrally(network: nn.Module) -> None:
+    """Divide the weight of each linear and convolutional layer by its spectral norm, by one power iteration per pass."""
+    for layer in list(network.modules()):
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            spectral_norm(layer)
+
+
+def _conv3(before: int, after: int) -> nn.Conv2d:
+    return initialized(nn.Conv2d(before, after, 3, padding=1), math.sqrt(2))

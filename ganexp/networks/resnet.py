@@ -1,0 +1,131 @@
+"""SNGAN's residual networks (Miyato et al. 2018, appendix B.4), for images of 32, 48, 64 and 128 pixels.
+
+With `width` 64, channels are the published ones: table 4 (32, CIFAR-10), table 5 (48, STL-10) and table 6 (128, ImageNet).
+The plan for 64 is in the authors' code of the projection discriminator (Miyato & Koyama 2018).
+
+Departures: the discriminator's last layer has a bias at every size (not in the authors' code for 32). `attention` stands
+where the map has 32×32 positions, as in SAGAN (Zhang et al. 2019, table 1, feat32); in images below 64, which that paper does
+not have, at half the side.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ganexp.networks.attention import SelfAttention
+from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, initialized, normalize_spectrally
+from ganexp.networks.sizes import Width, planned
+from ganexp.ranges import checked
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Channels after each layer in units of `width`, from the latent vector to the image and back.
+
+    Args:
+        smallest: Side of the generator's first map.
+        up: Channels of the generator's first map, and after each block, which doubles the side.
+        down: Channels after each of the discriminator's blocks that halve the side.
+        flat: Channels after each of its further blocks.
+    """
+
+    smallest: int
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+    flat: tuple[int, ...] = ()
+
+
+PLANS = {
+    32: Plan(4, (4, 4, 4, 4), (2, 2), (2, 2)),
+    48: Plan(6, (8, 4, 2, 1), (1, 2, 4, 8), (16,)),
+    64: Plan(4, (16, 8, 4, 2, 1), (1, 2, 4, 8, 16)),
+    128: Plan(4, (16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
+}
+"""By the side of an image."""
+
+
+class ResNetGenerator(nn.Module):
+    """A linear layer to the first map, residual blocks that double its side, batch norm, ReLU, 3×3 convolution, tanh.
+
+    Args:
+        latent_dim: Length of a latent vector; 128 in the papers.
+        shape: `(C, H, W)` with H = W = 32, 48, 64 or 128.
+        width: Unit of the channels; 64 in the papers.
+        attention: Whether there is a block of self-attention.
+        spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN; not so in SNGAN.
+    """
+
+    @checked
+    def __init__(
+        self,
+        latent_dim: int,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 64,
+        attention: bool = False,
+        spectral_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        plan = planned(shape, PLANS)
+        channels, side = plan.up[0] * width, plan.smallest
+        self.linear = initialized(nn.Linear(latent_dim, channels * side * side))
+        self.first = nn.Unflatten(1, (channels, side, side))
+        self.blocks = nn.Sequential()
+        for units in plan.up[1:]:
+            self.blocks.append(UpBlock(channels, units * width))
+            channels, side = units * width, 2 * side
+            if attention and side == _attended(shape):
+                self.blocks.append(SelfAttention(channels))
+        self.norm = nn.BatchNorm2d(channels)
+        self.image = initialized(nn.Conv2d(channels, shape[0], 3, padding=1))
+        if spectral_norm:
+            normalize_spectrally(self)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Map `(B, latent_dim)` to images `(B, C, H, W)` in [-1, 1]."""
+        h = self.blocks(self.first(self.linear(z)))
+        return self.image(self.norm(h).relu()).tanh()
+
+
+class ResNetDiscriminator(nn.Module):
+    """Residual blocks without normalisation, ReLU, the sum over all positions, a linear layer to one logit.
+
+    Args:
+        shape: `(C, H, W)` with H = W = 32, 48, 64 or 128.
+        width: Unit of the channels; 64 in the papers.
+        attention: Whether there is a block of self-attention.
+        spectral_norm: Whether each layer's weight is divided by its spectral norm, as in the papers.
+    """
+
+    output = "logit"
+
+    @checked
+    def __init__(
+        self, shape: tuple[int, ...], *, width: Width = 64, attention: bool = False, spectral_norm: bool = True
+    ) -> None:
+        super().__init__()
+        plan = planned(shape, PLANS)
+        channels, side = plan.down[0] * width, shape[1] // 2
+        self.blocks = nn.Sequential(FirstBlock(shape[0], channels))
+        if attention and side == _attended(shape):
+            self.blocks.append(SelfAttention(channels))
+        for units in plan.down[1:]:
+            self.blocks.append(DownBlock(channels, units * width))
+            channels, side = units * width, side // 2
+            if attention and side == _attended(shape):
+                self.blocks.append(SelfAttention(channels))
+        for units in plan.flat:
+            self.blocks.append(FlatBlock(channels, units * width))
+            channels = units * width
+        self.linear = initialized(nn.Linear(channels, 1))
+        if spectral_norm:
+            normalize_spectrally(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)` to logits `(B,)`."""
+        return self.linear(self.blocks(x).relu().sum((2, 3))).flatten(0)
+
+
+def _attended(shape: tuple[int, ...]) -> int:
+    """Return the side of the map that attention is for."""
+    return min(32, shape[1] // 2)

@@ -1,0 +1,232 @@
+"""SNGAN's residual networks, against counts and formulas that are written out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ganexp import build
+from ganexp.networks import ResNetDiscriminator, ResNetGenerator
+from ganexp.networks.attention import SelfAttention
+from ganexp.networks.residual import DownBlock, FirstBlock, UpBlock
+from tests.composing import composed, options
+
+TINY = [
+    *("generator=resnet", "discriminator=resnet", "generator.width=1", "discriminator.width=1"),
+    *("dataset=fake", "dataset.n=9", "dataset.image_size=32", "batch_size=4", "latent_dim=3"),
+    *("iterations=3", "device=cpu", "wandb.mode=disabled"),
+]
+
+
+def count(network):
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def g_block(a, b):
+    """Two batch norms, two 3×3 convolutions and a 1×1 one."""
+    return 2 * a + (9 * a * b + b) + 2 * b + (9 * b * b + b) + (a * b + b)
+
+
+def d_block(a, b, *, shortcut=True):
+    return (9 * a * a + a) + (9 * a * b + b) + (a * b + b) * shortcut
+
+
+def first_block(b):
+    return (9 * 3 * b + b) + (9 * b * b + b) + (3 * b + b)
+
+
+def ends(latent, first, side, last):
+    """The generator's linear layer, its last batch norm and its last convolution."""
+    return latent * first * side**2 + first * side**2 + 2 * last + 9 * last * 3 + 3
+
+
+PUBLISHED = {  # the layers of the papers' tables, in their order
+    32: (
+        ends(128, 256, 4, 256) + 3 * g_block(256, 256),
+        first_block(128) + d_block(128, 128) + 2 * d_block(128, 128, shortcut=False) + 128 + 1,
+    ),
+    48: (
+        ends(128, 512, 6, 64) + g_block(512, 256) + g_block(256, 128) + g_block(128, 64),
+        first_block(64) + d_block(64, 128) + d_block(128, 256) + d_block(256, 512) + d_block(512, 1024) + 1024 + 1,
+    ),
+    64: (
+        ends(128, 1024, 4, 64) + g_block(1024, 512) + g_block(512, 256) + g_block(256, 128) + g_block(128, 64),
+        first_block(64) + d_block(64, 128) + d_block(128, 256) + d_block(256, 512) + d_block(512, 1024) + 1024 + 1,
+    ),
+    128: (
+        ends(128, 1024, 4, 64) + sum(g_block(a, b) for a, b in [(1024, 1024), (1024, 512), (512, 256), (256, 128), (128, 64)]),
+        first_block(64)
+        + sum(d_block(a, b) for a, b in [(64, 128), (128, 256), (256, 512), (512, 1024)])
+        + d_block(1024, 1024, shortcut=False)
+        + 1024
+        + 1,
+    ),
+}
+
+
+@pytest.mark.parametrize("size", PUBLISHED)
+def test_published_networks_have_the_parameters_of_the_papers_tables(size):
+    with torch.device("meta"):
+        networks = ResNetGenerator(128, (3, size, size)), ResNetDiscriminator((3, size, size))
+    assert tuple(map(count, networks)) == PUBLISHED[size]
+    if size == 32:
+        assert PUBLISHED[32] == (4_276_739, 1_053_825)
+
+
+@pytest.mark.parametrize("size", PUBLISHED)
+@pytest.mark.parametrize("attention", [False, True])
+def test_images_of_each_size_go_through(size, attention):
+    shape = (1, size, size)
+    generator = ResNetGenerator(5, shape, width=1, attention=attention)
+    discriminator = ResNetDiscriminator(shape, width=1, attention=attention)
+    sides = []
+    for network in (generator, discriminator):
+        for module in network.modules():
+            if isinstance(module, SelfAttention):
+                module.register_forward_hook(lambda _, inputs, __: sides.append(inputs[0].shape[-1]))
+    fake = generator(torch.randn(3, 5))
+    assert fake.shape == (3, *shape)
+    assert fake.abs().max() <= 1
+    assert discriminator(fake).shape == (3,)
+    assert sides == ([{32: 16, 48: 24}.get(size, 32)] * 2 if attention else [])
+
+
+@pytest.mark.parametrize("size", [16, 28, 96, 256])
+def test_other_sizes_are_refused_with_those_there_are(size):
+    for make in (lambda shape: ResNetGenerator(5, shape), ResNetDiscriminator):
+        with pytest.raises(ValueError, match=rf"^shape should be one of 32×32, 48×48, 64×64, 128×128, not {size}×{size}; set"):
+            make((3, size, size))
+        with pytest.raises(ValueError, match="not 32×64"):
+            make((3, 32, 64))
+        with pytest.raises(ValueError, match="choose the mlp networks"):
+            make((2,))
+
+
+def conv(layer, x):
+    return F.conv2d(x, layer.weight, layer.bias, padding=layer.kernel_size[0] // 2)
+
+
+def test_blocks_are_the_authors_where_the_shortcut_is_computed_at_the_larger_side():
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, 8, 8, dtype=torch.float64)
+    up, down, first = UpBlock(4, 6).double(), DownBlock(4, 6).double(), FirstBlock(4, 6).double()
+    for block in (up, down, first):
+        for parameter in block.parameters():
+            nn.init.normal_(parameter)
+
+    def normalized(norm, h):
+        mean, variance = h.mean((0, 2, 3), keepdim=True), h.var((0, 2, 3), correction=0, keepdim=True)
+        return norm.weight.view(-1, 1, 1) * (h - mean) / (variance + norm.eps).sqrt() + norm.bias.view(-1, 1, 1)
+
+    def doubled(h):
+        return h.repeat_interleave(2, 2).repeat_interleave(2, 3)
+
+    def halved(h):
+        return (h[..., ::2, ::2] + h[..., 1::2, ::2] + h[..., ::2, 1::2] + h[..., 1::2, 1::2]) / 4
+
+    h = conv(up.conv_2, normalized(up.norm_2, conv(up.conv_1, doubled(normalized(up.norm_1, x).relu()))).relu())
+    torch.testing.assert_close(up(x), h + conv(up.shortcut, doubled(x)))
+    _, one, _, two, _ = down.residual
+    torch.testing.assert_close(down(x), halved(conv(two, conv(one, x.relu()).relu())) + halved(conv(down.shortcut[1], x)))
+    one, _, two, _ = first.residual
+    torch.testing.assert_close(first(x), halved(conv(two, conv(one, x).relu())) + halved(conv(first.shortcut[1], x)))
+
+
+def test_scores_sum_over_positions():
+    torch.manual_seed(0)
+    discriminator = ResNetDiscriminator((1, 32, 32), width=2, spectral_norm=False).double()
+    maps = []
+    discriminator.blocks.register_forward_hook(lambda _, __, output: maps.append(output.detach().numpy()))
+    scores = discriminator(torch.randn(3, 1, 32, 32, dtype=torch.float64))
+    weight, bias = (parameter.detach().numpy() for parameter in discriminator.linear.parameters())
+    assert maps[0].shape == (3, 4, 8, 8)
+    expected = np.einsum("bchw,c->b", np.maximum(maps[0], 0), weight[0]) + bias
+    torch.testing.assert_close(scores.detach(), torch.from_numpy(expected))
+
+
+def test_weights_start_from_xaviers_distribution_with_the_published_gains():
+    torch.manual_seed(0)
+    generator, discriminator = ResNetGenerator(128, (3, 32, 32), width=8), ResNetDiscriminator((3, 32, 32), spectral_norm=False)
+    in_blocks = {id(layer) for network in (generator, discriminator) for layer in network.blocks.modules()}
+    for layer in [*generator.modules(), *discriminator.modules()]:
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            area = math.prod(layer.weight.shape[2:])
+            gain = math.sqrt(2) if area == 9 and id(layer) in in_blocks else 1
+            bound = gain * math.sqrt(6 / (area * (layer.weight.shape[0] + layer.weight.shape[1])))
+            assert 0.95 * bound < layer.weight.abs().max() <= bound
+            assert layer.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
+            assert not layer.bias.any()
+
+
+def test_spectral_norm_bounds_every_layer_of_the_discriminator_and_can_be_had_in_the_generator():
+    torch.manual_seed(0)
+    x, z = torch.randn(2, 1, 32, 32), torch.randn(2, 5)
+    discriminator = ResNetDiscriminator((1, 32, 32), width=2, attention=True)
+    generator = ResNetGenerator(5, (1, 32, 32), width=1, attention=True, spectral_norm=True)
+    for network, given in ((discriminator, x), (generator, z)):
+        with torch.no_grad():
+            for _ in range(50):  # power iterations
+                network(given)
+        network.eval()
+        layers = [layer for layer in network.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+        assert len(layers) == 15
+        for layer in layers:
+            assert torch.linalg.matrix_norm(layer.weight.flatten(1), 2).item() == pytest.approx(1, abs=2e-2)
+    assert not any("parametrizations" in name for name, _ in ResNetGenerator(5, (1, 32, 32), width=1).named_parameters())
+    assert layers[-1] is generator.image
+
+
+def test_the_last_layer_is_the_one_that_mixed_precision_looks_for():
+    discriminator = ResNetDiscriminator((1, 32, 32), width=1, attention=True)
+    assert [m for m in discriminator.modules() if isinstance(m, (nn.Linear, nn.Conv2d))][-1] is discriminator.linear
+
+
+@pytest.mark.parametrize("attention", [False, True])
+def test_images_do_not_see_each_other_in_the_discriminator(attention):
+    discriminator = ResNetDiscriminator((1, 32, 32), width=1, attention=attention).double().eval()
+    for module in discriminator.modules():
+        if isinstance(module, SelfAttention):
+            nn.init.constant_(module.gamma, 0.5)
+    x = torch.randn(4, 1, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(discriminator(x)[:2], discriminator(x[:2]), rtol=1e-12, atol=1e-13)
+
+
+def test_attention_is_the_papers_equations():
+    torch.manual_seed(0)
+    block = SelfAttention(16).double()
+    x = torch.randn(2, 16, 3, 4, dtype=torch.float64)
+    assert torch.equal(block(x), x)
+    nn.init.constant_(block.gamma, 0.7)
+    f, g, h, v = (layer.weight.detach().numpy()[:, :, 0, 0] for layer in (block.f, block.g, block.h, block.v))
+    assert f.shape == g.shape == h.shape == (2, 16)
+    expected = np.empty((2, 16, 12))
+    for b, positions in enumerate(x.numpy().reshape(2, 16, 12)):
+        for j in range(12):
+            s = np.array([(f @ positions[:, i]) @ (g @ positions[:, j]) for i in range(12)])
+            beta = np.exp(s) / np.exp(s).sum()
+            expected[b, :, j] = 0.7 * v @ sum(beta[i] * (h @ positions[:, i]) for i in range(12)) + positions[:, j]
+    torch.testing.assert_close(block(x).detach(), torch.from_numpy(expected.reshape(2, 16, 3, 4)))
+
+
+CASES = {
+    **{strategy: [f"strategy={strategy}"] for strategy in options("strategy")},
+    "fp64": ["precision=fp64"],
+    "bf16": ["precision=bf16", "channels_last=true"],
+    "penalty": ["loss=wgan_gp", "generator.attention=true", "discriminator.attention=true"],
+    "normalised generator": ["generator.spectral_norm=true", "strategy=unrolled", "ema=0.9"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_trains(case):
+    trainer = build(composed(*TINY, *CASES[case]))
+    networks = (trainer.gan.generator, trainer.gan.discriminator)
+    before = [[p.detach().clone() for p in network.parameters()] for network in networks]
+    assert trainer.fit()["iteration"] == 3
+    for network, weights in zip(networks, before, strict=True):
+        assert all(p.isfinite().all() for p in network.parameters())
+        assert any(not torch.equal(a, b) for a, b in zip(weights, network.parameters(), strict=True))
