@@ -22,8 +22,14 @@ class DecodingError(OSError):
         super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
 
 
-def decoded(path: Path, size: int, channels: int) -> Tensor:
+def decoded(path: Path, size: int, channels: int, *, crop: int | None = None) -> Tensor:
     """Return the central square of an image, `(channels, size, size)`, uint8; `ImageFolder` states the rules.
+
+    Args:
+        path: The file.
+        size: Side to which the square is scaled.
+        channels: 3 for colour, 1 for grey.
+        crop: Side of the square before it is scaled; the image's shorter side by default.
 
     Raises:
         DecodingError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
@@ -32,6 +38,9 @@ def decoded(path: Path, size: int, channels: int) -> Tensor:
         with Image.open(path) as image:
             image.load()
             upright = _upright(image)
+            if crop:
+                left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
+                upright = upright.crop((left, top, left + crop, top + crop))
             square = _central_square(_of_eight_bits(upright), size)
     except Exception as error:  # what a broken file makes Pillow raise has no common type
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
