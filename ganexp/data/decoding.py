@@ -1,6 +1,8 @@
 """From an image file to a square of pixels."""
 
+import io
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,9 @@ class DecodingError(OSError):
         super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
 
 
-def decoded(path: Path, size: int, channels: int, *, crop: int | None = None) -> Tensor:
+def decoded(
+    path: Path, size: int, channels: int, *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
+) -> Tensor:
     """Return the central square of an image, `(channels, size, size)`, uint8; `ImageFolder` states the rules.
 
     Args:
@@ -30,12 +34,13 @@ def decoded(path: Path, size: int, channels: int, *, crop: int | None = None) ->
         size: Side to which the square is scaled.
         channels: 3 for colour, 1 for grey.
         crop: Side of the square before it is scaled; the image's shorter side by default.
+        read: Returns the content of a file that lies in an archive.
 
     Raises:
         DecodingError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
     """
     try:
-        with Image.open(path) as image:
+        with Image.open(io.BytesIO(read(path)) if read else path) as image:
             image.load()
             upright = _upright(image)
             if crop:

@@ -8,6 +8,7 @@ from filelock import FileLock
 
 from ganexp.data.dataset import Side, stamp
 from ganexp.data.digest import of_files
+from ganexp.data.folder import Folder
 from ganexp.ranges import checked
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class Downloaded:
 
     def digest(self) -> str:
         """Return what identifies the images wherever they lie."""
-        return of_files(self.root, [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()])
+        sizes = [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()]
+        return of_files(self.root, sizes, Folder(self.root).head)
 
     def _read(self, part: Callable[[Any], T]) -> T:
         """Return a part of torchvision's set; it is downloaded by one process at a time: another one then finds it there."""

@@ -70,7 +70,7 @@ def test_images_of_equal_names_sizes_and_times_are_told_apart(tmp_path, monkeypa
     assert decoded("cats", "red") == [255, 0, 0]
     time.sleep(0.02)  # a file system's clock ticks every few milliseconds
     assert decoded("cats", "blue") == [0, 0, 255]  # changed in place
-    monkeypatch.setattr("ganexp.data.image_folder.stamp", lambda path: (path.stat().st_size, 0, 0))
+    monkeypatch.setattr("ganexp.data.folder.stamp", lambda path: (path.stat().st_size, 0, 0))
     assert [decoded("cats", "red"), decoded("dogs", "lime")] == [[255, 0, 0], [0, 255, 0]]  # in two folders
 
 
