@@ -20,6 +20,8 @@ from ganexp.data.folder import EXTENSIONS, Folder
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
+NAMED = 10
+"""Of so many corrupt images the log has the names."""
 
 
 class ImageFolder:
@@ -43,13 +45,17 @@ class ImageFolder:
         path: The folder, or the archive.
         image_size: Side of the square images.
         channels: 3 for colour, 1 for grey.
+        strict: Whether an image that cannot be decoded is refused. If not, all such images are named in a warning and left out
+            when the set is decoded as a whole; where it is streamed, which ones they are may become known only when they
+            are read, and the first of them then ends the run.
 
     Raises:
         ValueError: The path is neither a folder nor a zip archive, or holds no images.
     """
 
     @checked
-    def __init__(self, path: str, *, image_size: Side = 64, channels: Literal[1, 3] = 3) -> None:
+    def __init__(self, path: str, *, image_size: Side = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
+        self.strict = strict
         self.shape = (channels, image_size, image_size)
         self.folder = Path(path).expanduser()
         if not self.folder.is_dir() and not self.folder.is_file():
@@ -71,6 +77,24 @@ class ImageFolder:
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
         return _Images(sorted(self._stamps), self.shape, self._place.read)
+
+    def skip(self, corrupt: dict[int, str]) -> None:
+        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
+
+        Classes stay as they are, if one has lost all of its images too.
+
+        Raises:
+            OSError: No image would be left.
+        """
+        files = sorted(self._stamps)
+        if len(corrupt) == len(files):
+            raise OSError(f"none of the images in {printable(self.folder)} can be decoded: {corrupt[0]}")
+        self._classes  # noqa: B018 (counted while all are there)
+        said = "; ".join(sentence for _, sentence in sorted(corrupt.items())[:NAMED])
+        more = f"; and {len(corrupt) - NAMED:,} more" if len(corrupt) > NAMED else ""
+        counts = f"{len(corrupt):,} of {len(files):,}"
+        log.warning("%s: %s images are skipped: %s%s.", printable(self.folder), counts, said, more)
+        self._stamps = {path: self._stamps[path] for index, path in enumerate(files) if index not in corrupt}
 
     @property
     def classes(self) -> int:

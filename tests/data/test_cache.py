@@ -192,5 +192,5 @@ def test_an_image_that_cannot_be_decoded_ends_the_decoding_and_leaves_no_file(tm
     folder_of_images(tmp_path / "images")
     (tmp_path / "images" / "broken.png").write_bytes(b"not a png")
     with pytest.raises(OSError, match=r"broken\.png cannot be decoded"):
-        load_cached(ImageFolder(str(tmp_path / "images"), image_size=8), tmp_path / "cache")
+        load_cached(ImageFolder(str(tmp_path / "images"), image_size=8, strict=True), tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").glob("*") if path.suffix != ".lock"]
