@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from ganexp.data.dataset import printable
@@ -48,7 +48,9 @@ def decoded(
                 upright = upright.crop((left, top, left + crop, top + crop))
             square = _central_square(_of_eight_bits(upright), size)
     except Exception as error:  # what a broken file makes Pillow raise has no common type
-        raise DecodingError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
+        unknown = isinstance(error, UnidentifiedImageError)  # whose text repeats the path, or tells an address in memory
+        reason = "its format is not known" if unknown else error or type(error).__name__
+        raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
     pixels = np.array(square if channels == 3 else square.convert("L"))
     return torch.from_numpy(pixels.reshape(size, size, channels)).permute(2, 0, 1)
 
