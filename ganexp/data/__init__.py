@@ -7,6 +7,7 @@ for images and float for points, or a map-style torch dataset of uint8 images th
 
 from ganexp.data.cache import default_folder
 from ganexp.data.cache import load as load_cached
+from ganexp.data.celeba import CelebA
 from ganexp.data.dataset import Dataset
 from ganexp.data.decoding import DecodingError
 from ganexp.data.digits import Digits
@@ -14,11 +15,18 @@ from ganexp.data.fake import Fake
 from ganexp.data.feed import Resident, Streamed, feed
 from ganexp.data.image_folder import ImageFolder
 from ganexp.data.mixtures import Grid, Ring
-from ganexp.data.vision import CIFAR10, MNIST, FashionMNIST
+from ganexp.data.stacked_mnist import StackedMNIST
+from ganexp.data.vision import CIFAR10, CIFAR100, EMNIST, KMNIST, MNIST, STL10, SVHN, FashionMNIST
 
 __all__ = [
     "CIFAR10",
+    "CIFAR100",
+    "EMNIST",
+    "KMNIST",
     "MNIST",
+    "STL10",
+    "SVHN",
+    "CelebA",
     "Dataset",
     "DecodingError",
     "Digits",
@@ -28,6 +36,7 @@ __all__ = [
     "ImageFolder",
     "Resident",
     "Ring",
+    "StackedMNIST",
     "Streamed",
     "default_folder",
     "feed",

@@ -12,16 +12,19 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data import kept
+from ganexp.data import corrupt, kept
+from ganexp.data.corrupt import Corrupt, Tried
 from ganexp.data.dataset import Dataset
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 BATCH = 256
 VERSION = 2
@@ -50,11 +53,26 @@ def load(
     Images that lie in files of their own are decoded as a whole, by `workers` processes, only if the result is to be
     resident, or with `auto` fits; else they stay a map-style dataset. Datasets without a `fingerprint` are not kept.
 
+    A dataset that is not `strict` is told by `skip` which images are corrupt, once that is known, and loaded without them.
+
     Raises:
         OSError: The data cannot be had, or an image cannot be decoded.
     """
     if not hasattr(dataset, "fingerprint"):
         return dataset.load()
+    if getattr(dataset, "strict", True):
+        return _load(dataset, folder, place, device, workers)
+    known = corrupt.recall(folder, _name(dataset))
+    if known:
+        dataset.skip(known)  # type: ignore[attr-defined]
+    try:
+        return _load(dataset, folder, place, device, workers)
+    except Corrupt as error:
+        dataset.skip(error.images)  # type: ignore[attr-defined]
+        return _load(dataset, folder, place, device, workers)
+
+
+def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | str, workers: int) -> Tensor | MapStyle[Tensor]:
     found = kept.read(folder, _name(dataset), dataset.shape)
     if found is not None:
         return found
@@ -62,6 +80,8 @@ def load(
     shape = (len(data), *dataset.shape)  # type: ignore[arg-type]
     if not isinstance(data, Tensor) and not is_resident(place, math.prod(shape), torch.device(device)):
         return data
+    if not isinstance(data, Tensor) and not getattr(dataset, "strict", True):
+        data = Tried(data)
     try:
         return _keep(data, folder, _name(dataset), shape, workers)  # what was downloaded just now has another name
     except OSError as error:
@@ -80,7 +100,14 @@ def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple
         found = kept.read(folder, name, shape[1:])
         if found is not None:
             return found
-        kept.write(folder, name, _batches(data, workers), shape)
+        known = corrupt.recall(folder, name)
+        if known:
+            raise Corrupt(known)
+        try:
+            kept.write(folder, name, _batches(data, workers), shape)
+        except Corrupt as error:
+            corrupt.note(folder, name, error.images)
+            raise
         found = kept.read(folder, name, shape[1:])
     kept.prune(folder, name)
     assert found is not None
@@ -109,10 +136,20 @@ def _batches(data: Tensor | MapStyle[Tensor], workers: int) -> Iterable[Tensor]:
         return
     from tqdm import tqdm
 
+    found: dict[int, str] = {}
+    collate = {"collate_fn": _as_it_is} if isinstance(data, Tried) else {}
     with tqdm(total=len(data), desc="Decoding images, once", unit="image", disable=None) as bar:  # type: ignore[arg-type]
-        for batch in loader(data, workers, torch.Generator(), batch_size=BATCH):
-            bar.update(len(batch))
-            yield batch
+        for batch in loader(data, workers, torch.Generator(), batch_size=BATCH, **collate):
+            images, broken = batch if isinstance(data, Tried) else (batch, {})
+            found |= broken
+            bar.update(len(images) + len(broken))
+            yield images
+    if found:
+        raise Corrupt(found)
+
+
+def _as_it_is(batch: T) -> T:
+    return batch
 
 
 def _has_room(folder: Path, size: int) -> bool:

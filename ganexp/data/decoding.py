@@ -1,11 +1,13 @@
 """From an image file to a square of pixels."""
 
+import io
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from ganexp.data.dataset import printable
@@ -22,19 +24,33 @@ class DecodingError(OSError):
         super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
 
 
-def decoded(path: Path, size: int, channels: int) -> Tensor:
+def decoded(
+    path: Path, size: int, channels: int, *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
+) -> Tensor:
     """Return the central square of an image, `(channels, size, size)`, uint8; `ImageFolder` states the rules.
+
+    Args:
+        path: The file.
+        size: Side to which the square is scaled.
+        channels: 3 for colour, 1 for grey.
+        crop: Side of the square before it is scaled; the image's shorter side by default.
+        read: Returns the content of a file that lies in an archive.
 
     Raises:
         DecodingError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
     """
     try:
-        with Image.open(path) as image:
+        with Image.open(io.BytesIO(read(path)) if read else path) as image:
             image.load()
             upright = _upright(image)
+            if crop:
+                left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
+                upright = upright.crop((left, top, left + crop, top + crop))
             square = _central_square(_of_eight_bits(upright), size)
     except Exception as error:  # what a broken file makes Pillow raise has no common type
-        raise DecodingError(f"{printable(path)} cannot be decoded as an image ({error or type(error).__name__})") from error
+        unknown = isinstance(error, UnidentifiedImageError)  # whose text repeats the path, or tells an address in memory
+        reason = "its format is not known" if unknown else error or type(error).__name__
+        raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
     pixels = np.array(square if channels == 3 else square.convert("L"))
     return torch.from_numpy(pixels.reshape(size, size, channels)).permute(2, 0, 1)
 

@@ -6,7 +6,7 @@ a tensor, every value up to `MOST` bytes, and evenly spaced samples beyond.
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -29,13 +29,12 @@ def of_data(data: Tensor | MapStyle[Tensor]) -> str:
     return f"tensor-{content.hexdigest()[:32]}"
 
 
-def of_files(folder: Path, sizes: Iterable[tuple[str, int]]) -> str:
-    """Return the digest of files, given by their names below a folder and their sizes."""
+def of_files(folder: Path, sizes: Iterable[tuple[str, int]], head: Callable[[Path, int], bytes]) -> str:
+    """Return the digest of files, given by their names below a folder and their sizes; `head` returns first bytes of one."""
     sizes = list(sizes)
     content = hashlib.sha256()
     for name, size in sizes:
         content.update(os.fsencode(name) + b"\0%d\0" % size)
     for name, _ in sizes[:: -(-len(sizes) // FILES) or 1]:
-        with (folder / name).open("rb") as file:
-            content.update(file.read(HEAD))
+        content.update(head(folder / name, HEAD))
     return f"files-{content.hexdigest()[:32]}"

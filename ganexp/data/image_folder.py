@@ -1,10 +1,10 @@
-"""Any folder of images."""
+"""Any folder or zip archive of images."""
 
 import functools
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -12,17 +12,20 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.dataset import Side, Stamp, printable, stamp
+from ganexp.data.archive import Archive
+from ganexp.data.dataset import Side, Stamp, printable
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
+from ganexp.data.folder import EXTENSIONS, Folder
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
+NAMED = 10
+"""Of so many corrupt images the log has the names."""
 
 
 class ImageFolder:
-    """Every image below a folder, at any depth: shorter side scaled to `image_size`, then the central square.
+    """Every image in a folder or zip archive, at any depth: shorter side scaled to `image_size`, then the central square.
 
     - Files count as images by their extensions: torchvision's, and `.gif`. What else lies there is skipped and counted, with
       a warning. Folders behind symbolic links are read too, each real folder once.
@@ -35,37 +38,63 @@ class ImageFolder:
 
     If every image lies in a sub-folder of `path`, the sub-folders, sorted by name, are classes.
 
-    The folder is listed once, when it is first needed.
+    The folder is listed once, when it is first needed. An archive holds the same images, in the same order, as the folder
+    that it unpacks to.
 
     Args:
-        path: The folder.
+        path: The folder, or the archive.
         image_size: Side of the square images.
         channels: 3 for colour, 1 for grey.
+        strict: Whether an image that cannot be decoded is refused. If not, all such images are named in a warning and left out
+            when the set is decoded as a whole; where it is streamed, which ones they are may become known only when they
+            are read, and the first of them then ends the run.
 
     Raises:
-        ValueError: The path is not a folder, or holds no images.
+        ValueError: The path is neither a folder nor a zip archive, or holds no images.
     """
 
     @checked
-    def __init__(self, path: str, *, image_size: Side = 64, channels: Literal[1, 3] = 3) -> None:
+    def __init__(self, path: str, *, image_size: Side = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
+        self.strict = strict
         self.shape = (channels, image_size, image_size)
         self.folder = Path(path).expanduser()
-        if not self.folder.is_dir():
-            raise ValueError(f"path should be a folder of images, and {path} is none")
-        if all(isinstance(found, str) for _, found in self._walk()):
-            raise ValueError(f"path should be a folder of images, and {path} holds none of {', '.join(EXTENSIONS)}")
+        if not self.folder.is_dir() and not self.folder.is_file():
+            raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
+        self._place = Folder(self.folder) if self.folder.is_dir() else Archive(self.folder)
+        if all(isinstance(found, str) for _, found in self._place.walk()):
+            raise ValueError(
+                f"path should be a folder of images or a zip archive, and {path} holds none of {', '.join(EXTENSIONS)}"
+            )
 
     def fingerprint(self) -> list[object]:
-        """Where the folder is, and the name, size and times of every image."""
-        return [str(self.folder.resolve()), *((name, *stamp) for name, stamp in self._named())]
+        """Where the folder or archive is, and the name, size and times (in an archive, checksum) of every image."""
+        return [*self._place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
-        """Return what identifies the images wherever they lie."""
-        return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()])
+        """Return what identifies the images wherever they lie, in a folder or in an archive."""
+        return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()], self._place.head)
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
-        return _Images(sorted(self._stamps), self.shape)
+        return _Images(sorted(self._stamps), self.shape, self._place.read)
+
+    def skip(self, corrupt: dict[int, str]) -> None:
+        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
+
+        Classes stay as they are, if one has lost all of its images too.
+
+        Raises:
+            OSError: No image would be left.
+        """
+        files = sorted(self._stamps)
+        if len(corrupt) == len(files):
+            raise OSError(f"none of the images in {printable(self.folder)} can be decoded: {corrupt[0]}")
+        self._classes  # noqa: B018 (counted while all are there)
+        said = "; ".join(sentence for _, sentence in sorted(corrupt.items())[:NAMED])
+        more = f"; and {len(corrupt) - NAMED:,} more" if len(corrupt) > NAMED else ""
+        counts = f"{len(corrupt):,} of {len(files):,}"
+        log.warning("%s: %s images are skipped: %s%s.", printable(self.folder), counts, said, more)
+        self._stamps = {path: self._stamps[path] for index, path in enumerate(files) if index not in corrupt}
 
     @property
     def classes(self) -> int:
@@ -97,7 +126,7 @@ class ImageFolder:
     @functools.cached_property
     def _stamps(self) -> dict[Path, Stamp]:
         """List the images, and say what else lies among them."""
-        found = list(self._walk())
+        found = list(self._place.walk())
         stamps = {path: what for path, what in found if not isinstance(what, str)}
         skipped = Counter(what for _, what in found if isinstance(what, str))
         if skipped:
@@ -105,39 +134,15 @@ class ImageFolder:
             log.warning("%s: %d images are read, %d skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds)
         return stamps
 
-    def _walk(self) -> Iterator[tuple[Path, Stamp | str]]:
-        """Yield every image with its stamp, and what is skipped with its kind."""
-        seen: set[tuple[int, int]] = set()
-        unreadable: list[OSError] = []
-        for place, folders, names in os.walk(self.folder, followlinks=True, onerror=unreadable.append):
-            real = os.stat(place)
-            if (real.st_dev, real.st_ino) in seen:  # a link back, or a second way to the same folder
-                folders.clear()
-                continue
-            seen.add((real.st_dev, real.st_ino))
-            folders.sort(key=lambda name: (os.path.islink(os.path.join(place, name)), name))  # the way without links wins
-            for path in (Path(place, name) for name in names):
-                yield path, _stamp_or_kind(path)
-        for error in unreadable:
-            yield Path(error.filename), "unreadable folder"
-
-
-def _stamp_or_kind(path: Path) -> Stamp | str:
-    kind = path.suffix.lower()
-    if kind not in EXTENSIONS:
-        return kind or "without extension"
-    if path.is_file():
-        return stamp(path)
-    return "broken link" if path.is_symlink() else f"{kind} that is no file"
-
 
 class _Images(MapStyle[Tensor]):
-    def __init__(self, files: list[Path], shape: tuple[int, int, int]) -> None:
+    def __init__(self, files: list[Path], shape: tuple[int, int, int], read: Callable[[Path], bytes] | None) -> None:
         self.files = files
+        self.read = read
         self.channels, self.size, _ = shape
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> Tensor:
-        return decoded(self.files[index], self.size, self.channels)
+        return decoded(self.files[index], self.size, self.channels, read=self.read)

@@ -1,52 +1,20 @@
-"""Image sets that torchvision knows how to download."""
+"""Image sets that torchvision knows how to download, and that lie in memory as a whole."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
-from filelock import FileLock
 from torch import Tensor
 
-from ganexp.data.dataset import Side, stamp
-from ganexp.data.digest import of_files
+from ganexp.data.dataset import Side
+from ganexp.data.downloaded import Downloaded
 from ganexp.ranges import checked
 
 
-class _Vision:
-    """The training part of a torchvision set, resized to squares.
+class _Vision(Downloaded):
+    """A torchvision set whose images are one array of uint8."""
 
-    Args:
-        root: Where torchvision keeps its sets. A set that is there already is used without touching the network.
-        image_size: Side of the square images.
-    """
-
-    files: ClassVar[str]
-    """Where the images lie below `root`, as a pattern."""
-    channels: ClassVar[int]
-    arguments: ClassVar[dict[str, Any]] = {"train": True}
-    """Of torchvision's class, beside `root` and `download`."""
     classes = 10
-
-    @checked
-    def __init__(self, root: str, *, image_size: Side = 32) -> None:
-        self.shape = (self.channels, image_size, image_size)
-        self.root = Path(root).expanduser()
-
-    @property
-    def source(self) -> type[Any]:
-        """Torchvision's class of the same name."""
-        from torchvision import datasets  # slow to import
-
-        return getattr(datasets, type(self).__name__)
-
-    def fingerprint(self) -> list[object]:
-        """Where the set lies, and the name, size and times of every file of images; of none before it is downloaded."""
-        return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
-
-    def digest(self) -> str:
-        """Return what identifies the images wherever they lie."""
-        return of_files(self.root, [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()])
 
     def load(self) -> Tensor:
         """Return `(N, C, image_size, image_size)`, uint8.
@@ -69,48 +37,20 @@ class _Vision:
         """
         return self._read(self._classes)
 
-    def _read(self, part: Callable[[Any], Tensor]) -> Tensor:
-        """Return a part of torchvision's set; it is downloaded by one process at a time: another one then finds it there."""
-        try:
-            try:
-                source = self.source(root=self.root, **self.arguments)
-            except RuntimeError:  # torchvision's word for a set that is not there
-                self.root.mkdir(parents=True, exist_ok=True)
-                with FileLock(self.root / f".{self.source.__name__}.lock"):
-                    source = self.source(root=self.root, **self.arguments, download=True)
-            return part(source)
-        except Exception as error:  # what a broken file makes torchvision raise has no common type
-            raise OSError(self._trouble(error)) from error
-
     def _images(self, source: Any) -> Tensor:
         """Return the images of torchvision's set as `(N, C, H, W)`."""
-        images = torch.as_tensor(source.data)
-        images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+        images = self._arranged(torch.as_tensor(source.data))
         if images.shape[1] != self.channels or not images.numel():
             raise ValueError(f"they hold an array of shape {list(source.data.shape)}")
         return images
 
+    def _arranged(self, images: Tensor) -> Tensor:
+        """Bring torchvision's array, here `(N, H, W)` or `(N, H, W, C)`, to `(N, C, H, W)`."""
+        return images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+
     def _classes(self, source: Any) -> Tensor:
         """Return the labels of torchvision's set as classes from 0 on."""
         return torch.as_tensor(source.targets).long()
-
-    def _found(self) -> list[Path]:
-        return sorted(path for path in self.root.glob(self.files) if path.is_file())
-
-    def _trouble(self, error: Exception) -> str:
-        """Return in one sentence what is wrong and what can be done."""
-        name, folder = self.source.__name__, (self.root / self.files).parent
-        lines = str(error).split("\n")  # torchvision's own list of what it tried has the cause at its end
-        reason = next((line.strip() for line in reversed(lines) if line.strip()), type(error).__name__)
-        if self._found():
-            return (
-                f"the files of {name} in {folder} are broken or incomplete ({reason}): "
-                "replace them, or delete them to have all downloaded anew"
-            )
-        return (
-            f"{name} is not in {self.root} and cannot be downloaded ({reason}): put its files into {folder}, "
-            "name the folder that has them with data_root=…, or take dataset=digits, which needs none"
-        )
 
 
 class MNIST(_Vision):
@@ -127,8 +67,106 @@ class FashionMNIST(_Vision):
     channels = 1
 
 
+class KMNIST(_Vision):
+    """60,000 cursive characters of ten hiragana, 28×28 grey (Kuzushiji-MNIST, Clanuwat et al. 2018)."""
+
+    files = "KMNIST/raw/train-images-idx3-ubyte"
+    channels = 1
+
+
+Split = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
+
+
+class EMNIST(_Vision):
+    """Handwritten letters and digits, 28×28 grey (Cohen et al. 2017), upright: its files have rows and columns exchanged.
+
+    Args:
+        root: Where torchvision keeps its sets.
+        split: `byclass` has all images, of 62 digits, capitals and small letters; `bymerge` those in 47 classes, with small
+            letters that look like their capitals counted among these; `balanced` equally many of each of the 47. `letters`
+            has 26 classes, `digits` and `mnist` 10.
+        image_size: Side of the square images.
+    """
+
+    channels = 1
+
+    @checked
+    def __init__(self, root: str, *, split: Split = "balanced", image_size: Side = 32) -> None:
+        self.arguments = {"split": split, "train": True}
+        self.files = f"EMNIST/raw/emnist-{split}-train-images-idx3-ubyte"
+        self.classes = {"byclass": 62, "bymerge": 47, "balanced": 47, "letters": 26, "digits": 10, "mnist": 10}[split]
+        self._first = int(split == "letters")  # there the labels begin with 1
+        super().__init__(root, image_size=image_size)
+
+    def _arranged(self, images: Tensor) -> Tensor:
+        return super()._arranged(images).transpose(2, 3)
+
+    def _classes(self, source: Any) -> Tensor:
+        return super()._classes(source) - self._first
+
+
 class CIFAR10(_Vision):
     """50,000 photographs of ten kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
 
     files = "cifar-10-batches-py/data_batch_*"
     channels = 3
+
+
+class CIFAR100(_Vision):
+    """50,000 photographs of a hundred kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
+
+    files = "cifar-100-python/train"
+    channels = 3
+    classes = 100
+
+
+class SVHN(_Vision):
+    """73,257 house numbers, centred on one digit each, 32×32 in colour (Netzer et al. 2011)."""
+
+    files = "train_32x32.mat"
+    channels = 3
+    arguments: Mapping[str, Any] = {"split": "train"}
+
+    def _arranged(self, images: Tensor) -> Tensor:
+        return images
+
+    def _classes(self, source: Any) -> Tensor:
+        return torch.as_tensor(source.labels).long()
+
+
+class STL10(_Vision):
+    """105,000 photographs, 96×96 in colour (Coates et al. 2011).
+
+    Args:
+        root: Where torchvision keeps its sets.
+        split: The 5,000 labelled photographs (`train`), the 100,000 others (`unlabeled`), or the former and the latter.
+        image_size: Side of the square images.
+    """
+
+    channels = 3
+
+    @checked
+    def __init__(
+        self, root: str, *, split: Literal["train+unlabeled", "train", "unlabeled"] = "train+unlabeled", image_size: Side = 96
+    ) -> None:
+        self.arguments = {"split": split}
+        self.files = f"stl10_binary/{'*n*' if split == 'train+unlabeled' else split}_X.bin"  # in "test", there is no n
+        self.classes = 10 if split == "train" else 0
+        super().__init__(root, image_size=image_size)
+
+    def labels(self) -> Tensor:
+        """Return the class of each photograph, `(5000,)`, int64, in the order of `load`.
+
+        Raises:
+            OSError: As `load` does.
+            ValueError: The split is not `train`.
+        """
+        if not self.classes:
+            raise ValueError(f"split should be train where labels are needed, not {self.arguments['split']}")
+        return super().labels()
+
+    def _arranged(self, images: Tensor) -> Tensor:
+        return images
+
+    def _classes(self, source: Any) -> Tensor:
+        return torch.as_tensor(source.labels).long()

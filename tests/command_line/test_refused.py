@@ -62,7 +62,7 @@ REFUSED = [
     (["+generator.shape=[3]"], "generator.shape is no key of the configuration"),
     (
         ["dataset=image_folder", "dataset.path=/nowhere"],
-        "dataset=image_folder: path should be a folder of images, and /nowhere is none.",
+        "dataset=image_folder: path should be a folder of images or a zip archive, and /nowhere is neither.",
     ),
     (
         ["dataset.image_size=28"],

@@ -12,6 +12,8 @@ from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from ganexp.streams import stream
 from tests.composing import CONF, composed, options
+from tests.data import torchvision_sets as sets
+from tests.data.samples import noise
 from tests.data.test_vision import write_idx
 from tests.tiny import STRATEGIES, iterate
 
@@ -24,7 +26,7 @@ POINTS = {"ring", "grid"}
 def data(tmp_path, monkeypatch):
     """Return overrides that point every dataset at a tiny set on disk."""
     rng = np.random.default_rng(0)
-    for name in ("MNIST", "FashionMNIST"):
+    for name in ("MNIST", "FashionMNIST", "KMNIST"):
         write_idx(tmp_path / name / "raw", rng.integers(0, 256, (9, 28, 28), dtype=np.uint8))
     Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(tmp_path / "image.png")
 
@@ -33,9 +35,15 @@ def data(tmp_path, monkeypatch):
             self.data = rng.integers(0, 256, (9, 32, 32, 3), dtype=np.uint8)
 
     monkeypatch.setattr("ganexp.data.CIFAR10.source", CIFAR)
+    sets.write_emnist(tmp_path, "balanced", noise(9, 28, 28), [0] * 9)
+    sets.write_cifar100(tmp_path, noise(9, 3, 32, 32), [0] * 9, monkeypatch)
+    sets.write_svhn(tmp_path, noise(9, 3, 32, 32), [0] * 9, monkeypatch)
+    sets.write_stl10(tmp_path, noise(2, 3, 96, 96), [0] * 2, noise(7, 3, 96, 96), monkeypatch)
+    sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch)
 
     def overrides(dataset):
         further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=32"], "fake": ["dataset.n=9"]}
+        further["stacked_mnist"] = ["dataset.n=9"]
         return [f"dataset={dataset}", f"data_root={tmp_path}", *further.get(dataset, [])]
 
     return overrides

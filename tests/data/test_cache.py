@@ -70,7 +70,7 @@ def test_images_of_equal_names_sizes_and_times_are_told_apart(tmp_path, monkeypa
     assert decoded("cats", "red") == [255, 0, 0]
     time.sleep(0.02)  # a file system's clock ticks every few milliseconds
     assert decoded("cats", "blue") == [0, 0, 255]  # changed in place
-    monkeypatch.setattr("ganexp.data.image_folder.stamp", lambda path: (path.stat().st_size, 0, 0))
+    monkeypatch.setattr("ganexp.data.folder.stamp", lambda path: (path.stat().st_size, 0, 0))
     assert [decoded("cats", "red"), decoded("dogs", "lime")] == [[255, 0, 0], [0, 255, 0]]  # in two folders
 
 
@@ -192,5 +192,5 @@ def test_an_image_that_cannot_be_decoded_ends_the_decoding_and_leaves_no_file(tm
     folder_of_images(tmp_path / "images")
     (tmp_path / "images" / "broken.png").write_bytes(b"not a png")
     with pytest.raises(OSError, match=r"broken\.png cannot be decoded"):
-        load_cached(ImageFolder(str(tmp_path / "images"), image_size=8), tmp_path / "cache")
+        load_cached(ImageFolder(str(tmp_path / "images"), image_size=8, strict=True), tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").glob("*") if path.suffix != ".lock"]

@@ -1,0 +1,69 @@
+"""Images in a zip archive, read where they are."""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ganexp.data.dataset import Stamp, stamp
+from ganexp.data.folder import kind_of
+
+
+class Archive:
+    """A zip archive; a file in it is named by the archive's path and its own name, as if the archive were a folder.
+
+    Each process opens it for itself, when it first reads: processes that share a handle would move each other's position.
+
+    Raises:
+        ValueError: The file is no zip archive.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._opened: tuple[int, zipfile.ZipFile] | None = None
+        try:
+            members = [member for member in self._handle().infolist() if not member.is_dir()]
+        except OSError:
+            raise
+        except Exception as error:  # what a broken archive makes zipfile raise has no common type
+            raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither") from error
+        self._members = {path / member.filename.lstrip("/"): member for member in members}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_opened": None}
+
+    def fingerprint(self) -> list[object]:
+        """Where the archive lies, its size and its times."""
+        return [str(self.path.resolve()), *stamp(self.path)]
+
+    def walk(self) -> Iterator[tuple[Path, Stamp | str]]:
+        """Yield every image with its size and checksum, and what is skipped with its kind."""
+        for path, member in self._members.items():
+            if member.filename.startswith("__MACOSX/"):  # what macOS puts beside each file is called like it
+                yield path, "of __MACOSX"
+            elif member.flag_bits & 1:
+                yield path, "encrypted"
+            else:
+                yield path, kind_of(path) or (member.file_size, member.CRC, 0)
+
+    def read(self, path: Path) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            zipfile.BadZipFile: It does not have its checksum; other errors tell that it cannot be unpacked.
+        """
+        return self._handle().read(self._members[path])
+
+    def head(self, path: Path, length: int) -> bytes:
+        """Return the first bytes of a file, or none if it cannot be unpacked."""
+        try:
+            with self._handle().open(self._members[path]) as file:
+                return file.read(length)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            return b""
+
+    def _handle(self) -> zipfile.ZipFile:
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = (os.getpid(), zipfile.ZipFile(self.path))
+        return self._opened[1]

@@ -1,0 +1,67 @@
+"""Faces, each in a file of its own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.data.dataset import Side
+from ganexp.data.decoding import decoded
+from ganexp.data.downloaded import Downloaded
+from ganexp.ranges import checked
+
+
+class CelebA(Downloaded):
+    """162,770 faces of celebrities, aligned, 178×218 in colour (Liu et al. 2015): a central square of each, scaled.
+
+    Torchvision downloads it by the package gdown.
+
+    Args:
+        root: Where torchvision keeps its sets.
+        crop: Side of the square that is cut out, in pixels: 178 is all that there is, 148 shows less of the background.
+        image_size: Side to which it is scaled, bilinearly with antialiasing.
+    """
+
+    files = "celeba/img_align_celeba/*.jpg"
+    channels = 3
+    arguments: Mapping[str, Any] = {"split": "train"}
+
+    @checked
+    def __init__(self, root: str, *, crop: Annotated[int, Ge(1), Le(178)] = 178, image_size: Side = 64) -> None:
+        self.crop = crop
+        super().__init__(root, image_size=image_size)
+
+    def fingerprint(self) -> list[object]:
+        """How large the square is, where the set lies, and the name, size and times of every image."""
+        return [self.crop, *super().fingerprint()]
+
+    def load(self) -> MapStyle[Tensor]:
+        """Return a map-style dataset of `(3, image_size, image_size)`, uint8, decoded as it is read.
+
+        Raises:
+            OSError: The set is neither in `root` nor to be had from the network, or its files are broken.
+        """
+        return _Faces(self._read(self._paths), self.shape[-1], self.crop)
+
+    @property
+    def _folder(self) -> Path:
+        return self.root / "celeba"
+
+    def _paths(self, source: Any) -> list[Path]:
+        return [self.root / Path(self.files).parent / name for name in source.filename]
+
+
+class _Faces(MapStyle[Tensor]):
+    def __init__(self, files: list[Path], size: int, crop: int) -> None:
+        self.files = files
+        self.size = size
+        self.crop = crop
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return decoded(self.files[index], self.size, 3, crop=self.crop)

@@ -1,0 +1,71 @@
+"""Images that cannot be decoded: found while a set is decoded as a whole, and left out from then on.
+
+Which they are is noted in the cache, under the name that the set has with them; it is tried again only when it has changed.
+"""
+
+import errno
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.data.decoding import DecodingError
+
+
+class Corrupt(DecodingError):
+    """Some images of a set cannot be decoded; the message is about the first of them.
+
+    Args:
+        images: For each of them, by its place in the set, one sentence.
+    """
+
+    def __init__(self, images: dict[int, str]) -> None:
+        super().__init__(images[min(images)])
+        self.images = images
+
+
+class Tried(MapStyle[Tensor]):
+    """What a DataLoader asks for a batch, and gets those images of it that can be decoded, and sentences about the others."""
+
+    def __init__(self, data: MapStyle[Tensor]) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data)  # type: ignore[arg-type]
+
+    def __getitems__(self, indices: list[int]) -> tuple[Tensor, dict[int, str]]:
+        images, corrupt = [], {}
+        for index in indices:
+            try:
+                images.append(self.data[index])
+            except DecodingError as error:
+                if not _of_the_file(error.__cause__):
+                    raise
+                corrupt[index] = str(error)
+        return torch.stack(images) if images else torch.empty(0, dtype=torch.uint8), corrupt
+
+
+def _of_the_file(cause: BaseException | None) -> bool:
+    """Say whether the file is at fault, and not the disk, the network or the memory, which may be mended by the next run."""
+    return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # of impossible offsets
+
+
+def note(folder: Path, name: str, images: dict[int, str]) -> None:
+    """Write down which images of a set are corrupt, under the set's lock."""
+    unfinished = folder / f"{name}.corrupt"
+    unfinished.write_text(json.dumps([*images.items()]))
+    unfinished.replace(_noted(folder, name))
+
+
+def recall(folder: Path, name: str) -> dict[int, str]:
+    """Return which images of a set are known to be corrupt."""
+    try:
+        return {int(index): str(sentence) for index, sentence in json.loads(_noted(folder, name).read_text())}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _noted(folder: Path, name: str) -> Path:
+    return folder / f"{name}.corrupt.json"

@@ -1,0 +1,85 @@
+"""What torchvision knows how to download: where a set lies, what identifies it, and what to say when it cannot be had."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from filelock import FileLock
+
+from ganexp.data.dataset import Side, stamp
+from ganexp.data.digest import of_files
+from ganexp.data.folder import Folder
+from ganexp.ranges import checked
+
+T = TypeVar("T")
+
+
+class Downloaded:
+    """The training part of a torchvision set, as squares.
+
+    Args:
+        root: Where torchvision keeps its sets. A set that is there already is used without touching the network.
+        image_size: Side of the square images.
+    """
+
+    files: str
+    """Where the images lie below `root`, as a pattern."""
+    channels: int
+    arguments: Mapping[str, Any] = {"train": True}
+    """Of torchvision's class, beside `root` and `download`."""
+
+    @checked
+    def __init__(self, root: str, *, image_size: Side = 32) -> None:
+        self.shape = (self.channels, image_size, image_size)
+        self.root = Path(root).expanduser()
+
+    @property
+    def source(self) -> type[Any]:
+        """Torchvision's class of the same name."""
+        from torchvision import datasets  # slow to import
+
+        return getattr(datasets, type(self).__name__)
+
+    def fingerprint(self) -> list[object]:
+        """Where the set lies, and the name, size and times of every file of images; of none before it is downloaded."""
+        return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
+
+    def digest(self) -> str:
+        """Return what identifies the images wherever they lie."""
+        sizes = [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()]
+        return of_files(self.root, sizes, Folder(self.root).head)
+
+    def _read(self, part: Callable[[Any], T]) -> T:
+        """Return a part of torchvision's set; it is downloaded by one process at a time: another one then finds it there."""
+        try:
+            try:
+                source = self.source(root=self.root, **self.arguments)
+            except RuntimeError:  # torchvision's word for a set that is not there
+                self.root.mkdir(parents=True, exist_ok=True)
+                with FileLock(self.root / f".{self.source.__name__}.lock"):
+                    source = self.source(root=self.root, **self.arguments, download=True)
+            return part(source)
+        except Exception as error:  # what a broken file makes torchvision raise has no common type
+            raise OSError(self._trouble(error)) from error
+
+    def _found(self) -> list[Path]:
+        return sorted(path for path in self.root.glob(self.files) if path.is_file())
+
+    @property
+    def _folder(self) -> Path:
+        return (self.root / self.files).parent
+
+    def _trouble(self, error: Exception) -> str:
+        """Return in one sentence what is wrong and what can be done."""
+        name, folder = self.source.__name__, self._folder
+        lines = str(error).split("\n")  # torchvision's own list of what it tried has the cause at its end
+        reason = next((line.strip() for line in reversed(lines) if line.strip()), type(error).__name__)
+        if self._found():
+            return (
+                f"the files of {name} in {folder} are broken or incomplete ({reason}): "
+                "replace them, or delete them to have all downloaded anew"
+            )
+        return (
+            f"{name} is not in {self.root} and cannot be downloaded ({reason}): put its files into {folder}, "
+            "name the folder that has them with data_root=…, or take dataset=digits, which needs none"
+        )

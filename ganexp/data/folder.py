@@ -1,0 +1,59 @@
+"""Images in a folder, at any depth."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ganexp.data.dataset import Stamp, stamp
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
+
+
+class Folder:
+    """A folder and all below it, behind symbolic links too, each real folder once."""
+
+    read = None
+    """Of what lies in no archive, the path is enough."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fingerprint(self) -> list[object]:
+        """Where the folder is."""
+        return [str(self.path.resolve())]
+
+    def head(self, path: Path, length: int) -> bytes:
+        """Return the first bytes of a file."""
+        with path.open("rb") as file:
+            return file.read(length)
+
+    def walk(self) -> Iterator[tuple[Path, Stamp | str]]:
+        """Yield every image with its stamp, and what is skipped with its kind."""
+        seen: set[tuple[int, int]] = set()
+        unreadable: list[OSError] = []
+        for place, folders, names in os.walk(self.path, followlinks=True, onerror=unreadable.append):
+            real = os.stat(place)
+            if (real.st_dev, real.st_ino) in seen:  # a link back, or a second way to the same folder
+                folders.clear()
+                continue
+            seen.add((real.st_dev, real.st_ino))
+            folders.sort(key=lambda name: (os.path.islink(os.path.join(place, name)), name))  # the way without links wins
+            for path in (Path(place, name) for name in names):
+                yield path, _stamp_or_kind(path)
+        for error in unreadable:
+            yield Path(error.filename), "unreadable folder"
+
+
+def _stamp_or_kind(path: Path) -> Stamp | str:
+    kind = kind_of(path)
+    if kind:
+        return kind
+    if path.is_file():
+        return stamp(path)
+    return "broken link" if path.is_symlink() else f"{path.suffix.lower()} that is no file"
+
+
+def kind_of(path: Path) -> str | None:
+    """Return what a file is that is no image, by its extension; None for an image."""
+    extension = path.suffix.lower()
+    return None if extension in EXTENSIONS else extension or "without extension"

@@ -1,0 +1,117 @@
+"""Images in a zip archive: those of the folder that it unpacks to, read by each process for itself."""
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ganexp.data import ImageFolder, Streamed, load_cached
+from ganexp.data.archive import Archive
+from tests.data.samples import noise
+
+NAMES = ["b/2.png", "a/deep/1.png", "b/10.png", "a-b/3.png", "a/4.JPG"]
+
+
+def png(pixels):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Return a folder and an archive of it, whose members are in another order."""
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        for name, pixels in zip(NAMES, noise(5, 9, 12, 3), strict=True):
+            path = tmp_path / "images" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(png(pixels))
+            archive.write(path, name)
+    return ImageFolder(str(tmp_path / "images"), image_size=8), ImageFolder(str(tmp_path / "images.zip"), image_size=8)
+
+
+def test_an_archive_is_the_folder_that_it_unpacks_to(both):
+    folder, archive = both
+    assert torch.equal(torch.stack(list(folder.load())), torch.stack(list(archive.load())))
+    assert torch.equal(folder.labels(), archive.labels())
+    assert folder.classes == archive.classes == 3
+    assert folder.digest() == archive.digest()
+    assert folder.fingerprint() != archive.fingerprint()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_are_those_of_the_folder_whoever_reads(workers, both, tmp_path):
+    folder, archive = (Streamed(dataset.load(), 4, workers=workers) for dataset in both)
+    for _ in range(6):
+        assert torch.equal(next(folder).values, next(archive).values)
+    folder.close()
+    archive.close()
+    kept = [load_cached(dataset, tmp_path / "cache", workers=workers) for dataset in both]
+    assert torch.equal(*kept)
+
+
+def test_every_process_opens_the_archive_for_itself(both):
+    _, archive = both
+    place = archive._place
+    path = archive.load().files[0]
+    content, handle = place.read(path), place._handle()
+    told, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(tell, bytes([place.read(path) == content and place._handle() is not handle]))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(told, 1) == b"\1"
+    os.close(told)
+    os.close(tell)
+    assert place._handle() is handle
+    assert pickle.loads(pickle.dumps(place)).read(path) == content
+
+
+def test_what_is_no_image_is_skipped_and_counted(tmp_path, caplog):
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        archive.mkdir("sub")
+        for name in ("/sub/1.png", "./sub//2.png"):  # names as careless tools write them
+            archive.writestr(name, png(noise(4, 4, 3)))
+        archive.writestr("__MACOSX/sub/._1.png", b"of the file's icon")
+        archive.writestr("notes.txt", b"")
+        archive.writestr("secret.png", b"")
+    content = bytearray((tmp_path / "images.zip").read_bytes())
+    content[content.rindex(b"PK\1\2") + 8] |= 1  # the bit that tells that the last file is encrypted
+    (tmp_path / "images.zip").write_bytes(content)
+    dataset = ImageFolder(str(tmp_path / "images.zip"), image_size=4)
+    for image in dataset.load():
+        np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), noise(4, 4, 3))
+    assert [path.relative_to(tmp_path).as_posix() for path in dataset.load().files] == [
+        "images.zip/sub/1.png",
+        "images.zip/sub/2.png",
+    ]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert ": 2 images are read, 3 skipped (" in said
+    for kind in ("1 .txt", "1 encrypted", "1 of __MACOSX"):
+        assert kind in said
+
+
+def test_a_member_that_is_broken_is_named(both, tmp_path):
+    path = tmp_path / "images.zip"
+    content = bytearray(path.read_bytes())
+    content[content.index(b"IDAT") + 20] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(OSError, match=r"images\.zip/b/2\.png cannot be decoded as an image \(Bad CRC-32"):
+        list(ImageFolder(str(path), image_size=8).load())
+    assert Archive(path).head(path / "b/2.png", 1000) == b""
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\5\6" + bytes(18)])
+def test_a_file_that_is_no_archive_or_holds_no_images_is_refused(content, tmp_path):
+    Path(tmp_path / "images.zip").write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"^path should be a folder of images or a zip archive, and .*\.zip (is neither|holds none)"
+    ):
+        ImageFolder(str(tmp_path / "images.zip"))
