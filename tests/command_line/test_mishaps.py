@@ -89,6 +89,7 @@ def test_an_image_that_cannot_be_decoded_is_named(workers, feed, tmp_path):
         "dataset=image_folder",
         f"dataset.path={images}",
         "dataset.image_size=16",
+        "dataset.strict=true",
         f"workers={workers}",
         f"feed={feed}",
         "checkpoint_every=1",

@@ -34,6 +34,14 @@ def test_mlp_serves_any_shape(shape):
     assert MLPDiscriminator(shape, width=4)(fake).shape == (3,)
 
 
+def test_mlp_has_the_sizes_of_a_published_toy_experiment():
+    """Gulrajani et al. 2017 on 8 Gaussians: three hidden layers of 512 units in both networks."""
+    generator, discriminator = MLPGenerator(2, (2,), width=512, depth=3), MLPDiscriminator((2,), width=512, depth=3)
+    hidden = (2 * 512 + 512) + 2 * (512 * 512 + 512)
+    assert sum(p.numel() for p in generator.parameters()) == hidden + 512 * 2 + 2
+    assert sum(p.numel() for p in discriminator.parameters()) == hidden + 512 + 1
+
+
 @pytest.mark.parametrize("network", [c for pair in CONVOLUTIONAL for c in pair])
 @pytest.mark.parametrize("shape", [(2,), (1, 28, 28), (3, 8, 8), (3, 32, 64), (1, 0, 0)])
 def test_convolutions_refuse_what_they_cannot_make(network, shape):
