@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -54,6 +55,9 @@ CASES = {
     "ebgan": Case(lambda: EBGAN(margin=0.5), discriminator=TinyAutoencoder),
     "began": Case(lambda: BEGAN(lambda_k=0.3, k_0=0.2), discriminator=TinyAutoencoder),
 }
+
+MANY = [pytest.param(name, marks=pytest.mark.slow) if name in ("minimax", "lsgan", "ragan") else name for name in CASES]
+"""For tests of every loss with every strategy: CI adds those that are much like another one."""
 
 
 def tiny_gan(

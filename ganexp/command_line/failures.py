@@ -30,7 +30,7 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, (ConfigError, Diverged)):
         return str(error)
     if isinstance(error, DecodingError):
-        return f"{error}: remove or replace it, and continue with resume=."
+        return f"{error}: remove or replace it, and begin a new run, since these were other data."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"The disk is full ({error}): what was written is kept; make room, and continue with resume=."
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

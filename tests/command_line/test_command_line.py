@@ -46,9 +46,9 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     lines = [line for line in done.stdout.splitlines() if not line.startswith("Decoded images are kept in")]
     assert re.match(r"Training in outputs/\S+_digits_softmaxgan_joint_generator\S+_seed0, on c.*, in (fp|tf)32\.", lines[0])
     assert lines[1:4] == [
+        "dataset=digits: 1,797 samples of 1×32×32.",
         "generator=dcgan: 19,065 parameters, 196,608 floating-point operations per sample.",
         "discriminator=dcgan: 2,909 parameters, 164,352 floating-point operations per sample.",
-        "dataset=digits: 1,797 samples of 1×32×32.",
     ]
     for line, iteration in zip(lines[4:6], (2, 4), strict=True):
         assert re.fullmatch(rf"{iteration}/4  D [\d.]+  G [\d.]+  [\d,]+ images/s", line)
@@ -96,7 +96,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["lr=1e-3"], "lr is no key of the configuration; it is optimizer.lr here."),
         (["epochs=3"], "epochs is no key of the configuration; it is iterations here."),
         (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
-        (["loss=hingee"], "loss=hingee is not an option; choose one of began, hinge, lsgan, minimax, "),
+        (["loss=hingee"], "loss=hingee is not an option; choose one of began, ebgan, hinge, lsgan, minimax, "),
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
         (["loss=began"], "choose discriminator=began"),
         (["loss=[hinge,wgan]"], "loss mixes several options into one"),

@@ -31,7 +31,7 @@ INTEGERS = (
 )
 INTEGERS += ("workers", "threads", "keep_checkpoints", "lookahead.every")
 CHOICES = ("precision", "prior", "device", "on_divergence", "wandb.mode", "feed", "cuda_graph", "channels_last")
-SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip"}
+SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}
 WORDS = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 JUNK = st.text(string.printable.replace("\n", "").replace("\r", ""), min_size=1, max_size=15)
 NESTED = ("generator.width", "discriminator.depth", "optimizer.lr", "optimizer.d.eps", "dataset.image_size", "lookahead.alpha")

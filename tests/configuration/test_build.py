@@ -56,7 +56,13 @@ def fits(loss, discriminator):
     return loss not in ("began", "ebgan")
 
 
-@pytest.mark.parametrize(("dataset", "network"), list(itertools.product(options("dataset"), options("generator"))))
+def pairs(*groups, quick):
+    """Return every pair of options; all but those with a quick one are for CI."""
+    every = itertools.product(*map(options, groups))
+    return [pair if set(quick) & set(pair) else pytest.param(*pair, marks=pytest.mark.slow) for pair in every]
+
+
+@pytest.mark.parametrize(("dataset", "network"), pairs("dataset", "generator", quick=["digits", "mlp"]))
 def test_each_dataset_trains_with_each_network_that_fits_and_no_other(dataset, network, data):
     loss = "began" if network == "began" else "nonsaturating"
     choices = [*data(dataset), f"generator={network}", f"discriminator={network}", f"loss={loss}", *SMALL, "iterations=3"]
@@ -72,7 +78,7 @@ def test_each_dataset_trains_with_each_network_that_fits_and_no_other(dataset, n
     assert all(torch.isfinite(p).all() for p in trainer.gan.generator.parameters())
 
 
-@pytest.mark.parametrize(("loss", "discriminator"), list(itertools.product(options("loss"), options("discriminator"))))
+@pytest.mark.parametrize(("loss", "discriminator"), pairs("loss", "discriminator", quick=["mlp", "began", "nonsaturating"]))
 def test_each_loss_takes_the_discriminators_it_has_a_meaning_for(loss, discriminator):
     cfg = composed(f"loss={loss}", f"discriminator={discriminator}", *SMALL)
     if fits(loss, discriminator):
@@ -82,8 +88,16 @@ def test_each_loss_takes_the_discriminators_it_has_a_meaning_for(loss, discrimin
             check(cfg)
 
 
-@pytest.mark.parametrize("loss", options("loss"))
-@pytest.mark.parametrize("strategy", options("strategy"))
+UNROLLED_RPGAN = pytest.param("unrolled", "rpgan", marks=pytest.mark.slow)  # differentiates three times, five steps deep
+
+
+@pytest.mark.parametrize(
+    ("strategy", "loss"),
+    [
+        UNROLLED_RPGAN if pair == ("unrolled", "rpgan") else pair
+        for pair in itertools.product(options("strategy"), options("loss"))
+    ],
+)
 def test_each_loss_trains_under_each_strategy(loss, strategy):
     discriminator = "began" if loss in ("began", "ebgan") else "mlp"
     cfg = composed(f"loss={loss}", f"strategy={strategy}", f"discriminator={discriminator}", *SMALL, "d_steps=2", "g_steps=3")

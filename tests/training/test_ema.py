@@ -1,8 +1,10 @@
 """The averaged generator follows parameters by the stated recurrence, and buffers wherever they are."""
 
+import numpy as np
 import torch
 from torch import nn
 
+from ganexp.networks import MLPGenerator
 from ganexp.training import EMA
 
 
@@ -33,3 +35,16 @@ def test_buffers_are_followed_where_modules_put_new_tensors():
         assert torch.equal(ema.generator.last, generator.last)
         assert ema.generator.absent is None
     assert ema.generator.last is not generator.last
+
+
+def test_ema_follows_its_recurrence():
+    generator = MLPGenerator(3, (2,), width=4).double()
+    ema, by_hand = EMA(generator, 0.6), [p.detach().numpy().copy() for p in generator.parameters()]
+    for t in range(1, 30):
+        for p in generator.parameters():
+            p.data.add_(torch.randn_like(p))
+        ema.update()
+        d = min(0.6, (1 + t) / (10 + t))
+        by_hand = [d * slow + (1 - d) * p.detach().numpy() for slow, p in zip(by_hand, generator.parameters(), strict=True)]
+    for slow, expected in zip(ema.generator.parameters(), by_hand, strict=True):
+        np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-12, atol=1e-14)
