@@ -178,7 +178,7 @@ def _is_optimizer(found: Any) -> bool:
 
 
 def _is_strategy(found: Any) -> bool:
-    """Say whether it, or for a class its objects, can be called as `strategy(gan, reals, d_steps=1, g_steps=1)`."""
+    """Return whether it, or for a class its objects, can be called as `strategy(gan, reals, d_steps=1, g_steps=1)`."""
     call, own = (getattr(found, "__call__", None), 1) if inspect.isclass(found) else (found, 0)  # noqa: B004 (of its objects)
     if not inspect.isfunction(call):
         return False

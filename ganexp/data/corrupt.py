@@ -48,7 +48,7 @@ class Tried(MapStyle[Tensor]):
 
 
 def _of_the_file(cause: BaseException | None) -> bool:
-    """Say whether the file is at fault, and not the disk, the network or the memory, which may be mended by the next run."""
+    """Return whether the file is at fault, and not the disk, the network or the memory, which the next run may find mended."""
     return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # of impossible offsets
 
 

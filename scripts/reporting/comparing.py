@@ -95,7 +95,7 @@ def folder_names(found: Sequence[Run]) -> list[str]:
 
 
 def is_target(key: str) -> bool:
-    """Say whether a key holds a class's path, which the name of its option tells already, unless it was replaced."""
+    """Return whether a key holds a class's path, which the name of its option tells already, unless it was replaced."""
     return key.endswith("_target_")
 
 
