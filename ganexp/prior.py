@@ -59,8 +59,9 @@ class Prior:
         return [self.rng] if self.label_rng is None else [self.rng, self.label_rng]
 
     def reseed(self, index: int) -> None:
-        """Draw training latents from another stream of the same seed, the `index`-th, from now on."""
+        """Draw training latents, and labels, from another stream of the same seed, the `index`-th, from now on."""
         self.rng = self._stream("latents", index)
+        self.label_rng = self.label_rng and self._stream("labels", index)
 
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""

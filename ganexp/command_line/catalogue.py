@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from ganexp.configuration.plain import flat
+
 
 @dataclass(frozen=True)
 class Option:
@@ -27,7 +29,12 @@ class Option:
         """Its settings with their defaults as they are written, those below `g` and `d` dotted."""
         if "_target_" not in self.node and "name" not in self.node:  # a preset, which sets other groups' keys
             return {}
-        return dict(_flat({key: value for key, value in self.node.items() if key not in ("name", "defaults")}))
+        own = {key: value for key, value in self.node.items() if key not in ("name", "defaults")}
+        return {
+            key: _written(value)
+            for key, value in flat(own)
+            if not key.endswith("_target_") and not str(value).startswith("${")  # which repeats a setting above
+        }
 
 
 def options(group: str, folders: Iterable[Path]) -> list[Option]:
@@ -58,10 +65,6 @@ def _yaml(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _flat(node: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif key != "_target_" and not str(value).startswith("${"):  # which says a setting that stands above
-            written = f"[{','.join(value)}]" if isinstance(value, list) else value
-            yield prefix + key, "…" if written == "???" else written
+def _written(value: Any) -> str:
+    written = f"[{','.join(value)}]" if isinstance(value, list) else str(value)
+    return "…" if written == "???" else written

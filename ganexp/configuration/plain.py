@@ -1,6 +1,7 @@
 """A composed configuration as plain values."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 from ganexp.configuration.schema import ConfigError
@@ -24,3 +25,12 @@ def plain(cfg: Any) -> dict[str, Any]:
         raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value that is no dictionary, under its dotted key."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ganexp.configuration.plain import flat
 from ganexp.configuration.schema import ConfigError, effect_of
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.summary import read_summary
@@ -39,13 +40,6 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the keys, dotted, in which two configurations differ and that change what is trained."""
-    old, new = dict(_flat(before)), dict(_flat(now))
+    old, new = dict(flat(before)), dict(flat(now))
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     return [key for key in differing if effect_of(key) in ("training", "machine")]
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
-    return pairs

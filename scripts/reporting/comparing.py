@@ -1,12 +1,13 @@
 """What runs differ in, and which of them are one experiment with several seeds."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from ganexp.configuration.plain import flat
 from ganexp.configuration.schema import effect_of
 from ganexp.instruments.measure import Measure
 from ganexp.runs.reading import Run
@@ -75,7 +76,7 @@ def grouped(found: Sequence[Run]) -> list[Group]:
 
 def settings(run: Run) -> dict[str, Any]:
     """Return what sets a run apart from others, under dotted keys; a group's option stands under the group."""
-    return {key: value for key, value in _flattened(run.config) if effect_of(key) != "records"}
+    return {key.removesuffix(".name"): value for key, value in flat(run.config) if effect_of(key) != "records"}
 
 
 def shown(value: object, most: int = 120) -> str:
@@ -101,15 +102,6 @@ def is_target(key: str) -> bool:
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(reversed(one), reversed(other), strict=False))))
-
-
-def _flattened(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        path = prefix.rstrip(".") if key == "name" and prefix else prefix + key
-        if isinstance(value, dict):
-            yield from _flattened(value, f"{path}.")
-        else:
-            yield path, value
 
 
 def _rank(key: str) -> int:

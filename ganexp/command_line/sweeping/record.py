@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ganexp.configuration.schema import GROUPS
 from ganexp.runs.documents import write_document
 from ganexp.runs.reading import read_document
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer", "experiment")
 FILE = "sweep.json"
 
 
@@ -67,4 +67,4 @@ class Sweep:
         settings = self.settings(overrides)
         lasts = [key.rpartition(".")[2] for key in settings]
         names = {key: last if lasts.count(last) == 1 else key for key, last in zip(settings, lasts, strict=True)}
-        return " ".join(value if key in GROUPS else f"{names[key]}={value}" for key, value in settings.items())
+        return " ".join(value if key in (*GROUPS, "experiment") else f"{names[key]}={value}" for key, value in settings.items())
