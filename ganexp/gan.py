@@ -12,6 +12,7 @@ from ganexp.batch import Batch, Gradients, Objective
 from ganexp.instruments.meter import Meter
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
+from ganexp.networks.passes import Passes
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty
 from ganexp.prior import Prior
@@ -68,8 +69,8 @@ class GAN:
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
         self.redundant_gradients = redundant_gradients
-        self.autocast = autocast
         self.processes = processes or Processes()
+        self._passes = Passes(autocast)
         self.meter = Meter(prior.device)
         self.timer = timer_for(prior.device)
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g)
@@ -105,9 +106,8 @@ class GAN:
 
     def generate(self, z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions."""
-        z = Batch.of(z)
         with self.phase("g"):
-            return Batch(self._run(self.generator, z), z.given)
+            return self._passes.generate(self.generator, Batch.of(z))
 
     def score_real(self, x: Batch) -> Tensor:
         """Score real samples, `(B,)`."""
@@ -123,15 +123,7 @@ class GAN:
         Raises:
             ValueError: There is not one score per sample.
         """
-        batch = Batch.of(batch)
-        scores = self._run(discriminator, batch)
-        if scores.shape != (len(batch),):
-            raise ValueError(
-                f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
-                f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which "
-                "averages the scores of patches"
-            )
-        return self.processes.gather(scores)
+        return self.processes.gather(self._passes.score(discriminator, Batch.of(batch)))
 
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
         """Form D's objective on real and generated samples, penalty included."""
@@ -229,12 +221,6 @@ class GAN:
         """Resume from a checkpoint's state."""
         for name, part in self.parts().items():
             part.load_state_dict(state[name])
-
-    def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
-        if self.autocast is None:
-            return network(batch.values, *batch.given)
-        with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
-            return network(batch.values, *batch.given).to(batch.values.dtype)
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)

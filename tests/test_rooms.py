@@ -17,11 +17,11 @@ ALLOWED = {
     "processes": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "networks": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
+    "networks": ({"batch", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "gan": ({"batch", "instruments", "losses", "optimizers", "penalties", "prior", "processes"}, FRAMEWORK),
+    "gan": ({"batch", "instruments", "losses", "networks", "optimizers", "penalties", "prior", "processes"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
         {"batch", "ranges", "streams"},

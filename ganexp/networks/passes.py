@@ -1,0 +1,44 @@
+"""How a batch goes through a network: forward passes, in the precision that is asked for."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch
+
+
+class Passes:
+    """Runs networks on batches.
+
+    Args:
+        autocast: Run matrix products and convolutions in this narrower type; what comes out has the batch's own.
+    """
+
+    def __init__(self, autocast: torch.dtype | None = None) -> None:
+        self.autocast = autocast
+
+    def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
+        """Generate a batch from latents, under their conditions."""
+        return Batch(self._run(generator, z), z.given)
+
+    def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
+        """Score a batch, `(B,)`.
+
+        Raises:
+            ValueError: There is not one score per sample.
+        """
+        scores = self._run(discriminator, batch)
+        if scores.shape != (len(batch),):
+            raise ValueError(
+                f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
+                f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which "
+                "averages the scores of patches"
+            )
+        return scores
+
+    def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
+        if self.autocast is None:
+            return network(batch.values, *batch.given)
+        with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
+            return network(batch.values, *batch.given).to(batch.values.dtype)
