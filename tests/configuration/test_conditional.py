@@ -48,6 +48,19 @@ def test_images_train_on_labels_and_resume_to_the_last_bit(further, tmp_path):
     assert_same(*({k: v for k, v in state(made).items() if k not in different} for made in (resumed, whole)))
 
 
+@pytest.mark.parametrize("family", ["resnet", "r3gan"])
+@pytest.mark.parametrize("further", [[], ["precision=bf16"], ["loss=wgan_gp"], ["strategy=one_stage"]])
+def test_residual_networks_train_on_labels(family, further):
+    networks = [f"generator={family}", f"discriminator={family}", "generator.width=2", "discriminator.width=2"]
+    made = build(composed(*SMALL, *networks, "dataset.image_size=32", *further, "iterations=3", "batch_size=4"))
+    read = [made.gan.discriminator.projection, made.gan.generator]
+    before = [[p.detach().clone() for p in part.parameters()] for part in read]
+    assert made.fit()["state"] == "finished"
+    for part, weights in zip(read, before, strict=True):
+        assert all(p.isfinite().all() for p in part.parameters())
+        assert any(not torch.equal(a, b) for a, b in zip(weights, part.parameters(), strict=True))
+
+
 @pytest.mark.parametrize("flip", [False, True])
 def test_feeds_give_each_image_its_own_label(flip):
     data = torch.arange(23, dtype=torch.float32).view(23, 1, 1, 1).expand(23, 1, 2, 2)
@@ -115,7 +128,7 @@ def test_what_cannot_be_conditional_is_refused_in_a_sentence(tmp_path):
         ("dataset=fake",): "conditional=true needs data with class labels, and dataset=fake has none: choose",
         ("dataset=image_folder", f"dataset.path={tmp_path}"): "and dataset=image_folder has none",
         ("generator=began",): "conditional=true needs networks that read class labels, and generator=began does not",
-        ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan or mlp",
+        ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan, resnet, r3gan or mlp",
         ("+generator.classes=3",): "generator.classes is no key of the configuration",
     }.items():
         with pytest.raises(ConfigError, match=rf"\A[^\n]*{sentence}".replace("(", r"\(")):
