@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from ganexp import build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
-from tests.composing import composed, options
+from tests.composing import composed, losses_of_scores, options
 from tests.configuration.test_build import fits
 
 
@@ -51,7 +51,7 @@ def test_every_experiment_takes_every_strategy_and_every_loss_of_its_kind(experi
         if strategy == "one_stage" and experiment in ("dcgan", "lsgan"):
             continue  # batch norm in D, and a ratio that is not uniform
         check(composed(f"experiment={experiment}", f"strategy={strategy}"))
-    for loss in options("loss"):
+    for loss in losses_of_scores():
         if fits(loss, "began" if experiment == "began" else "dcgan") and not (experiment == "began" and loss != "began"):
             check(composed(f"experiment={experiment}", f"loss={loss}"))
 

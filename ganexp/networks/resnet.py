@@ -10,10 +10,11 @@ not have, at half the side.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from ganexp.networks.attention import SelfAttention
-from ganexp.networks.conditions import Projection
+from ganexp.networks.conditions import Classifier, Conditioning, Projection, classifies
 from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, initialized, normalize_spectrally
 from ganexp.networks.sizes import Width, planned
 from ganexp.ranges import checked
@@ -101,8 +102,10 @@ class ResNetDiscriminator(nn.Module):
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in the papers.
-        classes: Of a conditional GAN, whose logit has a projection on the class added, of the features before the logit.
-            Its vectors start and are normalised as the other weights are.
+        conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
+            logit; or a classifier on them stands behind it, and `further` is `class_loss`. The weights of either start and
+            are normalised as the others are.
+        classes: Of a conditional GAN.
     """
 
     output = "logit"
@@ -115,6 +118,7 @@ class ResNetDiscriminator(nn.Module):
         width: Width = 64,
         attention: bool = False,
         spectral_norm: bool = True,
+        conditioning: Conditioning = "projection",
         classes: int = 0,
     ) -> None:
         super().__init__()
@@ -131,17 +135,23 @@ class ResNetDiscriminator(nn.Module):
         for units in plan.flat:
             self.blocks.append(FlatBlock(channels, units * width))
             channels = units * width
+        self.classifier = Classifier(classes, channels) if classifies(conditioning, classes) else None
+        self.projection = Projection(classes, channels) if classes and not self.classifier else None
+        self.further = "class_loss" if self.classifier else ""
         self.linear = initialized(nn.Linear(channels, 1))
-        self.projection = Projection(classes, channels) if classes else None
+        if self.classifier is not None:
+            initialized(self.classifier.linear)
         if self.projection is not None:
             nn.init.xavier_uniform_(self.projection.embedding.weight)
         if spectral_norm:
             normalize_spectrally(self)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
         features = self.blocks(x).relu().sum((2, 3))
         scores = self.linear(features).flatten(0)
+        if self.classifier is not None:
+            return torch.stack([scores, self.classifier(features, *labels)], 1)
         return scores if self.projection is None else scores + self.projection(features, *labels)
 
 

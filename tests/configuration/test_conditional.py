@@ -10,7 +10,7 @@ from ganexp import Prior, build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from ganexp.data import Digits, Resident, Streamed
-from tests.composing import composed, options
+from tests.composing import composed, losses_of_scores, options
 from tests.tiny import iterate
 from tests.training.test_resume import assert_same, state
 
@@ -23,7 +23,7 @@ SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disable
     "loss",
     [
         pytest.param(loss, marks=() if loss == "softmaxgan" else pytest.mark.slow)
-        for loss in options("loss")
+        for loss in losses_of_scores()
         if loss not in ("began", "ebgan")
     ],
 )
