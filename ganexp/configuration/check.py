@@ -142,7 +142,8 @@ def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, p
             f"penalty={name_of(config.penalty)} needs a discriminator that returns logit scores, and {returned}: "
             "choose penalty=none."
         )
-    further = getattr(discriminator, "further", "" if discriminator else loss.reads)  # what cannot be made here is not known
+    # of a network that cannot be made here, that is not known
+    further = getattr(discriminator, "further", loss.reads if discriminator is None else "")
     if further != loss.reads:
         raise ConfigError(_unread(config, further, loss.reads))
 
