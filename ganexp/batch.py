@@ -35,6 +35,16 @@ class Batch:
         return [Batch(values, tuple(given)) for values, *given in parts]
 
 
+def scores_of(outputs: Tensor) -> Tensor:
+    """Return the scores, `(B,)`, of what a discriminator returned: these alone, or `(B, 1 + k)` with k further numbers each."""
+    return outputs if outputs.dim() == 1 else outputs[:, 0]
+
+
+def further_of(outputs: Tensor) -> Tensor:
+    """Return the further numbers, `(B, k)`, that a discriminator returned behind its scores."""
+    return outputs[:, 1:]
+
+
 Gradients = tuple[Tensor | None, ...]
 """One gradient per trainable parameter of a network, None where the objective does not depend on it."""
 
@@ -45,8 +55,8 @@ class Objective:
 
     Args:
         loss: A scalar, without the penalty.
-        real_scores: `(B,)`, or None if the loss did not look at real samples.
-        fake_scores: `(B,)`.
+        real_scores: `(B,)`, `(B, 1 + k)` where the loss reads further numbers, or None if it did not look at real samples.
+        fake_scores: `(B,)`, or likewise.
         penalty: A further scalar, if there is one.
     """
 

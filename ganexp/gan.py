@@ -29,7 +29,7 @@ class GAN:
 
     Args:
         generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters.
-        discriminator: Maps a batch to scores `(B,)`, one per sample.
+        discriminator: Maps a batch to scores `(B,)`, one per sample, or to `(B, 1 + k)` with what the loss reads behind each.
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
@@ -70,7 +70,7 @@ class GAN:
         self.penalty.begin(prior.seed, prior.device)
         self.redundant_gradients = redundant_gradients
         self.processes = processes or Processes()
-        self._passes = Passes(autocast)
+        self._passes = Passes(autocast, further=loss.reads)
         self.meter = Meter(prior.device)
         self.timer = timer_for(prior.device)
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g)
@@ -110,18 +110,18 @@ class GAN:
             return self._passes.generate(self.generator, Batch.of(z))
 
     def score_real(self, x: Batch) -> Tensor:
-        """Score real samples, `(B,)`."""
+        """Score real samples, as `score` does."""
         return self.score(x, self.discriminator)
 
     def score_fake(self, fake: Batch) -> Tensor:
-        """Score generated samples, `(B,)`."""
+        """Score generated samples, as `score` does."""
         return self.score(fake, self.discriminator)
 
     def score(self, batch: Batch, discriminator: Callable[..., Tensor]) -> Tensor:
-        """Score a batch by D, or by any other discriminator, `(B,)`.
+        """Score a batch by D, or by any other discriminator, `(B,)`, or `(B, 1 + k)` with the further numbers the loss reads.
 
         Raises:
-            ValueError: There is not one score per sample.
+            ValueError: There is not one score per sample, or not what the loss reads.
         """
         return self.processes.gather(self._passes.score(discriminator, Batch.of(batch)))
 

@@ -15,3 +15,8 @@ def composed(*overrides: str) -> DictConfig:
 
 def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def losses_of_scores() -> list[str]:
+    """Return the losses that read scores alone; acgan, which reads more, has tests of its own."""
+    return [name for name in options("loss") if name != "acgan"]

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from ganexp import build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
-from tests.composing import CONF, composed, options
+from tests.composing import CONF, composed, losses_of_scores, options
 from tests.configuration.test_build import fits
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid")]
@@ -94,7 +94,7 @@ def test_a_preset_takes_every_strategy_and_every_loss_of_its_kind(experiment):
         if strategy == "one_stage" and experiment in ("dcgan", "lsgan"):
             continue  # batch norm in D, and a ratio that is not uniform
         check(composed(f"experiment={experiment}", f"strategy={strategy}"))
-    for loss in options("loss"):
+    for loss in losses_of_scores():
         if fits(loss, "began" if experiment == "began" else "dcgan") and not (experiment == "began" and loss != "began"):
             check(composed(f"experiment={experiment}", f"loss={loss}"))
 

@@ -16,7 +16,7 @@ ALLOWED = {
     "ranges": (set(), {"annotated_types"}),
     "processes": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
-    "losses": ({"instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
+    "losses": ({"batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "networks": ({"batch", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),

@@ -142,6 +142,26 @@ def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, p
             f"penalty={name_of(config.penalty)} needs a discriminator that returns logit scores, and {returned}: "
             "choose penalty=none."
         )
+    # of a network that cannot be made here, that is not known
+    further = getattr(discriminator, "further", loss.reads if discriminator is None else "")
+    if further != loss.reads:
+        raise ConfigError(_unread(config, further, loss.reads))
+
+
+def _unread(config: Config, further: str, reads: str) -> str:
+    """Say how a discriminator and a loss come to agree on what stands behind the scores."""
+    discriminator, loss = f"discriminator={name_of(config.discriminator)}", f"loss={name_of(config.loss)}"
+    if reads == "class_loss":
+        remedy = "choose conditional=true and discriminator.conditioning=classifier, with dcgan, resnet or mlp"
+    elif reads == "code":
+        remedy = "choose discriminator=began discriminator.returns_code=true, or loss.pulling_away=0"
+    elif further == "class_loss":
+        remedy = "choose loss=acgan, or discriminator.conditioning=projection"
+    else:
+        remedy = "choose a loss that does, such as loss=ebgan loss.pulling_away=0.1, or discriminator.returns_code=false"
+    if reads:
+        return f"{loss} reads the {reads} of each sample, and {discriminator} returns {further or 'scores alone'}: {remedy}."
+    return f"{discriminator} returns the {further} of each sample, which {loss} does not read: {remedy}."
 
 
 def _remedy(output: str) -> str:

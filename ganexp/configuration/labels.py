@@ -29,7 +29,7 @@ def classes_of(dataset: Any, config: Config) -> int:
         if "classes" not in inspect.signature(target(node, key)).parameters:
             raise ConfigError(
                 f"conditional=true needs networks that read class labels, and {key}={name_of(node)} does not: "
-                "choose dcgan or mlp."
+                "choose dcgan, resnet, r3gan or mlp."
             )
     return classes
 

@@ -9,9 +9,10 @@ from ganexp.runs.keys import known, may_be_logged
 
 
 def measures_of(loss: Node, trust: Trust = None) -> Mapping[str, Measure]:
-    """Return what a loss declares that it measures, by key."""
+    """Return what a loss, and the one that it is built around, declare that they measure, by key."""
     measures: Mapping[str, Measure] = target(loss, "loss", trust).measures  # type: ignore[attr-defined]
-    return measures
+    base = loss.get("base")
+    return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
 def refuse_unknown_metric(key: str, metric: str | None, loss: Node, trust: Trust = None) -> None:

@@ -80,7 +80,7 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
             taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
     for name, part in _parts(key, node).items():
-        check_node(f"{key}.parts.{name}", part, trust)
+        check_node(f"{key}.{name}", part, trust)
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
             raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
@@ -141,9 +141,13 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     Raises:
         ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, or cannot read a file.
     """
-    parts = {name: make(part, f"{key}.parts.{name}") for name, part in _parts(key, node).items()}
+    made: dict[str, Any] = {}
+    for name, part in _parts(key, node).items():
+        head, _, rest = name.partition(".")
+        one = make(part, f"{key}.{name}")
+        made[head] = made.get(head, {}) | {rest: one} if rest else one
     try:
-        return target(node, key)(*positional, **arguments(node) | ({"parts": parts} if parts else {}), **runtime)
+        return target(node, key)(*positional, **arguments(node) | made, **runtime)
     except ConfigError:
         raise
     except OSError as error:
@@ -153,11 +157,13 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
 
 
 def _parts(key: str, node: Node) -> dict[str, Node]:
-    """Return the penalties that a penalty is made of, by name."""
+    """Return what a member is made of, by its key below it: the penalties of a penalty, the base of a loss."""
+    if key.partition(".")[0] == "loss":
+        return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
     parts = node.get("parts", {}) if key.partition(".")[0] == "penalty" else {}
     if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
         raise ConfigError(f"{key}.parts should be penalties by name: add one by +penalty@{key}.parts.mine=r1.")
-    return parts
+    return {f"parts.{name}": part for name, part in parts.items()}
 
 
 def _is_a(base: type) -> Callable[[Any], bool]:

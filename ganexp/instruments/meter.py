@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ganexp.batch import Gradients, Objective
+from ganexp.batch import Gradients, Objective, scores_of
 
 
 class Meter:
@@ -38,8 +38,8 @@ class Meter:
         self.updates["d"] += 1
         self.last_real = d.real_scores.detach()
         self.add("loss/d", d.loss)
-        self.add("score/real", self.last_real.mean())
-        self.add("score/fake", d.fake_scores.detach().mean())
+        self.add("score/real", scores_of(self.last_real).mean())
+        self.add("score/fake", scores_of(d.fake_scores.detach()).mean())
         if d.penalty is not None:
             self.add("loss/penalty", d.penalty)
         if self._keeps_gradients:

@@ -1,5 +1,6 @@
 """Losses: one family per file, each a pair of objectives on scores."""
 
+from ganexp.losses.acgan import ACGAN
 from ganexp.losses.base import Loss
 from ganexp.losses.began import BEGAN
 from ganexp.losses.ebgan import EBGAN
@@ -10,4 +11,17 @@ from ganexp.losses.relativistic import RaGAN, RpGAN
 from ganexp.losses.softmaxgan import SoftmaxGAN
 from ganexp.losses.wgan import WGAN
 
-__all__ = ["BEGAN", "EBGAN", "LSGAN", "WGAN", "Hinge", "Loss", "Minimax", "NonSaturating", "RaGAN", "RpGAN", "SoftmaxGAN"]
+__all__ = [
+    "ACGAN",
+    "BEGAN",
+    "EBGAN",
+    "LSGAN",
+    "WGAN",
+    "Hinge",
+    "Loss",
+    "Minimax",
+    "NonSaturating",
+    "RaGAN",
+    "RpGAN",
+    "SoftmaxGAN",
+]

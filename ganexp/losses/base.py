@@ -11,12 +11,18 @@ from ganexp.instruments.measure import Measure
 class Loss(nn.Module):
     """Two objectives on scores of shape `(B,)`, one score per image. A loss never sees networks or images.
 
+    One that `reads` further numbers of D is given `(B, 1 + k)` throughout: the score, and behind it k numbers per image, which
+    `ganexp.batch.scores_of` and `further_of` tell apart.
+
     D minimises `d_loss`, G minimises `g_loss`; means run over the batch, whose size is read from the scores. What a
     loss remembers lives in buffers, on the device, and is checkpointed with the networks.
     """
 
     accepts: frozenset[Literal["logit", "energy"]] = frozenset({"logit"})
     """The kinds of discriminator output for which the loss has a meaning."""
+
+    reads = ""
+    """What D has to return behind each score, by the name that D gives it in `further`; empty for scores alone."""
 
     g_needs_real = False
     """Whether `g_loss` compares with the real scores; they are given without a graph, since G cannot change them."""

@@ -4,6 +4,7 @@ Departures: no vanishing residuals and no skip connections (the paper's optional
 vector may have different lengths.
 """
 
+import torch
 from torch import Tensor, nn
 
 from ganexp.networks.sizes import Width, halvings
@@ -46,13 +47,15 @@ class BEGANDiscriminator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the first convolution.
         code_dim: Length of the code between encoder and decoder.
+        returns_code: Whether the code stands behind each score, for losses that read it: `further` is then `code`.
     """
 
     output = "energy"
 
     @checked
-    def __init__(self, shape: tuple[int, ...], *, width: Width = 64, code_dim: Width = 64) -> None:
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 64, code_dim: Width = 64, returns_code: bool = False) -> None:
         super().__init__()
+        self.further = "code" if returns_code else ""
         levels = halvings(shape) - 1
         layers: list[nn.Module] = [nn.Conv2d(shape[0], width, 3, padding=1), nn.ELU(), *_pair(width, width)]
         for i in range(1, levels + 1):
@@ -63,8 +66,13 @@ class BEGANDiscriminator(nn.Module):
         self.decoder = BEGANGenerator(code_dim, shape, width=width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)` to energies `(B,)`; the target is the image itself, with its gradient."""
-        return (x - self.reconstruct(x)).abs().flatten(1).mean(1)
+        """Map images `(B, C, H, W)` to energies `(B,)`, or `(B, 1 + code_dim)` with the code.
+
+        The target is the image itself, with its gradient.
+        """
+        code = self.encoder(x)
+        energies = (x - self.decoder(code)).abs().flatten(1).mean(1)
+        return torch.cat([energies[:, None], code], 1) if self.further else energies
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """Encode and decode images, `(B, C, H, W)`."""

@@ -1,7 +1,13 @@
 """How networks read class labels: layers that the conditional members of every family are made of."""
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+Conditioning = Literal["projection", "classifier"]
+"""How a discriminator reads labels: its score depends on them, or it tells them itself (Odena et al. 2017)."""
 
 
 class ConditionalBatchNorm2d(nn.Module):
@@ -51,6 +57,35 @@ class ConcatenatedEmbedding(nn.Module):
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         """Map `(B, latent_dim)` and labels `(B,)` to `(B, latent_dim + size)`."""
         return torch.cat([z, self.embedding(labels)], 1)
+
+
+class Classifier(nn.Module):
+    """A linear layer that tells the class from features, as the cross-entropy of each sample's own label (Odena et al. 2017).
+
+    Args:
+        classes: How many there are.
+        features: Length of the features `(B, features)`.
+    """
+
+    def __init__(self, classes: int, features: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, classes)
+
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Map features `(B, features)` and labels `(B,)` to `(B,)`, in float32 at least."""
+        logits = self.linear(features)
+        return cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, reduction="none")
+
+
+def classifies(conditioning: Conditioning, classes: int) -> bool:
+    """Return whether a discriminator has a classifier.
+
+    Raises:
+        ValueError: It is to have one, and there are no classes.
+    """
+    if conditioning == "classifier" and not classes:
+        raise ValueError("conditioning=classifier needs class labels: choose conditional=true, or conditioning=projection")
+    return conditioning == "classifier"
 
 
 class Projection(nn.Module):

@@ -2,10 +2,19 @@
 
 import itertools
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as normalize
 
-from ganexp.networks.conditions import ConcatenatedEmbedding, ConditionalBatchNorm2d, ConditionalSequential, Projection
+from ganexp.networks.conditions import (
+    Classifier,
+    ConcatenatedEmbedding,
+    ConditionalBatchNorm2d,
+    ConditionalSequential,
+    Conditioning,
+    Projection,
+    classifies,
+)
 from ganexp.networks.sizes import Width, halvings
 from ganexp.ranges import checked
 
@@ -55,8 +64,9 @@ class DCGANDiscriminator(nn.Module):
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
             it lets images of one batch see each other, which penalties and `one_stage` cannot have.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
-        classes: Of a conditional GAN, whose logit has a projection on the class added, of the features before the logit
-            summed over the 4×4 places.
+        conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
+            logit summed over the 4×4 places; or a classifier on all of them stands behind it, and `further` is `class_loss`.
+        classes: Of a conditional GAN.
     """
 
     output = "logit"
@@ -69,11 +79,14 @@ class DCGANDiscriminator(nn.Module):
         width: Width = 64,
         batch_norm: bool = False,
         spectral_norm: bool = False,
+        conditioning: Conditioning = "projection",
         classes: int = 0,
     ) -> None:
         super().__init__()
         channels = [shape[0]] + [width * min(8, 2**i) for i in range(halvings(shape))]
-        self.projection = Projection(classes, channels[-1]) if classes else None
+        self.classifier = Classifier(classes, 16 * channels[-1]) if classifies(conditioning, classes) else None
+        self.projection = Projection(classes, channels[-1]) if classes and not self.classifier else None
+        self.further = "class_loss" if self.classifier else ""
         layers: list[nn.Module] = []
         for i, (before, after) in enumerate(itertools.pairwise(channels)):
             normalized = batch_norm and i > 0
@@ -82,17 +95,23 @@ class DCGANDiscriminator(nn.Module):
             layers += [nn.LeakyReLU(0.2)]
         layers += [nn.Conv2d(channels[-1], 1, 4), nn.Flatten(0)]
         self.layers = nn.Sequential(*layers).apply(_initialize)
+        if self.classifier is not None:
+            nn.init.normal_(self.classifier.linear.weight, 0.0, 0.02)
         if spectral_norm:
-            for layer in self.layers:
-                if isinstance(layer, nn.Conv2d):
+            for layer in [*self.modules()]:
+                if isinstance(layer, (nn.Conv2d, nn.Linear)):
                     normalize(layer)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
-        if self.projection is None:
+        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
+        if self.classifier is None and self.projection is None:
             return self.layers(x)
         features = self.layers[:-2](x)
-        return self.layers[-2:](features) + self.projection(features.sum((2, 3)), *labels)
+        scores = self.layers[-2:](features)
+        if self.classifier is not None:
+            return torch.stack([scores, self.classifier(features.flatten(1), *labels)], 1)
+        assert self.projection is not None
+        return scores + self.projection(features.sum((2, 3)), *labels)
 
 
 def _normalized_relu(channels: int, batch_norm: bool, classes: int) -> list[nn.Module]:

@@ -3,9 +3,10 @@
 import itertools
 import math
 
+import torch
 from torch import Tensor, nn
 
-from ganexp.networks.conditions import ConcatenatedEmbedding, Projection
+from ganexp.networks.conditions import Classifier, ConcatenatedEmbedding, Conditioning, Projection, classifies
 from ganexp.networks.sizes import Depth, Width
 from ganexp.ranges import checked
 
@@ -46,15 +47,27 @@ class MLPDiscriminator(nn.Module):
     Args:
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
-        classes: Of a conditional GAN, whose logit has a projection of the last hidden layer on the class added.
+        conditioning: Of a conditional GAN: whether the logit has a projection of the last hidden layer on the class added; or
+            a classifier on that layer stands behind it, and `further` is `class_loss`.
+        classes: Of a conditional GAN.
     """
 
     output = "logit"
 
     @checked
-    def __init__(self, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3, classes: int = 0) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 256,
+        depth: Depth = 3,
+        conditioning: Conditioning = "projection",
+        classes: int = 0,
+    ) -> None:
         super().__init__()
-        self.projection = Projection(classes, width) if classes else None
+        self.classifier = Classifier(classes, width) if classifies(conditioning, classes) else None
+        self.projection = Projection(classes, width) if classes and not self.classifier else None
+        self.further = "class_loss" if self.classifier else ""
         sizes = [math.prod(shape)] + [width] * depth
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(sizes):
@@ -62,8 +75,12 @@ class MLPDiscriminator(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(width, 1), nn.Flatten(0))
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, *shape)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
-        if self.projection is None:
+        """Map `(B, *shape)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
+        if self.classifier is None and self.projection is None:
             return self.layers(x)
         features = self.layers[:-2](x)
-        return self.layers[-2:](features) + self.projection(features, *labels)
+        scores = self.layers[-2:](features)
+        if self.classifier is not None:
+            return torch.stack([scores, self.classifier(features, *labels)], 1)
+        assert self.projection is not None
+        return scores + self.projection(features, *labels)

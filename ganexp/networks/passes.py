@@ -13,23 +13,31 @@ class Passes:
 
     Args:
         autocast: Run matrix products and convolutions in this narrower type; what comes out has the batch's own.
+        further: What a discriminator has to return behind each score; empty for scores alone.
     """
 
-    def __init__(self, autocast: torch.dtype | None = None) -> None:
+    def __init__(self, autocast: torch.dtype | None = None, *, further: str = "") -> None:
         self.autocast = autocast
+        self.further = further
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions."""
         return Batch(self._run(generator, z), z.given)
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
-        """Score a batch, `(B,)`.
+        """Score a batch, `(B,)`, or `(B, 1 + k)` with the k further numbers per sample that are asked for.
 
         Raises:
-            ValueError: There is not one score per sample.
+            ValueError: There is not one score per sample, or nothing behind it.
         """
         scores = self._run(discriminator, batch)
-        if scores.shape != (len(batch),):
+        if self.further:
+            if scores.dim() != 2 or len(scores) != len(batch) or scores.shape[1] < 2:
+                raise ValueError(
+                    f"the discriminator must return each sample's score and, for this loss, its {self.further} behind it, "
+                    f"({len(batch)}, 1 + k) in all, and returned {tuple(scores.shape)}: see `reads` in ganexp/losses/base.py"
+                )
+        elif scores.shape != (len(batch),):
             raise ValueError(
                 f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
                 f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which "

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ganexp.networks.conditions import ConcatenatedEmbedding, Projection
 from ganexp.networks.sizes import Depth, Width, halvings
 from ganexp.ranges import checked
 
@@ -36,11 +37,19 @@ class R3GANGenerator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
+        classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as they are; as
+            in the authors' code, it starts from N(0, 1/classes).
     """
 
     @checked
-    def __init__(self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 768, blocks: Depth = 2) -> None:
+    def __init__(
+        self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 768, blocks: Depth = 2, classes: int = 0
+    ) -> None:
         super().__init__()
+        self.condition = ConcatenatedEmbedding(classes, latent_dim) if classes else None
+        if self.condition is not None:
+            nn.init.normal_(self.condition.embedding.weight, 0.0, classes**-0.5)
+            latent_dim *= 2
         first, *others = _channels(shape, width)
         total, before = blocks * (1 + len(others)), first
         self.basis = nn.Parameter(torch.randn(first, 4, 4))
@@ -51,8 +60,9 @@ class R3GANGenerator(nn.Module):
             before = after
         self.layers = nn.Sequential(*layers, _scaled(nn.Conv2d(before, shape[0], 1, bias=False)))
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Map `(B, latent_dim)` to images `(B, C, H, W)`."""
+    def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)`."""
+        z = z if self.condition is None else self.condition(z, *labels)
         return self.layers(self.basis * self.linear(z)[:, :, None, None])
 
 
@@ -63,12 +73,15 @@ class R3GANDiscriminator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
+        classes: Of a conditional GAN, whose linear layer has `width` outputs instead of one; the logit is their inner product
+            with a learnt vector of the class, and nothing else. As in the authors' code, which starts the vectors from
+            N(0, 1/(width · classes)).
     """
 
     output = "logit"
 
     @checked
-    def __init__(self, shape: tuple[int, ...], *, width: Width = 768, blocks: Depth = 2) -> None:
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 768, blocks: Depth = 2, classes: int = 0) -> None:
         super().__init__()
         first, *others = reversed(_channels(shape, width))
         total, before = blocks * (1 + len(others)), first
@@ -78,11 +91,15 @@ class R3GANDiscriminator(nn.Module):
             before = after
         layers += [_scaled(nn.Conv2d(before, before, 4, groups=before, bias=False)), nn.Flatten(1)]
         self.layers = nn.Sequential(*layers)
-        self.linear = _scaled(nn.Linear(before, 1, bias=False))
+        self.linear = _scaled(nn.Linear(before, before if classes else 1, bias=False))
+        self.projection = Projection(classes, before) if classes else None
+        if self.projection is not None:
+            nn.init.normal_(self.projection.embedding.weight, 0.0, (before * classes) ** -0.5)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)` to logits `(B,)`."""
-        return self.linear(self.layers(x)).flatten(0)
+    def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        features = self.linear(self.layers(x))
+        return features.flatten(0) if self.projection is None else self.projection(features, *labels)
 
 
 class Bottleneck(nn.Module):

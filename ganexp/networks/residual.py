@@ -10,23 +10,30 @@ from typing import TypeVar
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
+from ganexp.networks.conditions import ConditionalBatchNorm2d, Projection
+
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
 class UpBlock(nn.Module):
-    """Batch norm, ReLU, twice the side, 3×3 convolution, batch norm, ReLU, 3×3 convolution; a 1×1 shortcut."""
+    """Batch norm, ReLU, twice the side, 3×3 convolution, batch norm, ReLU, 3×3 convolution; a 1×1 shortcut.
 
-    def __init__(self, before: int, after: int) -> None:
+    With classes, both batch norms are conditional (Miyato & Koyama 2018, appendix).
+    """
+
+    def __init__(self, before: int, after: int, classes: int = 0) -> None:
         super().__init__()
-        self.norm_1, self.norm_2 = nn.BatchNorm2d(before), nn.BatchNorm2d(after)
+        self.norm_1, self.norm_2 = (
+            ConditionalBatchNorm2d(channels, classes) if classes else nn.BatchNorm2d(channels) for channels in (before, after)
+        )
         self.conv_1, self.conv_2 = _conv3(before, after), _conv3(after, after)
         self.shortcut = initialized(nn.Conv2d(before, after, 1))
         self.up = nn.Upsample(scale_factor=2, mode="nearest")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, before, H, W)` to `(B, after, 2H, 2W)`."""
-        h = self.conv_1(self.up(self.norm_1(x).relu()))
-        return self.conv_2(self.norm_2(h).relu()) + self.up(self.shortcut(x))
+    def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, before, H, W)`, with classes under labels `(B,)`, to `(B, after, 2H, 2W)`."""
+        h = self.conv_1(self.up(self.norm_1(x, *labels).relu()))
+        return self.conv_2(self.norm_2(h, *labels).relu()) + self.up(self.shortcut(x))
 
 
 class _Sum(nn.Module):
@@ -75,9 +82,14 @@ def initialized(layer: Layer, gain: float = 1.0) -> Layer:
 
 
 def normalize_spectrally(network: nn.Module) -> None:
-    """Divide the weight of each linear and convolutional layer by its spectral norm, by one power iteration per pass."""
+    """Divide the weight of each linear and convolutional layer, and of a projection, by its spectral norm.
+
+    By one power iteration per pass. A class's gains and biases are no map, and stay as they are.
+    """
     for layer in list(network.modules()):
-        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+        if isinstance(layer, Projection):
+            spectral_norm(layer.embedding)
+        elif isinstance(layer, (nn.Conv2d, nn.Linear)):
             spectral_norm(layer)
 
 

@@ -10,9 +10,11 @@ not have, at half the side.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from ganexp.networks.attention import SelfAttention
+from ganexp.networks.conditions import Classifier, Conditioning, Projection, classifies
 from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, initialized, normalize_spectrally
 from ganexp.networks.sizes import Width, planned
 from ganexp.ranges import checked
@@ -53,6 +55,8 @@ class ResNetGenerator(nn.Module):
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN; not so in SNGAN.
+        classes: Of a conditional GAN, whose gains and biases in the blocks' batch norms are those of the class; the batch
+            norm before the image has one of each, as in the authors' code of the projection discriminator.
     """
 
     @checked
@@ -64,6 +68,7 @@ class ResNetGenerator(nn.Module):
         width: Width = 64,
         attention: bool = False,
         spectral_norm: bool = False,
+        classes: int = 0,
     ) -> None:
         super().__init__()
         plan = planned(shape, PLANS)
@@ -72,7 +77,7 @@ class ResNetGenerator(nn.Module):
         self.first = nn.Unflatten(1, (channels, side, side))
         self.blocks = nn.Sequential()
         for units in plan.up[1:]:
-            self.blocks.append(UpBlock(channels, units * width))
+            self.blocks.append(UpBlock(channels, units * width, classes))
             channels, side = units * width, 2 * side
             if attention and side == _attended(shape):
                 self.blocks.append(SelfAttention(channels))
@@ -81,9 +86,11 @@ class ResNetGenerator(nn.Module):
         if spectral_norm:
             normalize_spectrally(self)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Map `(B, latent_dim)` to images `(B, C, H, W)` in [-1, 1]."""
-        h = self.blocks(self.first(self.linear(z)))
+    def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)` in [-1, 1]."""
+        h = self.first(self.linear(z))
+        for block in self.blocks:
+            h = block(h, *labels) if isinstance(block, UpBlock) else block(h)
         return self.image(self.norm(h).relu()).tanh()
 
 
@@ -95,13 +102,24 @@ class ResNetDiscriminator(nn.Module):
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in the papers.
+        conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
+            logit; or a classifier on them stands behind it, and `further` is `class_loss`. The weights of either start and
+            are normalised as the others are.
+        classes: Of a conditional GAN.
     """
 
     output = "logit"
 
     @checked
     def __init__(
-        self, shape: tuple[int, ...], *, width: Width = 64, attention: bool = False, spectral_norm: bool = True
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 64,
+        attention: bool = False,
+        spectral_norm: bool = True,
+        conditioning: Conditioning = "projection",
+        classes: int = 0,
     ) -> None:
         super().__init__()
         plan = planned(shape, PLANS)
@@ -117,13 +135,24 @@ class ResNetDiscriminator(nn.Module):
         for units in plan.flat:
             self.blocks.append(FlatBlock(channels, units * width))
             channels = units * width
+        self.classifier = Classifier(classes, channels) if classifies(conditioning, classes) else None
+        self.projection = Projection(classes, channels) if classes and not self.classifier else None
+        self.further = "class_loss" if self.classifier else ""
         self.linear = initialized(nn.Linear(channels, 1))
+        if self.classifier is not None:
+            initialized(self.classifier.linear)
+        if self.projection is not None:
+            nn.init.xavier_uniform_(self.projection.embedding.weight)
         if spectral_norm:
             normalize_spectrally(self)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)` to logits `(B,)`."""
-        return self.linear(self.blocks(x).relu().sum((2, 3))).flatten(0)
+    def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
+        features = self.blocks(x).relu().sum((2, 3))
+        scores = self.linear(features).flatten(0)
+        if self.classifier is not None:
+            return torch.stack([scores, self.classifier(features, *labels)], 1)
+        return scores if self.projection is None else scores + self.projection(features, *labels)
 
 
 def _attended(shape: tuple[int, ...]) -> int:

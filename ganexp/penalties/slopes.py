@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from ganexp.batch import Batch
+from ganexp.batch import Batch, scores_of
 from ganexp.penalties.base import Discriminator
 
 
 def slopes(discriminator: Discriminator, at: Batch) -> Tensor:
-    """Return ∇D at each sample, `(B, n)` for samples of n numbers, which can itself be differentiated.
+    """Return the score's gradient ∇D at each sample, `(B, n)` for samples of n numbers, which can itself be differentiated.
 
     It is meant to be the gradient of a sample's own score alone, so D should have no batch norm. Samples that carry a graph,
     as fakes do in unrolled steps, keep it.
@@ -16,7 +16,7 @@ def slopes(discriminator: Discriminator, at: Batch) -> Tensor:
     values = at.values
     if not values.requires_grad:
         values = values.detach().requires_grad_().view_as(values)  # no leaf: counting operations fails for one
-    (slope,) = torch.autograd.grad(discriminator(values, *at.given).sum(), values, create_graph=True)
+    (slope,) = torch.autograd.grad(scores_of(discriminator(values, *at.given)).sum(), values, create_graph=True)
     return slope.flatten(1)
 
 

@@ -21,7 +21,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch, Gradients, Objective
+from ganexp.batch import Batch, Gradients, Objective, scores_of
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.strategies.steps import d_step, g_step
@@ -37,13 +37,15 @@ def one_stage(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -
     """The updates of `joint`, cheaper. Trace: `z G r f DG+`.
 
     Raises:
-        ValueError: Images interact inside D, and the loss is one for which that matters; or scores are too narrow for τ.
+        ValueError: Images interact inside D, and the loss is one for which that matters; the loss reads more than scores; or
+            scores are too narrow for τ.
     """
+    refuse_further_numbers(gan.loss)
     both = min(d_steps, g_steps)
     for _ in range(both):
         x, fake = next(reals), gan.generate(gan.sample())
         if gan.discriminator not in _scoring_alone and not fake.values.is_meta:
-            refuse_coupled_images(gan.discriminator, gan.loss, x)
+            refuse(gan.discriminator, gan.loss, x)
             _scoring_alone.add(gan.discriminator)
         d, g = gan.losses(x, fake)
         gan.update_both(d, g, gradients_in_one_pass(gan, fake, d, g))
@@ -102,8 +104,21 @@ def _uniform_ratio(d_by_fake: Tensor, g_by_fake: Tensor, tau: float) -> tuple[Te
     return seeds, (g_by_fake.gather(0, largest) / seeds.gather(0, largest)).expand_as(seeds)
 
 
-def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-    """Refuse a discriminator in which images interact, unless the loss's ratio is the same for all of them.
+def refuse_further_numbers(loss: Loss) -> None:
+    """Refuse a loss that reads more than one number per image: each of them would need a ratio of its own.
+
+    Raises:
+        ValueError: It does.
+    """
+    if loss.reads:
+        raise ValueError(
+            f"one_stage is exact only for losses of one score per image, and {type(loss).__name__} also reads D's "
+            f"{loss.reads}: take strategy=joint"
+        )
+
+
+def refuse(discriminator: nn.Module, loss: Loss, x: Batch) -> None:
+    """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss's ratio is the same for all.
 
     Tried by autograd: the gradient of one image's score by another image must be zero. The discriminator's buffers and the
     random streams are left as they were.
@@ -114,8 +129,9 @@ def refuse_coupled_images(discriminator: nn.Module, loss: Loss, x: Batch) -> Non
         x: A batch to try it on.
 
     Raises:
-        ValueError: One score depends on several images.
+        ValueError: One score depends on several images, or the loss reads more than scores.
     """
+    refuse_further_numbers(loss)
     if loss.uniform_ratio or not _coupled(discriminator, x):
         return
     raise ValueError(
@@ -131,7 +147,7 @@ def _coupled(discriminator: nn.Module, x: Batch) -> bool:
     images = x.values.detach().clone().requires_grad_()
     images = images.view_as(images)  # no leaf: counting operations fails for one that enters a module
     with undisturbed(images.device), _buffers_kept(discriminator), torch.enable_grad():
-        scores = discriminator(images, *x.given)
+        scores = scores_of(discriminator(images, *x.given))
         by_first, by_last = (
             torch.autograd.grad(scores[i], images, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
         )
@@ -154,4 +170,4 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return second if first is None else first if second is None else first + second
 
 
-setattr(one_stage, "refuse", refuse_coupled_images)  # noqa: B010 (what a function has beside its signature)
+setattr(one_stage, "refuse", refuse)  # noqa: B010 (what a function has beside its signature)

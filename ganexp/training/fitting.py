@@ -206,9 +206,9 @@ def _check_meter(own: State, given: Any) -> None:
         scores = given[name]
         if scores is None:
             continue
-        if not isinstance(scores, Tensor) or scores.dim() != 1 or not scores.is_floating_point():
+        if not isinstance(scores, Tensor) or scores.dim() not in (1, 2) or not scores.is_floating_point():
             raise ValueError(f"{name} should be scores, one per image, not {described(scores)}")
-        if not 0 < len(scores) <= MOST_SCORES:
+        if not 0 < len(scores) <= MOST_SCORES or not scores.numel():
             raise ValueError(f"{name} should be the scores of a batch, not {described(scores)}")
 
 

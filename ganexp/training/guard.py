@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ganexp.batch import scores_of
 from ganexp.gan import GAN
 from ganexp.runs import Picture, Row
 from ganexp.runs.documents import write_document
@@ -132,8 +133,9 @@ def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
 def write_down(path: Path, said: str, row: Row, run: Run) -> None:
     """Write the row, and statistics of the last batch."""
     meter = run.gan.meter
-    tensors = {"reals": run.reals.last.values, "real scores": meter.last_real, "fake scores": meter.last_fake}
-    batch = {name: _statistics(tensor) for name, tensor in tensors.items() if tensor is not None}
+    outputs = {"real scores": meter.last_real, "fake scores": meter.last_fake}
+    tensors = {name: scores_of(tensor) for name, tensor in outputs.items() if tensor is not None}
+    batch = {name: _statistics(tensor) for name, tensor in ({"reals": run.reals.last.values} | tensors).items()}
     plain = {key: value for key, value in row.items() if not isinstance(value, Picture)}
     try:
         write_document(path, {"said": said, "row": plain, "batch": batch})

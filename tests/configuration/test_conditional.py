@@ -10,7 +10,7 @@ from ganexp import Prior, build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from ganexp.data import Digits, Resident, Streamed
-from tests.composing import composed, options
+from tests.composing import composed, losses_of_scores, options
 from tests.tiny import iterate
 from tests.training.test_resume import assert_same, state
 
@@ -23,7 +23,7 @@ SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disable
     "loss",
     [
         pytest.param(loss, marks=() if loss == "softmaxgan" else pytest.mark.slow)
-        for loss in options("loss")
+        for loss in losses_of_scores()
         if loss not in ("began", "ebgan")
     ],
 )
@@ -46,6 +46,19 @@ def test_images_train_on_labels_and_resume_to_the_last_bit(further, tmp_path):
     resumed.fit()
     different = {"checkpoints"}  # which know their folder's lowest measurement
     assert_same(*({k: v for k, v in state(made).items() if k not in different} for made in (resumed, whole)))
+
+
+@pytest.mark.parametrize("family", ["resnet", "r3gan"])
+@pytest.mark.parametrize("further", [[], ["precision=bf16"], ["loss=wgan_gp"], ["strategy=one_stage"]])
+def test_residual_networks_train_on_labels(family, further):
+    networks = [f"generator={family}", f"discriminator={family}", "generator.width=2", "discriminator.width=2"]
+    made = build(composed(*SMALL, *networks, "dataset.image_size=32", *further, "iterations=3", "batch_size=4"))
+    read = [made.gan.discriminator.projection, made.gan.generator]
+    before = [[p.detach().clone() for p in part.parameters()] for part in read]
+    assert made.fit()["state"] == "finished"
+    for part, weights in zip(read, before, strict=True):
+        assert all(p.isfinite().all() for p in part.parameters())
+        assert any(not torch.equal(a, b) for a, b in zip(weights, part.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("flip", [False, True])
@@ -115,7 +128,7 @@ def test_what_cannot_be_conditional_is_refused_in_a_sentence(tmp_path):
         ("dataset=fake",): "conditional=true needs data with class labels, and dataset=fake has none: choose",
         ("dataset=image_folder", f"dataset.path={tmp_path}"): "and dataset=image_folder has none",
         ("generator=began",): "conditional=true needs networks that read class labels, and generator=began does not",
-        ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan or mlp",
+        ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan, resnet, r3gan or mlp",
         ("+generator.classes=3",): "generator.classes is no key of the configuration",
     }.items():
         with pytest.raises(ConfigError, match=rf"\A[^\n]*{sentence}".replace("(", r"\(")):

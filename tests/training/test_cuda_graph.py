@@ -9,7 +9,7 @@ import torch
 from ganexp import build, strategies
 from ganexp.penalties import R1, NoPenalty
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import composed, options
+from tests.composing import composed, losses_of_scores, options
 from tests.tiny import CASES, MANY, STRATEGIES, iterate, real_batches, state, tiny_gan, tiny_trainer
 from tests.training.tape import Tape
 from tests.training.test_trainer import SMALL, Rows
@@ -153,7 +153,7 @@ def test_strategies_that_remember_are_not_recorded():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("loss", options("loss"))
+@pytest.mark.parametrize("loss", losses_of_scores())
 @pytest.mark.parametrize("strategy", options("strategy"))
 def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(strategy, loss):
     weights = []
