@@ -71,6 +71,7 @@ def test_a_published_preset_names_its_source(experiment):
             "sagan",
             {"optimizer.g.lr": 1e-4, "optimizer.d.lr": 4e-4, "generator.attention": True, "generator.spectral_norm": True},
         ),
+        ("sngan_projection", {"conditional": True, "generator.name": "resnet", "loss.name": "hinge", "d_steps": 5}),
         ("ragan", {"loss.name": "ragan", "discriminator.spectral_norm": True, "batch_size": 32, "optimizer.lr": 2e-4}),
         ("ebgan", {"loss.name": "ebgan", "discriminator.name": "began", "optimizer.lr": 1e-3, "batch_size": 128}),
         ("r3gan", {"loss.name": "rpgan", "penalty.name": "r1r2", "optimizer.betas": [0.0, 0.99], "latent_dim": 64}),
