@@ -69,13 +69,18 @@ def _checked(values: str, trust: Trust) -> Plan:
     config = parse(json.loads(values))
     check_targets(config, trust)
     machine = machine_of(config)
-    refuse_unknown_metric("keep_best", config.keep_best, config.loss)
-    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss)
+    refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment)
+    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment)
     dataset = make(config.dataset, "dataset")
     shape, classes = shape_of(dataset, config), classes_of(dataset, config)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
+    augment = make(config.augment, "augment")
+    try:
+        augment.refuse(shape)
+    except ValueError as error:
+        raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
     _check_second_derivatives(config, penalty, strategy)
     warnings: list[str] = []
     discriminator: nn.Module | None = None

@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 from torch import nn
 from torch.optim import Optimizer
 
+from ganexp.augmentations import Augmentation
 from ganexp.configuration.parsing import check_type, unknown_key
 from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.losses import Loss
@@ -24,7 +25,8 @@ Target = Callable[..., Any]
 Trust = Sequence[str] | str | None
 """Modules beside ganexp's from which targets may come, or None for any: for what the user has typed."""
 
-FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "strategy": 2, "optimizer": 1}
+FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "augment": 0, "strategy": 2}
+FROM_THE_RUN["optimizer"] = 1
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
 
@@ -194,6 +196,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "loss": (_is_a(Loss), "a ganexp.losses.Loss, as a class"),
     "penalty": (_is_a(Penalty), "a ganexp.penalties.Penalty, as a class"),
+    "augment": (_is_a(Augmentation), "a ganexp.augmentations.Augmentation, as a class"),
     "strategy": (
         _is_strategy,
         "a function of (gan, reals, *, d_steps, g_steps), or a class whose objects are called so",

@@ -47,6 +47,7 @@ CASES = {
         "+penalty@penalty.parts.b=r1",
         "penalty.parts.b.every=2",
     ],
+    "diffaugment": ["augment=diffaugment", "penalty=r1"],
     "clipping": ["loss=wgan", "g_steps=2"],
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["lookahead.every=3"],

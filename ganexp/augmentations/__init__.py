@@ -1,0 +1,6 @@
+"""Augmentations: random changes of everything that D scores, so that it cannot learn the data by heart."""
+
+from ganexp.augmentations.base import Augmentation, NoAugmentation
+from ganexp.augmentations.diffaugment import DiffAugment
+
+__all__ = ["Augmentation", "DiffAugment", "NoAugmentation"]
