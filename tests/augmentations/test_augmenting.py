@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ganexp import GAN, Batch, Prior, build
-from ganexp.augmentations import DiffAugment, NoAugmentation
+from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
 from ganexp.configuration.schema import ConfigError
 from ganexp.losses import NonSaturating
 from ganexp.penalties import R1
@@ -15,8 +15,20 @@ from tests.composing import composed, options
 from tests.tiny import iterate
 from tests.training.tape import Tape
 
-EVERY = {"diffaugment": DiffAugment}
-CHOICES = {"diffaugment": ["augment=diffaugment"]}
+
+class Surely(Ada):
+    """ADA with a probability that begins high."""
+
+    def begin(self, seed, device):
+        super().begin(seed, device)
+        self.p.fill_(0.8)
+
+
+EVERY = {"diffaugment": DiffAugment, "ada": Surely}
+CHOICES = {
+    "diffaugment": ["augment=diffaugment"],
+    "ada": ["augment=ada", "augment.target=-0.9", "augment.images=10", "augment.every=1"],
+}
 every_augmentation = pytest.mark.parametrize("name", EVERY)
 
 
