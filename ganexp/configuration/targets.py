@@ -8,12 +8,14 @@ must be what its group consists of, so that `os.system` is no loss, wherever its
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import IterableDataset
 
 from ganexp.augmentations import Augmentation
 from ganexp.configuration.parsing import check_type, unknown_key
@@ -81,8 +83,8 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
         if name in hints and value != "???":
             taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
-    for name, part in _parts(key, node).items():
-        check_node(f"{key}.parts.{name}", part, trust)
+    for path, part in _nested(key, node):
+        check_node(path, part, trust)
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
             raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
@@ -103,7 +105,7 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     except (ImportError, AttributeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{key}._target_={name} cannot be imported: {reason}.") from None
-    fits, contract = CONTRACTS[key.partition(".")[0]]
+    fits, contract = CONTRACTS.get(key) or CONTRACTS[key.partition(".")[0]]
     if not fits(found):
         raise ConfigError(f"{key}._target_={name} must be {contract}.")
     refuse_foreign(key, name, found.__module__, trust)  # what ganexp itself has imported is not ganexp's
@@ -144,12 +146,14 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
         ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, or cannot read a file.
     """
     parts = {name: make(part, f"{key}.parts.{name}") for name, part in _parts(key, node).items()}
+    inner = {name: make(part, f"{key}.{name}") for name, part in _inner(key, node).items()}
     try:
-        return target(node, key)(*positional, **arguments(node) | ({"parts": parts} if parts else {}), **runtime)
+        return target(node, key)(*positional, **arguments(node) | ({"parts": parts} if parts else {}) | inner, **runtime)
     except ConfigError:
         raise
     except OSError as error:
-        raise ConfigError(f"{key}={name_of(node)}: {error.strerror}, {str(error.filename)[:200]}.") from error
+        reason = f"{error.strerror}, {str(error.filename)[:200]}" if error.strerror else str(error)
+        raise ConfigError(f"{key}={name_of(node)}: {reason}.") from error
     except ValueError as error:
         raise ConfigError(f"{key}={name_of(node)}: {error}.") from error
 
@@ -162,12 +166,33 @@ def _parts(key: str, node: Node) -> dict[str, Node]:
     return parts
 
 
+def _inner(key: str, node: Node) -> dict[str, Node]:
+    """Return the torch dataset that a dataset is made of, by the name of its argument; nothing of one that is not."""
+    if key != "dataset" or "dataset" not in node:
+        return {}
+    inner = node["dataset"]
+    if not isinstance(inner, dict):
+        raise ConfigError(f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces.")
+    return {"dataset": inner}
+
+
+def _nested(key: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the nodes within a node that are targets as well, with their places."""
+    yield from ((f"{key}.parts.{name}", part) for name, part in _parts(key, node).items())
+    yield from ((f"{key}.{name}", part) for name, part in _inner(key, node).items())
+
+
 def _is_a(base: type) -> Callable[[Any], bool]:
     return lambda found: inspect.isclass(found) and issubclass(found, base)
 
 
 def _is_dataset(found: Any) -> bool:
     return inspect.isclass(found) and inspect.isfunction(getattr(found, "load", None))
+
+
+def _is_map_style(found: Any) -> bool:
+    """Return whether it is a torch dataset whose samples have numbers."""
+    return _is_a(MapStyle)(found) and not issubclass(found, IterableDataset)
 
 
 def _is_optimizer(found: Any) -> bool:
@@ -192,6 +217,7 @@ def _is_strategy(found: Any) -> bool:
 
 CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset": (_is_dataset, "a class with a shape and a method load, as in ganexp.data"),
+    "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
     "generator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "loss": (_is_a(Loss), "a ganexp.losses.Loss, as a class"),
@@ -203,4 +229,4 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
 }
-"""What a group consists of: the test of it, and in words."""
+"""What a group, or a place in one, consists of: the test of it, and in words."""
