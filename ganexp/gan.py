@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ganexp.augmentations import Augmentation, NoAugmentation
 from ganexp.batch import Batch, Gradients, Objective
 from ganexp.instruments.meter import Meter
 from ganexp.instruments.timer import timer_for
@@ -35,6 +36,7 @@ class GAN:
         prior: Where latents come from.
         batch_size: How many latents one batch has.
         penalty: A further term of D's loss, or a constraint on its weights.
+        augment: A random transformation of everything that D scores.
         redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
@@ -56,6 +58,7 @@ class GAN:
         *,
         batch_size: int = 64,
         penalty: Penalty | None = None,
+        augment: Augmentation | None = None,
         redundant_gradients: bool = False,
         autocast: torch.dtype | None = None,
         processes: Processes | None = None,
@@ -68,6 +71,8 @@ class GAN:
         self.batch_size = batch_size
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
+        self.augment = augment or NoAugmentation()
+        self.augment.begin(prior.seed, prior.device)
         self.redundant_gradients = redundant_gradients
         self.processes = processes or Processes()
         self._passes = Passes(autocast, further=loss.reads)
@@ -118,12 +123,16 @@ class GAN:
         return self.score(fake, self.discriminator)
 
     def score(self, batch: Batch, discriminator: Callable[..., Tensor]) -> Tensor:
-        """Score a batch by D, or by any other discriminator, `(B,)`, or `(B, 1 + k)` with the further numbers the loss reads.
+        """Score a batch, augmented, by D, or by any other discriminator: `(B,)`, or `(B, 1 + k)` with what else the loss reads.
 
         Raises:
             ValueError: There is not one score per sample, or not what the loss reads.
         """
-        return self.processes.gather(self._passes.score(discriminator, Batch.of(batch)))
+        return self.processes.gather(self._passes.score(discriminator, self.augment(Batch.of(batch))))
+
+    def penalty_term(self, discriminator: Callable[..., Tensor], x: Batch, fake: Batch) -> Tensor | None:
+        """Form the penalty on D, or on any other discriminator, as a function of samples that are still to be augmented."""
+        return self.penalty.term(self.augment.before(discriminator), x, fake)
 
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
         """Form D's objective on real and generated samples, penalty included."""
@@ -173,8 +182,7 @@ class GAN:
         """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass."""
         with self.phase("d"):
             gradients = self._d.gradients(d.value, self._redundant(self._g), retain_graph=retain_graph)
-            self.meter.record_d(d, self._move_d(gradients))
-            self.penalty.advance()
+            self._record_d(d, self._move_d(gradients))
 
     def update_g(self, g: Objective) -> None:
         """Descend G's objective by one step of G."""
@@ -185,8 +193,7 @@ class GAN:
     def update_both(self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None) -> None:
         """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are."""
         d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
-        self.meter.record_d(d, d_gradients)
-        self.penalty.advance()
+        self._record_d(d, d_gradients)
         self.meter.record_g(g, g_gradients)
 
     def finish_iteration(self) -> None:
@@ -195,10 +202,10 @@ class GAN:
             self.loss.observe(self.meter.last_real, self.meter.last_fake)
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return the loss's further measurements, computed from the scores of the same two updates."""
+        """Return the augmentation's measurements, and the loss's, computed from the scores of the same two updates."""
         if self.meter.last_real is None or self.meter.last_fake is None:
             return {}
-        return self.loss.measurements(self.meter.last_real, self.meter.last_fake)
+        return self.augment.measurements() | self.loss.measurements(self.meter.last_real, self.meter.last_fake)
 
     def parts(self) -> dict[str, Any]:
         """Return everything in it that has a state, by name."""
@@ -207,6 +214,7 @@ class GAN:
             "discriminator": self.discriminator,
             "loss": self.loss,
             "penalty": self.penalty,
+            "augment": self.augment,
             "optimizer_g": self._g,
             "optimizer_d": self._d,
             "prior": self.prior,
@@ -224,7 +232,13 @@ class GAN:
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
-        return Objective(loss, real_scores, fake_scores, self.penalty.term(self.discriminator, x, fake.detach()))
+        return Objective(loss, real_scores, fake_scores, self.penalty_term(self.discriminator, x, fake.detach()))
+
+    def _record_d(self, d: Objective, gradients: Gradients) -> None:
+        self.meter.record_d(d, gradients)
+        self.penalty.advance()
+        assert d.real_scores is not None
+        self.augment.observe(d.real_scores.detach())
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []

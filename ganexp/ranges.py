@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -54,6 +54,9 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
                 yield f"{words} {limit}"
     elif get_origin(hint) is Literal and value not in get_args(hint):
         yield " or ".join(map(str, get_args(hint)))
+    elif get_origin(hint) is Sequence:
+        for part in value:
+            yield from _violated(part, *get_args(hint))
     elif get_origin(hint) is tuple:
         for part, inner in zip(value, get_args(hint), strict=False):
             yield from _violated(part, inner)

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ganexp"
 
 FRAMEWORK = {"torch", "numpy"}
-SUBJECT = {"batch", "gan", "losses", "networks", "optimizers", "penalties", "prior", "strategies", "streams"}
+SUBJECT = {"augmentations", "batch", "gan", "losses", "networks", "optimizers", "penalties", "prior", "strategies", "streams"}
 ALLOWED = {
     # room: (rooms of ganexp, packages from outside) that it may import
     "batch": (set(), FRAMEWORK),
@@ -20,8 +20,9 @@ ALLOWED = {
     "networks": ({"batch", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "augmentations": ({"batch", "instruments", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "gan": ({"batch", "instruments", "losses", "networks", "optimizers", "penalties", "prior", "processes"}, FRAMEWORK),
+    "gan": (SUBJECT - {"gan", "strategies", "streams"} | {"instruments", "processes"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
         {"batch", "ranges", "streams"},

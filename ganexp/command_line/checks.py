@@ -47,10 +47,10 @@ def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
     metric = config.sweep.metric
     if is_search(config) and metric is None:
         raise ConfigError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
-    if metric is not None and not {"loss", "experiment"} & {key.partition(".")[0] for key in differing}:
+    if metric is not None and not {"loss", "augment", "experiment"} & {key.partition(".")[0] for key in differing}:
         from ganexp.configuration.measured import refuse_unknown_metric  # imports torch
 
-        refuse_unknown_metric("sweep.metric", metric, plain(config.loss), config.trust)
+        refuse_unknown_metric("sweep.metric", metric, plain(config.loss), plain(config.augment), config.trust)
 
 
 def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:

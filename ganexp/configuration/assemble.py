@@ -43,6 +43,7 @@ def gan_of(
         Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
         batch_size=config.batch_size,
         penalty=make(config.penalty, "penalty"),
+        augment=make(config.augment, "augment"),
         redundant_gradients=config.redundant_gradients,
         autocast=autocast,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.configuration.check import Plan
-from ganexp.configuration.measured import measures_of
+from ganexp.configuration.measured import measured_by
 from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import name_of
 from ganexp.runs import Book, FolderBook, ProgressBook, WandbBook
@@ -35,12 +35,12 @@ def books_of(plan: Plan, folder: Path | None, *, resumed: bool) -> list[Book]:
     """
     config = plan.config
     if folder is None:
-        return [ProgressBook(config.iterations, measures_of(config.loss))]
+        return [ProgressBook(config.iterations, measured_by(config))]
     try:
         disabled = resolved_mode(config.wandb.mode) == "disabled"
     except WandbError as error:
         raise ConfigError(f"{error}.") from None
-    origin, measures = provenance(), measures_of(config.loss)
+    origin, measures = provenance(), measured_by(config)
     try:
         described = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderBook(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
@@ -71,7 +71,7 @@ def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
             name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
             notes=config.wandb.notes,
             before=read(folder),
-            measures=measures_of(config.loss),
+            measures=measured_by(config),
         )
     except OSError as error:
         raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error

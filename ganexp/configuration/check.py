@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ganexp.augmentations import Augmentation
 from ganexp.configuration.assemble import networks_of, strategy_of
 from ganexp.configuration.demands import Demands
 from ganexp.configuration.labels import classes_of
@@ -69,13 +70,18 @@ def _checked(values: str, trust: Trust) -> Plan:
     config = parse(json.loads(values))
     check_targets(config, trust)
     machine = machine_of(config)
-    refuse_unknown_metric("keep_best", config.keep_best, config.loss)
-    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss)
+    refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment)
+    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment)
     dataset = make(config.dataset, "dataset")
     shape, classes = shape_of(dataset, config), classes_of(dataset, config)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
+    augment: Augmentation = make(config.augment, "augment")
+    try:
+        augment.refuse(shape)
+    except ValueError as error:
+        raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
     _check_second_derivatives(config, penalty, strategy)
     warnings: list[str] = []
     discriminator: nn.Module | None = None
@@ -83,7 +89,7 @@ def _checked(values: str, trust: Trust) -> Plan:
     try:
         with torch.device(META):
             generator, discriminator = networks_of(config, shape, classes)
-        _check_scores(config, discriminator, loss, penalty)
+        _check_scores(config, discriminator, loss, penalty, augment)
         try_networks(config, shape, classes, generator, discriminator)
         asked = refuse_too_large(config, machine, generator, discriminator)
         try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
@@ -93,7 +99,7 @@ def _checked(values: str, trust: Trust) -> Plan:
             raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
         # a network looks at values, of which there are none
         warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
-        _check_scores(config, discriminator, loss, penalty)
+        _check_scores(config, discriminator, loss, penalty, augment)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
         try_values(config, refuse, loss, shape, classes)
@@ -129,7 +135,7 @@ def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strate
             raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
 
 
-def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty) -> None:
+def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty, augment: Augmentation) -> None:
     output = getattr(discriminator, "output", getattr(target(config.discriminator, "discriminator"), "output", "logit"))
     returned = f"discriminator={name_of(config.discriminator)} returns {output} scores"
     if output not in loss.accepts:
@@ -137,11 +143,13 @@ def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, p
         raise ConfigError(
             f"loss={name_of(config.loss)} needs a discriminator that returns {kinds} scores, and {returned}: {_remedy(output)}."
         )
-    if penalty.needs_logits and output != "logit":
-        raise ConfigError(
-            f"penalty={name_of(config.penalty)} needs a discriminator that returns logit scores, and {returned}: "
-            "choose penalty=none."
-        )
+    parts: dict[str, Penalty | Augmentation] = {"penalty": penalty, "augment": augment}
+    for key, part in parts.items():
+        if part.needs_logits and output != "logit":
+            raise ConfigError(
+                f"{key}={name_of(getattr(config, key))} needs a discriminator that returns logit scores, and {returned}: "
+                f"choose {key}=none."
+            )
     # of a network that cannot be made here, that is not known
     further = getattr(discriminator, "further", loss.reads if discriminator is None else "")
     if further != loss.reads:

@@ -91,6 +91,10 @@ class Config(Keys):
     generator: Node = key("from latents to samples")
     discriminator: Node = key("from samples to scores")
     penalty: Node = key("a further term of D's loss, or a constraint on its weights")
+    augment: Node = key(
+        "random transformations of everything that D scores",
+        {"name": "none", "_target_": "ganexp.augmentations.NoAugmentation"},
+    )
     loss: Node = key("what each network minimises")
     strategy: Node = key("which network moves when, on which fakes")
     optimizer: Node = key("of both networks: optimizer.lr; of one: optimizer.d.lr, optimizer.g.lr")

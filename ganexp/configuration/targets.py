@@ -14,7 +14,10 @@ from typing import Any, get_type_hints
 
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import IterableDataset
 
+from ganexp.augmentations import Augmentation
 from ganexp.configuration.parsing import check_type, unknown_key
 from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.losses import Loss
@@ -24,7 +27,8 @@ Target = Callable[..., Any]
 Trust = Sequence[str] | str | None
 """Modules beside ganexp's from which targets may come, or None for any: for what the user has typed."""
 
-FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "strategy": 2, "optimizer": 1}
+FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "augment": 0, "strategy": 2}
+FROM_THE_RUN["optimizer"] = 1
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
 
@@ -101,7 +105,7 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     except (ImportError, AttributeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{key}._target_={name} cannot be imported: {reason}.") from None
-    fits, contract = CONTRACTS[key.partition(".")[0]]
+    fits, contract = CONTRACTS.get(key) or CONTRACTS[key.partition(".")[0]]
     if not fits(found):
         raise ConfigError(f"{key}._target_={name} must be {contract}.")
     refuse_foreign(key, name, found.__module__, trust)  # what ganexp itself has imported is not ganexp's
@@ -151,16 +155,27 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     except ConfigError:
         raise
     except OSError as error:
-        raise ConfigError(f"{key}={name_of(node)}: {error.strerror}, {str(error.filename)[:200]}.") from error
+        reason = f"{error.strerror}, {str(error.filename)[:200]}" if error.strerror else str(error)
+        raise ConfigError(f"{key}={name_of(node)}: {reason}.") from error
     except ValueError as error:
         raise ConfigError(f"{key}={name_of(node)}: {error}.") from error
 
 
 def _parts(key: str, node: Node) -> dict[str, Node]:
-    """Return what a member is made of, by its key below it: the penalties of a penalty, the base of a loss."""
-    if key.partition(".")[0] == "loss":
+    """Return the nodes that a member is made of, by their keys below it.
+
+    These are the penalties of a penalty, the base of a loss, the torch dataset of a dataset.
+    """
+    group = key.partition(".")[0]
+    if group == "loss":
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
-    parts = node.get("parts", {}) if key.partition(".")[0] == "penalty" else {}
+    if key == "dataset" and "dataset" in node:
+        if not isinstance(node["dataset"], dict):
+            raise ConfigError(
+                f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
+            )
+        return {"dataset": node["dataset"]}
+    parts = node.get("parts", {}) if group == "penalty" else {}
     if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
         raise ConfigError(f"{key}.parts should be penalties by name: add one by +penalty@{key}.parts.mine=r1.")
     return {f"parts.{name}": part for name, part in parts.items()}
@@ -172,6 +187,11 @@ def _is_a(base: type) -> Callable[[Any], bool]:
 
 def _is_dataset(found: Any) -> bool:
     return inspect.isclass(found) and inspect.isfunction(getattr(found, "load", None))
+
+
+def _is_map_style(found: Any) -> bool:
+    """Return whether it is a torch dataset whose samples have numbers."""
+    return _is_a(MapStyle)(found) and not issubclass(found, IterableDataset)
 
 
 def _is_optimizer(found: Any) -> bool:
@@ -196,14 +216,16 @@ def _is_strategy(found: Any) -> bool:
 
 CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset": (_is_dataset, "a class with a shape and a method load, as in ganexp.data"),
+    "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
     "generator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "loss": (_is_a(Loss), "a ganexp.losses.Loss, as a class"),
     "penalty": (_is_a(Penalty), "a ganexp.penalties.Penalty, as a class"),
+    "augment": (_is_a(Augmentation), "a ganexp.augmentations.Augmentation, as a class"),
     "strategy": (
         _is_strategy,
         "a function of (gan, reals, *, d_steps, g_steps), or a class whose objects are called so",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
 }
-"""What a group consists of: the test of it, and in words."""
+"""What a group, or a place in one, consists of: the test of it, and in words."""

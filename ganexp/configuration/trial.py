@@ -93,10 +93,10 @@ def try_iteration(
     try:
         copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
         gan.finish_iteration()
-        undeclared = gan.measurements().keys() - gan.loss.measures.keys()
+        undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
     except ValueError as error:
         choices = ", ".join(
-            f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "strategy")
+            f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "augment", "strategy")
         )
         raise ConfigError(f"{choices} do not fit: {error}.") from None
     if undeclared:

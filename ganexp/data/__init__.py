@@ -15,6 +15,7 @@ from ganexp.data.fake import Fake
 from ganexp.data.feed import Resident, Streamed, feed
 from ganexp.data.image_folder import ImageFolder
 from ganexp.data.mixtures import Grid, Ring
+from ganexp.data.of_torch import Torch
 from ganexp.data.stacked_mnist import StackedMNIST
 from ganexp.data.vision import CIFAR10, CIFAR100, EMNIST, KMNIST, MNIST, STL10, SVHN, FashionMNIST
 
@@ -38,6 +39,7 @@ __all__ = [
     "Ring",
     "StackedMNIST",
     "Streamed",
+    "Torch",
     "default_folder",
     "feed",
     "load_cached",

@@ -59,7 +59,7 @@ class Unrolled:
 def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:
     """Form D's loss as another discriminator has it, penalty included, with G's graph in it."""
     loss = gan.loss.d_loss(gan.score(x, discriminator), gan.score(fake, discriminator))
-    penalty = gan.penalty.term(discriminator, x, fake)
+    penalty = gan.penalty_term(discriminator, x, fake)
     return loss if penalty is None else loss + penalty
 
 

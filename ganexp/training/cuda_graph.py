@@ -104,7 +104,7 @@ class Recorded(Step):
         counters = self._counters()
         before = [counter.copy() for counter in counters]
         self._batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.given)) for b in self._batches]
-        streams = [*self.gan.prior.streams, *self.gan.penalty.streams()]
+        streams = [*self.gan.prior.streams, *self.gan.penalty.streams(), *self.gan.augment.streams()]
         try:
             self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
             self.gan.meter.begin(keep_gradients=True)

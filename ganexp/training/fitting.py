@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ganexp.augmentations import Augmentation
 from ganexp.gan import GAN
 from ganexp.instruments.meter import Meter
 from ganexp.optimizers.ownership import Optimized
@@ -56,7 +57,7 @@ def _refuse(name: str, part: Any, own: Any, given: Any, gan: GAN) -> None:
     elif isinstance(part, GlobalStreams):
         refuse_unlike(name, {key: own[key] for key in ("python", "numpy")}, {key: given[key] for key in ("python", "numpy")})
         part.refuse_unfitting(given)
-    elif isinstance(part, (Prior, Penalty)):
+    elif isinstance(part, (Prior, Penalty, Augmentation)):
         _check_drawing(name, own, given, gan.prior.device)
     elif hasattr(part, "check_state_dict"):
         part.check_state_dict(given, gan)

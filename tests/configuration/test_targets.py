@@ -15,7 +15,7 @@ from ganexp.optimizers import adam
 from tests.composing import composed
 from tests.training.test_resume import overrides
 
-PLACES = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer.g", "optimizer.d")
+PLACES = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer.g", "optimizer.d")
 DANGEROUS = (
     "os.system",
     "subprocess.Popen",
@@ -105,6 +105,7 @@ def test_what_ganexp_has_imported_is_not_ganexps():
     ("place", "name", "sentence"),
     [
         ("penalty", "ganexp.losses.Hinge", "must be a ganexp.penalties.Penalty, as a class"),
+        ("augment", "ganexp.penalties.R1", "must be a ganexp.augmentations.Augmentation, as a class"),
         ("loss", "ganexp.losses.base", "must be a ganexp.losses.Loss, as a class"),
         ("loss", "math.pi", "must be a ganexp.losses.Loss"),
         ("strategy", "ganexp.strategies.steps.d_step", r"must be a function of \(gan, reals, \*, d_steps, g_steps\)"),

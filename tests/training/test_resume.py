@@ -47,6 +47,8 @@ CASES = {
         "+penalty@penalty.parts.b=r1",
         "penalty.parts.b.every=2",
     ],
+    "diffaugment": ["augment=diffaugment", "penalty=r1"],
+    "ada": ["augment=ada", "augment.target=-0.9", "augment.images=100", "d_steps=3"],
     "clipping": ["loss=wgan", "g_steps=2"],
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["lookahead.every=3"],

@@ -1,0 +1,137 @@
+"""Adaptive discriminator augmentation."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from annotated_types import Ge, Gt, Le, Lt
+from torch import Tensor
+
+from ganexp.augmentations.base import Augmentation
+from ganexp.augmentations.colors import recolored
+from ganexp.augmentations.pixels import positions, shifted, turned, warped
+from ganexp.instruments.measure import Measure
+from ganexp.ranges import checked
+
+
+class Ada(Augmentation):
+    """A pipeline of which every transformation is applied with probability p, moved by how far D overfits (Karras et al. 2020).
+
+    - `blitting`: mirroring, rotation by right angles, translation by whole pixels, up to an eighth of each side.
+    - `geometry`: scaling by 2ⁿ, n ~ N(0, 0.2²), rotation, scaling by 2ⁿ and 2⁻ⁿ along the axes, rotation, translation by
+      N(0, 0.125²) of the side. Each rotation is by any angle and has the probability 1 − √(1 − p), so that one of both has p.
+    - `color`: brightness + N(0, 0.2²), contrast · 2ⁿ, n ~ N(0, 0.5²), luma flipped, hue rotated by any angle, saturation · 2ⁿ,
+      n ~ N(0, 1). Grey images have no hue and no saturation.
+
+    Every `every` updates of D, p moves by images seen / `images`, up if the mean sign r_t of D's scores for real images
+    since the last move is above `target`, down if it is below (section 3.1), which takes a D that scores real images above 0.
+    All of it stays on the device.
+
+    Departures: pixels between pixels are read bilinearly, without the paper's wavelet filter; what comes in is mirrored
+    however far away it is; p stays at most 1; filters and corruptions, which did not help the authors (section 2.2), are
+    missing.
+
+    Args:
+        policy: Which classes of transformations are applied, in this order.
+        target: Of r_t.
+        images: How many real images D sees while p moves from 0 to 1.
+        every: Updates of D from one move of p to the next.
+    """
+
+    measures: ClassVar = {"augment/p": Measure("probability of each of ADA's transformations", "last,max", label="p")}
+    needs_logits = True
+    p: Tensor
+
+    @checked
+    def __init__(
+        self,
+        *,
+        policy: Sequence[Literal["blitting", "geometry", "color"]] = ("blitting", "geometry", "color"),
+        target: Annotated[float, Gt(-1), Lt(1)] = 0.6,
+        images: Annotated[int, Ge(1), Le(10**12)] = 500_000,
+        every: Annotated[int, Ge(1), Le(10_000)] = 4,
+    ) -> None:
+        all_classes: dict[str, Callable[[Tensor], Tensor]] = {
+            "blitting": self.blitting,
+            "geometry": self.geometry,
+            "color": self.color,
+        }
+        self.policy = [all_classes[name] for name in policy]
+        self.target = target
+        self.images = images
+        self.every = every
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        super().begin(seed, device)
+        zeros = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
+        self.p, self._signs, self._seen, self._updates = zeros
+
+    def refuse(self, shape: tuple[int, ...]) -> None:
+        super().refuse(shape)
+        if shape[0] not in (1, 3) or shape[1] != shape[2]:
+            raise ValueError(f"it transforms square images in grey or RGB, and samples of shape {shape} are none")
+
+    def transform(self, images: Tensor) -> Tensor:
+        for one in self.policy:
+            images = one(images)
+        return images
+
+    def blitting(self, images: Tensor) -> Tensor:
+        """Mirror, rotate by right angles, and translate by whole pixels."""
+        side = images.shape[3]
+        mirrored = self._now_and_then(self.integer(images, 0, 1), 0)
+        quarters = self._now_and_then(self.integer(images, 0, 3), 0)
+        shift = torch.stack([self.uniform(images, -0.125, 0.125), self.uniform(images, -0.125, 0.125)])
+        down, right = self._now_and_then((shift * side).round().long(), 0)
+        return shifted(turned(torch.where(mirrored == 1, images.flip(3), images), quarters), down, right)
+
+    def geometry(self, images: Tensor) -> Tensor:
+        """Scale, rotate, stretch, rotate and translate; pixels are read once."""
+        either = 1 - (1 - self.p).sqrt()
+        scale = self._now_and_then(self.normal(images, 0.2).exp2(), 1)
+        before = self._now_and_then(self.uniform(images, -math.pi, math.pi), 0, either)
+        stretch = self._now_and_then(self.normal(images, 0.2).exp2(), 1)
+        after = self._now_and_then(self.uniform(images, -math.pi, math.pi), 0, either)
+        shift = torch.stack([self.normal(images, 0.125), self.normal(images, 0.125)])
+        down, right = self._now_and_then(shift * images.shape[3], 0)
+        return warped(images, *positions(images, scale, before, stretch, after, down, right))
+
+    def color(self, images: Tensor) -> Tensor:
+        """Change brightness, contrast, luma, hue and saturation."""
+        brightness = self._now_and_then(self.normal(images, 0.2), 0)
+        contrast = self._now_and_then(self.normal(images, 0.5).exp2(), 1)
+        luma = self._now_and_then(1 - 2 * self.integer(images, 0, 1), 1)
+        hue = self._now_and_then(self.uniform(images, -math.pi, math.pi), 0)
+        saturation = self._now_and_then(self.normal(images, 1).exp2(), 1)
+        return recolored(images, brightness, contrast, luma, hue, saturation)
+
+    @torch.no_grad()
+    def observe(self, real_scores: Tensor) -> None:
+        self._signs += (real_scores > 0).sum() - (real_scores < 0).sum()
+        self._seen += len(real_scores)
+        self._updates += 1
+        due = self._updates >= self.every
+        step = (self._signs / self._seen - self.target).sign() * self._seen / self.images
+        self.p.add_(torch.where(due, step, 0)).clamp_(0, 1)
+        for sum_so_far in (self._signs, self._seen, self._updates):
+            sum_so_far.masked_fill_(due, 0)
+
+    def measurements(self) -> dict[str, Tensor]:
+        return {"augment/p": self.p}
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | self._tensors()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        for name, tensor in self._tensors().items():
+            tensor.copy_(state[name])
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {"p": self.p, "signs": self._signs, "seen": self._seen, "updates": self._updates}
+
+    def _now_and_then(self, drawn: Tensor, otherwise: float, p: Tensor | None = None) -> Tensor:
+        """Return what was drawn for each image, `(…, B, 1, 1, 1)`, with probability p, and else what changes nothing."""
+        share = torch.empty(drawn.shape[-4:], device=drawn.device).uniform_(generator=self.rng)
+        return torch.where(share < (self.p if p is None else p), drawn, otherwise)

@@ -1,0 +1,120 @@
+"""The contract of an augmentation."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.instruments.measure import Measure
+from ganexp.streams import stream
+
+Discriminator = Callable[..., Tensor]
+"""From images, and what they are conditioned on, to scores."""
+
+
+class Augmentation:
+    """A random transformation T of images, drawn anew for every batch that D scores, real and generated.
+
+    D only ever sees T(x): in its own updates, in G's, whose gradient flows through T, and in penalties, whose slope is that of
+    D∘T at the sample itself, as Karras et al. 2020 take R1. Each image is transformed by itself, with random numbers of its
+    own, so D∘T scores each image by itself if D does, as `one_stage` needs it.
+    """
+
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """What `measurements` returns, by key, as for a loss."""
+
+    needs_logits = False
+    """Whether the augmentation has a meaning only for a discriminator that returns logits."""
+
+    rng: torch.Generator
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        """Seed the random stream, and create what is remembered on the device; called once, by the GAN."""
+        self.rng = stream(seed, "augmentation", device)
+
+    def streams(self) -> list[torch.Generator]:
+        """Return the random streams that it draws from."""
+        return [self.rng]
+
+    def transform(self, images: Tensor) -> Tensor:
+        """Return images `(B, C, H, W)` in [-1, 1], transformed differentiably, each by itself, in the same shape."""
+        raise NotImplementedError
+
+    def refuse(self, shape: tuple[int, ...]) -> None:
+        """Refuse samples that it cannot transform.
+
+        Args:
+            shape: Of one sample.
+
+        Raises:
+            ValueError: They are no images.
+        """
+        if len(shape) != 3:
+            raise ValueError(f"it transforms images, and samples of shape {shape} are none")
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return a batch as D is to see it, under the same conditions."""
+        self.refuse(tuple(batch.values.shape[1:]))
+        return Batch(self.transform(batch.values), batch.given)
+
+    def before(self, discriminator: Discriminator) -> Discriminator:
+        """Return D∘T, from samples and what they are conditioned on to scores; each call draws anew."""
+
+        def augmented(values: Tensor, *given: Tensor) -> Tensor:
+            return discriminator(self(Batch(values)).values, *given)
+
+        return augmented
+
+    def observe(self, real_scores: Tensor) -> None:
+        """Move the augmentation's own state after an update of D, by the scores `(B,)` of the real samples."""
+
+    def measurements(self) -> dict[str, Tensor]:
+        """Return what `measures` declares."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {"rng": self.rng.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.rng.set_state(state["rng"])
+
+    def uniform(self, images: Tensor, low: float = 0, high: float = 1) -> Tensor:
+        """Draw a number from [low, high) for each image, `(B, 1, 1, 1)`."""
+        return images.new_empty(len(images), 1, 1, 1).uniform_(low, high, generator=self.rng)
+
+    def normal(self, images: Tensor, std: float) -> Tensor:
+        """Draw a normal number of mean 0 for each image, `(B, 1, 1, 1)`."""
+        return images.new_empty(len(images), 1, 1, 1).normal_(0, std, generator=self.rng)
+
+    def integer(self, images: Tensor, low: int, high: int) -> Tensor:
+        """Draw an integer from low to high, both included, for each image, `(B, 1, 1, 1)`, int64."""
+        return (self.uniform(images) * (high - low + 1)).floor().long() + low
+
+
+class NoAugmentation(Augmentation):
+    """Samples as they are."""
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        pass
+
+    def streams(self) -> list[torch.Generator]:
+        return []
+
+    def refuse(self, shape: tuple[int, ...]) -> None:
+        pass
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch
+
+    def before(self, discriminator: Discriminator) -> Discriminator:
+        return discriminator
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass

@@ -1,0 +1,204 @@
+"""What holds for every augmentation, and how a GAN applies one: to all that D scores, the same way, in every strategy."""
+
+import pytest
+import torch
+from torch import nn
+
+from ganexp import GAN, Batch, Prior, build
+from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
+from ganexp.configuration.schema import ConfigError
+from ganexp.losses import NonSaturating
+from ganexp.penalties import R1
+from ganexp.training.cuda_graph import Recorded
+from tests.augmentations.images import begun, built, images, weights
+from tests.composing import composed, options
+from tests.tiny import iterate
+from tests.training.tape import Tape
+
+
+class Surely(Ada):
+    """ADA with a probability that begins high."""
+
+    def begin(self, seed, device):
+        super().begin(seed, device)
+        self.p.fill_(0.8)
+
+
+EVERY = {"diffaugment": DiffAugment, "ada": Surely}
+CHOICES = {
+    "diffaugment": ["augment=diffaugment"],
+    "ada": ["augment=ada", "augment.target=-0.9", "augment.images=10", "augment.every=1"],
+}
+every_augmentation = pytest.mark.parametrize("name", EVERY)
+
+
+class Mean(nn.Module):
+    """A discriminator that keeps what it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(0.7, dtype=torch.float64))
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(x.detach())
+        return self.gain * x.square().mean((1, 2, 3))
+
+
+class Painter(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.layer, self.shape = nn.Linear(3, torch.Size(shape).numel()).double(), shape
+
+    def forward(self, z):
+        return self.layer(z).view(-1, *self.shape).tanh()
+
+
+def gan_of(augmentation, penalty=None):
+    torch.manual_seed(0)
+    generator, discriminator = Painter((3, 8, 8)), Mean()
+    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (generator, discriminator)]
+    prior = Prior(3, dtype=torch.float64)
+    return GAN(
+        generator, discriminator, NonSaturating(), *optimizers, prior, batch_size=7, augment=augmentation, penalty=penalty
+    )
+
+
+def test_all_options_are_tested_here():
+    assert {*CHOICES, "none"} == set(options("augment"))
+
+
+@every_augmentation
+def test_each_image_is_transformed_by_itself(name):
+    x = images(6)
+    other = torch.cat([x[:1], images(5, seed=1)])
+    made, beside_others = (begun(EVERY[name]()).transform(one) for one in (x, other))
+    assert torch.equal(made[0], beside_others[0])
+    assert not torch.equal(made[0], x[0])
+
+
+@every_augmentation
+@pytest.mark.parametrize("channels", [1, 3])
+def test_gradients_and_gradients_of_gradients(name, channels):
+    def transformed(x):
+        return begun(EVERY[name]()).transform(x)
+
+    x = images(2, channels, 4, 4).requires_grad_()
+    assert torch.autograd.gradcheck(transformed, x)
+    assert torch.autograd.gradgradcheck(lambda x: transformed(x).square(), x)
+
+
+@every_augmentation
+def test_real_and_generated_images_are_transformed_alike(name):
+    """The same image as both: what D sees of the two has the same mean and the same spread at every pixel."""
+    gan = gan_of(EVERY[name]())
+    same = images(1).expand(4000, -1, -1, -1)
+    gan.losses(Batch(same), Batch(same))
+    real, fake = gan.discriminator.seen
+    assert not torch.equal(real, fake)
+    for power in (1, 2):
+        a, b = real**power, fake**power
+        error = ((a.var(0) + b.var(0)) / 4000).sqrt()
+        assert (((a.mean(0) - b.mean(0)) / error).abs() < 5).all()
+
+
+@every_augmentation
+def test_d_sees_only_transformed_images_under_every_verb(name):
+    gan = gan_of(EVERY[name](), R1())
+    x, fake = Batch(images(7)), gan.generate(gan.sample())
+    gan.d_loss(x, fake)
+    gan.g_loss(x, fake)
+    gan.losses(x, fake)
+    gan.penalty_term(gan.discriminator, x, fake)
+    assert len(gan.discriminator.seen) == 2 + 1 + 1 + 2 + 1 + 1  # scores and, three times, R1's
+    for seen in gan.discriminator.seen:
+        assert not any(torch.equal(seen[i], one.values[i]) for one in (x, fake) for i in range(7))
+
+
+@every_augmentation
+def test_r1_takes_the_slope_of_d_after_the_transformation_at_the_image_itself(name):
+    gan = gan_of(EVERY[name](), R1(weight=3))
+    x = images(7)
+    by_hand, at = begun(EVERY[name]()), x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(gan.discriminator(by_hand.transform(at)).sum(), at)
+    expected = 3 / 2 * slope.square().sum((1, 2, 3)).mean()
+    assert gan.penalty_term(gan.discriminator, Batch(x), Batch(x)).item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+@every_augmentation
+@pytest.mark.parametrize("strategy", options("strategy"))
+def test_every_strategy_trains(name, strategy):
+    ends = []
+    for choice in (CHOICES[name], []):
+        few = ["strategy.k=1"] if strategy == "unrolled" else []
+        trainer = built(*choice, f"strategy={strategy}", *few, "loss=ragan", "d_steps=2", "g_steps=3")
+        iterate(trainer, 3)
+        ends.append(weights(trainer.gan))
+        assert all(weight.isfinite().all() for weight in ends[-1])
+    assert any(not torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+@every_augmentation
+def test_strategies_stay_the_same_algorithms(name):
+    ends = {}
+    for strategy in ("detach", "retain_graph", "reuse_z", "joint", "one_stage"):
+        trainer = built(*CHOICES[name], f"strategy={strategy}", "optimizer=sgd", "penalty=gradient_penalty", "g_steps=2")
+        iterate(trainer, 3)
+        ends[strategy] = weights(trainer.gan)
+    assert all(torch.equal(a, b) for a, b in zip(ends["detach"], ends["retain_graph"], strict=True))
+    torch.testing.assert_close(ends["detach"], ends["reuse_z"], rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(ends["joint"], ends["one_stage"], rtol=1e-10, atol=1e-11)
+
+
+@every_augmentation
+def test_recorded_iterations_are_eager_ones(name):
+    ends = []
+    for recording in (None, Tape):
+        trainer = built(*CHOICES[name], "penalty=r1", "iterations=8")
+        trainer.step = trainer.step if recording is None else Recorded(trainer.step, recording)
+        trainer.fit()
+        ends.append([*weights(trainer.gan), *trainer.gan.augment.state_dict().values()])
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+@every_augmentation
+def test_mixed_precision_does_not_reach_it(name):
+    """Positions of pixels in bfloat16 would be wrong by whole pixels."""
+    seen = []
+    for precision in ("fp32", "bf16"):
+        gan = built(*CHOICES[name], f"precision={precision}").gan
+        gan.discriminator.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+        gan.score(Batch(images(5).float()), gan.discriminator)
+    assert torch.equal(*seen)
+
+
+@every_augmentation
+@pytest.mark.parametrize("dataset", ["ring", "grid"])
+def test_points_are_refused(name, dataset):
+    with pytest.raises(
+        ConfigError, match=rf"^augment={name}: it transforms images, and .*\(2,\) are none; choose augment=none\.$"
+    ):
+        build(composed(*CHOICES[name], f"dataset={dataset}", "generator=mlp", "discriminator=mlp"))
+
+
+def test_none_is_nothing():
+    gan = gan_of(None)
+    batch = Batch(images(3))
+    assert isinstance(gan.augment, NoAugmentation)
+    assert gan.augment(batch) is batch
+    assert gan.augment.before(gan.discriminator) is gan.discriminator
+    assert gan.augment.streams() == []
+    assert gan.augment.state_dict() == {}
+
+
+def test_it_draws_from_a_stream_of_its_own():
+    """Latents, and what the penalty draws, are the same with an augmentation and without."""
+    trainers = [built(choice, "penalty=gradient_penalty") for choice in ("augment=none", "augment=diffaugment")]
+    for trainer in trainers:
+        iterate(trainer, 3)
+    plain, augmented = (trainer.gan for trainer in trainers)
+    assert torch.equal(plain.prior.rng.get_state(), augmented.prior.rng.get_state())
+    assert torch.equal(plain.penalty.rng.get_state(), augmented.penalty.rng.get_state())
+    before = built("augment=diffaugment", "seed=0").gan.augment.rng.get_state()
+    assert not torch.equal(augmented.augment.rng.get_state(), before)
+    assert not torch.equal(built("augment=diffaugment", "seed=1").gan.augment.rng.get_state(), before)
