@@ -224,7 +224,10 @@ class GAN:
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
-        return Objective(loss, real_scores, fake_scores, self.penalty.term(self.discriminator, x, fake.detach()))
+        penalty = self.penalty.term(self.discriminator, x, fake.detach())
+        if penalty is not None and len(x) != len(real_scores):
+            penalty = penalty * (len(x) / len(real_scores))  # gradients of all processes are summed
+        return Objective(loss, real_scores, fake_scores, penalty)
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 
 Discriminator = Callable[..., Tensor]
-"""A module, or any function from images and what they are conditioned on to scores, such as a module with other weights."""
+"""A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
+
+The latter has a method `read(what)`, which returns what a function of a module reads in it while it has the other weights.
+"""
 
 
 class Penalty:
@@ -43,7 +46,7 @@ class Penalty:
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
         """Return one value per sample, `(B,)`, whose weighted mean is added to D's loss, or None for nothing.
 
-        `fake` carries no graph.
+        A penalty on D's weights returns a scalar. `fake` carries no graph.
         """
         return None
 
