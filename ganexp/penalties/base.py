@@ -1,7 +1,7 @@
 """The contract of a penalty."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ Discriminator = Callable[..., Tensor]
 
 The latter has a method `read(what)`, which returns what a function of a module reads in it while it has the other weights.
 """
+
+Demand = Literal["slope 0", "slope 1", "slope up to 1", "small weights"]
+"""What a penalty demands of the norm of D's gradient, its slope, or of its weights, where another could demand the contrary."""
 
 
 class Penalty:
@@ -26,6 +29,9 @@ class Penalty:
 
     needs_logits = False
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
+
+    demands: frozenset[Demand] = frozenset()
+    """What it demands of D: not every two demands can be met at once."""
 
     differentiates_gradients = False
     """Whether its own gradient is one of a gradient, which compiled networks cannot give."""

@@ -60,7 +60,7 @@ def _weight(layer: nn.Module) -> Tensor | None:
                 "torch.nn.utils.parametrizations, whose weights can be penalised"
             )
         return layer._parameters.get("weight")
-    made: Any = layer.parametrizations["weight"]  # type: ignore[index, union-attr]
+    made: Any = layer.parametrizations["weight"]  # type: ignore[index]
     training = [module for module in made.modules() if module.training]
     for module in training:
         module.training = False
