@@ -27,19 +27,27 @@ def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator
         ConfigError: They do not fit the samples.
         RuntimeError: A network looks at values.
     """
+    given = _labels(2, classes)
+    names = {key: f"{key}={name_of(getattr(config, key))}" for key in ("dataset", "generator", "discriminator")}
+    cannot = f"{names['generator']} cannot run on latents of latent_dim={config.latent_dim}"
+    remedy = "choose another latent_dim or another generator"
     try:
         with torch.no_grad():
-            given = _labels(2, classes)
             fake = generator(torch.zeros(2, config.latent_dim, device=META), *given)
             if fake.shape[1:] == shape:
+                cannot = f"{names['discriminator']} cannot run on samples of shape {shape}, as those of {names['dataset']}"
+                remedy = "choose another discriminator or other data"
                 discriminator(fake, *given)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         if "meta" in reason:
             raise
-        raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
+        raise ConfigError(f"{cannot} ({reason}): {remedy}.") from error
     if fake.shape[1:] != shape:
-        raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
+        raise ConfigError(
+            f"{names['generator']} makes samples of shape {tuple(fake.shape[1:])}, and those of {names['dataset']} have {shape}: "
+            "choose data of that shape, for images by dataset.image_size, or another generator."
+        )
 
 
 def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> Demands:
