@@ -6,6 +6,7 @@ import math
 from torch import Tensor, nn
 
 from ganexp.networks.conditions import ConcatenatedEmbedding, Projection
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.sizes import Depth, Width
 from ganexp.ranges import checked
 
@@ -46,20 +47,31 @@ class MLPDiscriminator(nn.Module):
     Args:
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
+        minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
         classes: Of a conditional GAN, whose logit has a projection of the last hidden layer on the class added.
     """
 
     output = "logit"
 
     @checked
-    def __init__(self, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3, classes: int = 0) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 256,
+        depth: Depth = 3,
+        minibatch_deviation: bool = False,
+        classes: int = 0,
+    ) -> None:
         super().__init__()
         self.projection = Projection(classes, width) if classes else None
         sizes = [math.prod(shape)] + [width] * depth
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.2)]
-        self.layers = nn.Sequential(*layers, nn.Linear(width, 1), nn.Flatten(0))
+        last: nn.Module = nn.Linear(width + minibatch_deviation, 1)
+        last = nn.Sequential(MinibatchDeviation(), last) if minibatch_deviation else last
+        self.layers = nn.Sequential(*layers, last, nn.Flatten(0))
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
         """Map `(B, *shape)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
