@@ -13,6 +13,7 @@ from ganexp.batch import Batch, Gradients, Objective
 from ganexp.instruments.meter import Meter
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
+from ganexp.networks.packing import packed
 from ganexp.networks.passes import Passes
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty
@@ -35,6 +36,8 @@ class GAN:
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
         batch_size: How many latents one batch has.
+        pack: How many samples D judges together (PacGAN). Batches that a strategy sees, real and generated, are then of
+            batch_size/pack packs, and so D, losses and penalties have packs for samples, and one score for each.
         penalty: A further term of D's loss, or a constraint on its weights.
         augment: A random transformation of everything that D scores.
         redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
@@ -57,6 +60,7 @@ class GAN:
         prior: Prior,
         *,
         batch_size: int = 64,
+        pack: int = 1,
         penalty: Penalty | None = None,
         augment: Augmentation | None = None,
         redundant_gradients: bool = False,
@@ -69,10 +73,11 @@ class GAN:
         self.loss = loss
         self.prior = prior
         self.batch_size = batch_size
+        self.pack = pack
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
         self.augment = augment or NoAugmentation()
-        self.augment.begin(prior.seed, prior.device)
+        self.augment.begin(prior.seed, prior.device, pack)
         self.redundant_gradients = redundant_gradients
         self.processes = processes or Processes()
         self._passes = Passes(autocast, further=loss.reads)
@@ -110,9 +115,13 @@ class GAN:
         return self.prior.sample(self.batch_size)
 
     def generate(self, z: Batch) -> Batch:
-        """Generate a batch from latents, under their conditions."""
+        """Generate a batch from latents, under their conditions, packed."""
         with self.phase("g"):
-            return self._passes.generate(self.generator, Batch.of(z))
+            return self.packed(self._passes.generate(self.generator, Batch.of(z)))
+
+    def packed(self, batch: Batch) -> Batch:
+        """Return a batch as D judges it, by packs of samples; what strategies get of the data has gone through here."""
+        return packed(batch, self.pack)
 
     def score_real(self, x: Batch) -> Tensor:
         """Score real samples, as `score` does."""
@@ -232,7 +241,10 @@ class GAN:
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
-        return Objective(loss, real_scores, fake_scores, self.penalty_term(self.discriminator, x, fake.detach()))
+        penalty = self.penalty_term(self.discriminator, x, fake.detach())
+        if penalty is not None and len(x) != len(real_scores):
+            penalty = penalty * (len(x) / len(real_scores))  # gradients of all processes are summed
+        return Objective(loss, real_scores, fake_scores, penalty)
 
     def _record_d(self, d: Objective, gradients: Gradients) -> None:
         self.meter.record_d(d, gradients)

@@ -4,8 +4,13 @@ import pytest
 import torch
 
 from ganexp import Batch
+from ganexp.losses import NonSaturating
+from ganexp.penalties import R1, Orthogonal, Sum
 from ganexp.processes import Processes
-from tests.tiny import CASES, real_batches, tiny_gan, tiny_trainer
+from tests.tiny import CASES, Case, real_batches, tiny_gan, tiny_trainer
+
+PENALISED = {"penalised": Case(NonSaturating, lambda: Sum(parts={"samples": R1(), "weights": Orthogonal(weight=1.0)}))}
+BOTH = CASES | PENALISED
 
 
 class Share(Processes):
@@ -21,16 +26,16 @@ class Share(Processes):
 
 
 def gradients_of_a_share(loss, rank, x, fake, heard):
-    gan = tiny_gan(CASES[loss])
+    gan = tiny_gan(BOTH[loss])
     gan.processes = Share(rank, heard)
     half = slice(0, 3) if rank == 0 else slice(3, 6)
     fake = gan.generate(Batch(fake[half]))
     return gan.processes, gan.gradients(*gan.losses(Batch(x[half]), fake))
 
 
-@pytest.mark.parametrize("loss", [name for name in CASES if name != "wgan_gp"])
+@pytest.mark.parametrize("loss", [name for name in BOTH if name != "wgan_gp"])
 def test_the_sum_of_the_shares_gradients_is_the_global_one(loss):
-    gan, x = tiny_gan(CASES[loss]), next(real_batches())
+    gan, x = tiny_gan(BOTH[loss]), next(real_batches())
     z = gan.sample().values
     whole = gan.gradients(*gan.losses(x, gan.generate(z)))
     said = [gradients_of_a_share(loss, rank, x, z, [])[0].said for rank in (0, 1)]

@@ -67,6 +67,7 @@ def tiny_gan(
     redundant_gradients: bool = False,
     momentum: float = 0.9,
     fused: bool | None = None,
+    pack: int = 1,
     wrap: Callable[[nn.Module], nn.Module] = lambda discriminator: discriminator,
 ) -> GAN:
     """Return the same float64 GAN at every call; `wrap` may put something around its discriminator."""
@@ -81,6 +82,7 @@ def tiny_gan(
         torch.optim.Adam(discriminator.parameters(), lr=0.02, betas=(0.5, 0.9), fused=fused),
         Prior(LATENT, seed=3, dtype=torch.float64),
         batch_size=BATCH,
+        pack=pack,
         penalty=case.penalty(),
         redundant_gradients=redundant_gradients,
     )

@@ -62,8 +62,8 @@ class Ada(Augmentation):
         self.images = images
         self.every = every
 
-    def begin(self, seed: int, device: torch.device) -> None:
-        super().begin(seed, device)
+    def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
+        super().begin(seed, device, pack)
         zeros = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
         self.p, self._signs, self._seen, self._updates = zeros
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.instruments.measure import Measure
@@ -30,9 +30,13 @@ class Augmentation:
 
     rng: torch.Generator
 
-    def begin(self, seed: int, device: torch.device) -> None:
+    pack = 1
+    """How many images lie behind one another in the channels of what D judges."""
+
+    def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         """Seed the random stream, and create what is remembered on the device; called once, by the GAN."""
         self.rng = stream(seed, "augmentation", device)
+        self.pack = pack
 
     def streams(self) -> list[torch.Generator]:
         """Return the random streams that it draws from."""
@@ -56,16 +60,13 @@ class Augmentation:
 
     def __call__(self, batch: Batch) -> Batch:
         """Return a batch as D is to see it, under the same conditions."""
-        self.refuse(tuple(batch.values.shape[1:]))
-        return Batch(self.transform(batch.values), batch.given)
+        images = batch.values.unflatten(1, (self.pack, -1)).flatten(0, 1)
+        self.refuse(tuple(images.shape[1:]))
+        return Batch(self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2), batch.given)
 
     def before(self, discriminator: Discriminator) -> Discriminator:
         """Return D∘T, from samples and what they are conditioned on to scores; each call draws anew."""
-
-        def augmented(values: Tensor, *given: Tensor) -> Tensor:
-            return discriminator(self(Batch(values)).values, *given)
-
-        return augmented
+        return Augmented(self, discriminator)
 
     def observe(self, real_scores: Tensor) -> None:
         """Move the augmentation's own state after an update of D, by the scores `(B,)` of the real samples."""
@@ -95,10 +96,26 @@ class Augmentation:
         return (self.uniform(images) * (high - low + 1)).floor().long() + low
 
 
+class Augmented:
+    """D∘T, for a discriminator D and an augmentation T."""
+
+    def __init__(self, augmentation: Augmentation, discriminator: Discriminator) -> None:
+        self.augmentation = augmentation
+        self.discriminator = discriminator
+
+    def __call__(self, values: Tensor, *given: Tensor) -> Tensor:
+        """Return the scores of samples after T."""
+        return self.discriminator(self.augmentation(Batch(values)).values, *given)
+
+    def read(self, what: Callable[[nn.Module], Any]) -> Any:
+        """Return what a function of a module reads in D, as penalties on weights do."""
+        return what(self.discriminator) if isinstance(self.discriminator, nn.Module) else self.discriminator.read(what)  # type: ignore[attr-defined]
+
+
 class NoAugmentation(Augmentation):
     """Samples as they are."""
 
-    def begin(self, seed: int, device: torch.device) -> None:
+    def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         pass
 
     def streams(self) -> list[torch.Generator]:

@@ -11,6 +11,7 @@ from torch import nn
 from ganexp.configuration.schema import Config
 from ganexp.configuration.targets import arguments, make, target
 from ganexp.gan import GAN
+from ganexp.networks.packing import packed_shape
 from ganexp.prior import Prior
 from ganexp.strategies import Lookahead
 from ganexp.training import Strategy
@@ -20,7 +21,7 @@ def networks_of(config: Config, shape: tuple[int, ...], classes: int) -> tuple[n
     """Make the generator and the discriminator for samples of a shape, in this order; 0 classes are no conditions."""
     given = {"classes": classes} if classes else {}
     generator = make(config.generator, "generator", config.latent_dim, shape, **given)
-    return generator, make(config.discriminator, "discriminator", shape, **given)
+    return generator, make(config.discriminator, "discriminator", packed_shape(shape, config.pack), **given)
 
 
 def gan_of(
@@ -42,6 +43,7 @@ def gan_of(
         make(config.optimizer["d"], "optimizer.d", discriminator.parameters()),
         Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
         batch_size=config.batch_size,
+        pack=config.pack,
         penalty=make(config.penalty, "penalty"),
         augment=make(config.augment, "augment"),
         redundant_gradients=config.redundant_gradients,

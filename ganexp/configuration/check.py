@@ -76,6 +76,7 @@ def _checked(values: str, trust: Trust) -> Plan:
     shape, classes = shape_of(dataset, config), classes_of(dataset, config)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
+    _check_pack(config)
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
     augment: Augmentation = make(config.augment, "augment")
     try:
@@ -124,6 +125,23 @@ def machine_of(config: Config) -> Machine:
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise ConfigError(f"cuda_graph=true needs a GPU, and device={config.device} is none: choose cuda_graph=auto.")
     return machine
+
+
+def _check_pack(config: Config) -> None:
+    if config.pack == 1:
+        return
+    if config.batch_size % config.pack:
+        raise ConfigError(
+            f"batch_size={config.batch_size} does not fill packs of pack={config.pack}: choose a multiple of {config.pack}, "
+            f"such as batch_size={config.pack * -(-config.batch_size // config.pack)}."
+        )
+    if config.conditional:
+        raise ConfigError(f"conditional=true has labels for samples, and D judges packs of pack={config.pack}: choose pack=1.")
+    if hasattr(target(config.discriminator, "discriminator"), "reconstruct"):
+        raise ConfigError(
+            f"discriminator={name_of(config.discriminator)} reconstructs samples, and pack={config.pack} is for discriminators "
+            "that judge packs: choose pack=1, or a discriminator on logits such as dcgan."
+        )
 
 
 def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strategy) -> None:

@@ -8,8 +8,11 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
+from ganexp.batch import Batch
+from ganexp.networks.packing import packed
+
 TRIED = 2
-"""Samples that are passed through the networks: batch norm wants more than one."""
+"""Samples, or packs of them, that are passed through the networks: batch norm wants more than one."""
 
 CPU_FLOPS = 8e10
 """Operations per second and thread of a CPU in convolutions, as measured in docs/benchmarks.md: a rough guide for others."""
@@ -33,7 +36,9 @@ class Demands:
         return batch_size * (d_steps * 6 * self.d_flop + g_steps * (2 * self.d_flop + 3 * self.g_flop))
 
 
-def demands(generator: nn.Module, discriminator: nn.Module, latent_dim: int, *, conditional: bool = False) -> Demands:
+def demands(
+    generator: nn.Module, discriminator: nn.Module, latent_dim: int, *, conditional: bool = False, pack: int = 1
+) -> Demands:
     """Count what both networks need per sample.
 
     Args:
@@ -41,20 +46,22 @@ def demands(generator: nn.Module, discriminator: nn.Module, latent_dim: int, *, 
         discriminator: Likewise.
         latent_dim: Length of a latent vector.
         conditional: Whether they read labels.
+        pack: How many samples the discriminator judges together.
 
     Raises:
         RuntimeError: A network looks at values, of which there are none on the meta device.
     """
     generator, discriminator = (copy.deepcopy(network).to("meta") for network in (generator, discriminator))
     dtype = next((parameter.dtype for parameter in generator.parameters()), torch.float32)
-    given = (torch.zeros(TRIED, dtype=torch.long, device="meta"),) if conditional else ()
-    fake, g_bytes, g_flop = _pass(generator, torch.zeros(TRIED, latent_dim, dtype=dtype, device="meta"), *given)
-    _, d_bytes, d_flop = _pass(discriminator, fake.detach(), *given)
-    return Demands(d_bytes, g_bytes, d_flop, g_flop)
+    tried = TRIED * pack
+    given = (torch.zeros(tried, dtype=torch.long, device="meta"),) if conditional else ()
+    fake, g_bytes, g_flop = _pass(generator, torch.zeros(tried, latent_dim, dtype=dtype, device="meta"), *given)
+    _, d_bytes, d_flop = _pass(discriminator, packed(Batch(fake.detach()), pack).values, *given)
+    return Demands(d_bytes / tried, g_bytes / tried, d_flop / tried, g_flop / tried)
 
 
 def _pass(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
-    """Return the output of a forward pass, and per sample the bytes it keeps and the operations it takes."""
+    """Return the output of a forward pass, the bytes that it keeps, and the operations that it takes."""
     own = {_storage(parameter) for parameter in network.parameters()}
     kept: dict[int, Tensor] = {}
 
@@ -64,7 +71,7 @@ def _pass(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
     with FlopCounterMode(display=False) as counter, saved_tensors_hooks(keep, lambda tensor: tensor):
         output = network(*x)
         kept_bytes = sum(tensor.untyped_storage().nbytes() for storage, tensor in kept.items() if storage not in own)
-    return output, kept_bytes / TRIED, counter.get_total_flops() / TRIED
+    return output, kept_bytes, counter.get_total_flops()
 
 
 def _storage(tensor: Tensor) -> int:

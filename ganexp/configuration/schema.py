@@ -134,6 +134,7 @@ class Config(Keys):
     latent_dim: Annotated[int, Field(ge=1, le=2**20)] = key("length of a latent vector", 64)
     conditional: bool = key("true: condition both networks on the class labels of the data", False)
     prior: Literal["normal", "uniform"] = key("distribution of latents: {choices}, on (-1, 1)", "normal")
+    pack: Annotated[int, Field(ge=1, le=1024)] = key("samples that D judges together; batch_size is a multiple of it", 1)
     d_steps: Steps = key("updates of D per iteration", 1)
     g_steps: Steps = key("updates of G per iteration", 1)
     redundant_gradients: bool = key("true: also compute the gradients that textbook loops throw away", False)

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.configuration.assemble import gan_of
-from ganexp.configuration.demands import Demands, demands
+from ganexp.configuration.demands import TRIED, Demands, demands
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import make, name_of
 from ganexp.losses import Loss
+from ganexp.networks.packing import packed, packed_shape
 from ganexp.streams import undisturbed
 from ganexp.training import Strategy
 from ganexp.training.execution import Machine
@@ -21,25 +22,34 @@ META = torch.device("meta")
 
 
 def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Pass two samples through both networks.
+    """Pass two samples, or packs, through both networks.
 
     Raises:
         ConfigError: They do not fit the samples.
         RuntimeError: A network looks at values.
     """
+    tried = TRIED * config.pack
+    given = _labels(tried, classes)
+    names = {key: f"{key}={name_of(getattr(config, key))}" for key in ("dataset", "generator", "discriminator")}
+    cannot = f"{names['generator']} cannot run on latents of latent_dim={config.latent_dim}"
+    remedy = "choose another latent_dim or another generator"
     try:
         with torch.no_grad():
-            given = _labels(2, classes)
-            fake = generator(torch.zeros(2, config.latent_dim, device=META), *given)
+            fake = generator(torch.zeros(tried, config.latent_dim, device=META), *given)
             if fake.shape[1:] == shape:
-                discriminator(fake, *given)
+                cannot = f"{names['discriminator']} cannot run on samples of shape {shape}, as those of {names['dataset']}"
+                remedy = "choose another discriminator or other data"
+                discriminator(packed(Batch(fake), config.pack).values, *given)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         if "meta" in reason:
             raise
-        raise ConfigError(f"generator or discriminator cannot run on samples of shape {shape}: {reason}.") from error
+        raise ConfigError(f"{cannot} ({reason}): {remedy}.") from error
     if fake.shape[1:] != shape:
-        raise ConfigError(f"generator makes samples of shape {tuple(fake.shape[1:])}, but the dataset's have {shape}.")
+        raise ConfigError(
+            f"{names['generator']} makes samples of shape {tuple(fake.shape[1:])}, and those of {names['dataset']} have "
+            f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
+        )
 
 
 def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> Demands:
@@ -60,7 +70,7 @@ def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, dis
             f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
         )
     itemsize = (machine.autocast or machine.dtype).itemsize
-    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional)
+    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional, pack=config.pack)
     needed = asked.least_bytes(config.batch_size) * itemsize / 4
     if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
         fits = max(1, int(config.batch_size * 0.8 * there / needed))
@@ -89,7 +99,7 @@ def try_iteration(
     networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
     gan = gan_of(config, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
     x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
-    reals = itertools.repeat(Batch(x, _labels(config.batch_size, classes)))
+    reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
     try:
         copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
         gan.finish_iteration()
@@ -113,7 +123,7 @@ def try_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...], 
         ConfigError: The strategy is not exact for it.
     """
     with undisturbed(torch.device("cpu")):
-        given = {"classes": classes} if classes else {}
+        given, shape = {"classes": classes} if classes else {}, packed_shape(shape, config.pack)
         discriminator, x = make(config.discriminator, "discriminator", shape, **given), torch.rand(4, *shape) * 2 - 1
         try:
             refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))

@@ -15,6 +15,7 @@ from ganexp.networks.conditions import (
     Projection,
     classifies,
 )
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.sizes import Width, halvings
 from ganexp.ranges import checked
 
@@ -64,6 +65,7 @@ class DCGANDiscriminator(nn.Module):
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
             it lets images of one batch see each other, which penalties and `one_stage` cannot have.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
+        minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
         conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
             logit summed over the 4×4 places; or a classifier on all of them stands behind it, and `further` is `class_loss`.
         classes: Of a conditional GAN.
@@ -79,6 +81,7 @@ class DCGANDiscriminator(nn.Module):
         width: Width = 64,
         batch_norm: bool = False,
         spectral_norm: bool = False,
+        minibatch_deviation: bool = False,
         conditioning: Conditioning = "projection",
         classes: int = 0,
     ) -> None:
@@ -93,7 +96,8 @@ class DCGANDiscriminator(nn.Module):
             layers += [nn.Conv2d(before, after, 4, stride=2, padding=1, bias=not normalized)]
             layers += [nn.BatchNorm2d(after)] if normalized else []
             layers += [nn.LeakyReLU(0.2)]
-        layers += [nn.Conv2d(channels[-1], 1, 4), nn.Flatten(0)]
+        last: nn.Module = nn.Conv2d(channels[-1] + minibatch_deviation, 1, 4)
+        layers += [nn.Sequential(MinibatchDeviation(), last) if minibatch_deviation else last, nn.Flatten(0)]
         self.layers = nn.Sequential(*layers).apply(_initialize)
         if self.classifier is not None:
             nn.init.normal_(self.classifier.linear.weight, 0.0, 0.02)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.networks.conditions import Classifier, ConcatenatedEmbedding, Conditioning, Projection, classifies
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.sizes import Depth, Width
 from ganexp.ranges import checked
 
@@ -47,6 +48,7 @@ class MLPDiscriminator(nn.Module):
     Args:
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
+        minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
         conditioning: Of a conditional GAN: whether the logit has a projection of the last hidden layer on the class added; or
             a classifier on that layer stands behind it, and `further` is `class_loss`.
         classes: Of a conditional GAN.
@@ -61,6 +63,7 @@ class MLPDiscriminator(nn.Module):
         *,
         width: Width = 256,
         depth: Depth = 3,
+        minibatch_deviation: bool = False,
         conditioning: Conditioning = "projection",
         classes: int = 0,
     ) -> None:
@@ -72,7 +75,9 @@ class MLPDiscriminator(nn.Module):
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.2)]
-        self.layers = nn.Sequential(*layers, nn.Linear(width, 1), nn.Flatten(0))
+        last: nn.Module = nn.Linear(width + minibatch_deviation, 1)
+        last = nn.Sequential(MinibatchDeviation(), last) if minibatch_deviation else last
+        self.layers = nn.Sequential(*layers, last, nn.Flatten(0))
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
         """Map `(B, *shape)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""

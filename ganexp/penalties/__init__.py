@@ -6,6 +6,7 @@ from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.one_centred import Dragan, OneCentred
 from ganexp.penalties.sum import Sum
 from ganexp.penalties.weight_clipping import WeightClipping
+from ganexp.penalties.weights import Orthogonal, Spectral
 from ganexp.penalties.zero_centred import R1, R1R2, R2
 
 __all__ = [
@@ -20,7 +21,9 @@ __all__ = [
     "LipschitzPenalty",
     "NoPenalty",
     "OneCentred",
+    "Orthogonal",
     "Penalty",
+    "Spectral",
     "Sum",
     "WeightClipping",
 ]

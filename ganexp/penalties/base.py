@@ -1,7 +1,7 @@
 """The contract of a penalty."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,13 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 
 Discriminator = Callable[..., Tensor]
-"""A module, or any function from images and what they are conditioned on to scores, such as a module with other weights."""
+"""A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
+
+The latter has a method `read(what)`, which returns what a function of a module reads in it while it has the other weights.
+"""
+
+Demand = Literal["slope 0", "slope 1", "slope up to 1", "small weights"]
+"""What a penalty demands of the norm of D's gradient, its slope, or of its weights, where another could demand the contrary."""
 
 
 class Penalty:
@@ -23,6 +29,9 @@ class Penalty:
 
     needs_logits = False
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
+
+    demands: frozenset[Demand] = frozenset()
+    """What it demands of D: not every two demands can be met at once."""
 
     differentiates_gradients = False
     """Whether its own gradient is one of a gradient, which compiled networks cannot give."""
@@ -43,7 +52,7 @@ class Penalty:
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
         """Return one value per sample, `(B,)`, whose weighted mean is added to D's loss, or None for nothing.
 
-        `fake` carries no graph.
+        A penalty on D's weights returns a scalar. `fake` carries no graph.
         """
         return None
 

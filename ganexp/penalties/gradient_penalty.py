@@ -22,6 +22,7 @@ class GradientPenalty(Lazy):
     """
 
     needs_logits = True
+    demands = frozenset({"slope 1"})
     differentiates_gradients = True
 
     def begin(self, seed: int, device: torch.device) -> None:
@@ -42,6 +43,8 @@ class GradientPenalty(Lazy):
 class LipschitzPenalty(GradientPenalty):
     """weight · mean max(0, ‖∇D(x̂)‖₂ − 1)²: one-sided, since flatness is allowed (Petzka et al. 2018, WGAN-LP)."""
 
+    demands = frozenset({"slope up to 1"})
+
     def cost(self, norm: Tensor) -> Tensor:
         return relu(norm - 1).square()
 
@@ -54,6 +57,8 @@ class DivergencePenalty(GradientPenalty):
         power: The paper's p, above 1.
         every: As in `Lazy`.
     """
+
+    demands = frozenset({"slope 0"})
 
     @checked
     def __init__(

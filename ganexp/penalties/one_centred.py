@@ -18,6 +18,7 @@ class OneCentred(Lazy):
     """weight · mean (‖∇D(x)‖₂ − 1)² at real samples: `Dragan` without noise; `GradientPenalty` is the same in between."""
 
     needs_logits = True
+    demands = frozenset({"slope 1"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:

@@ -1,5 +1,6 @@
 """Several penalties at once."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.penalties.base import Discriminator, Penalty
+from ganexp.penalties.base import Demand, Discriminator, Penalty
+
+EXCLUSIVE: dict[frozenset[Demand], str] = {
+    frozenset({"slope 0", "slope 1"}): "one pulls D's gradient norm to 0, the other to 1",
+    frozenset({"small weights", "slope 1"}): "both are WGAN's constraint, and clipped weights keep D's gradient norm from 1",
+    frozenset({"small weights", "slope up to 1"}): "both are WGAN's constraint, by clipped weights and by D's gradient norm",
+}
+"""Demands that cannot both be met, and why.
+
+With zero-centred penalties training converges because D is flat in the end (Mescheder et al. 2018), and WGAN's gradient
+penalties are there to replace clipping (Gulrajani et al. 2017; Petzka et al. 2018).
+"""
 
 
 class Sum(Penalty):
@@ -15,12 +27,20 @@ class Sum(Penalty):
 
     Args:
         parts: Penalties by name, at least one.
+
+    Raises:
+        ValueError: There is none, or two exclude each other.
     """
 
     def __init__(self, *, parts: Mapping[str, Penalty]) -> None:
         if not parts:
             raise ValueError("there is nothing to sum: add penalties by name, as in +penalty@penalty.parts.mine=r1")
+        for (a, first), (b, second) in itertools.combinations(parts.items(), 2):
+            for one, other in itertools.product(first.demands, second.demands):
+                if reason := EXCLUSIVE.get(frozenset({one, other})):
+                    raise ValueError(f"its parts {a} and {b} exclude each other ({reason}): leave one of them out")
         self._parts = dict(parts)
+        self.demands = frozenset().union(*(part.demands for part in parts.values()))
         self.needs_logits = any(part.needs_logits for part in parts.values())
         self.differentiates_gradients = any(part.differentiates_gradients for part in parts.values())
         self.keeps_count = any(part.keeps_count for part in parts.values())

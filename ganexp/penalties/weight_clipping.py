@@ -13,6 +13,8 @@ from ganexp.ranges import checked
 class WeightClipping(Penalty):
     """Clip every weight of D that is trained to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
 
+    demands = frozenset({"small weights"})
+
     @checked
     def __init__(self, *, bound: Annotated[float, Gt(0)] = 0.01) -> None:
         self.bound = bound

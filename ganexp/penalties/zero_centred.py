@@ -12,6 +12,7 @@ class R1(Lazy):
     """γ/2 · mean ‖∇D(x)‖² at real samples (equation 9); γ is `weight`."""
 
     needs_logits = True
+    demands = frozenset({"slope 0"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -22,6 +23,7 @@ class R2(Lazy):
     """γ/2 · mean ‖∇D(G(z))‖² at generated samples (equation 10); γ is `weight`."""
 
     needs_logits = True
+    demands = frozenset({"slope 0"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -32,6 +34,7 @@ class R1R2(Lazy):
     """Both, with one γ, as R3GAN has them (Huang et al. 2024)."""
 
     needs_logits = True
+    demands = frozenset({"slope 0"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:

@@ -63,6 +63,41 @@ def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:
     return loss if penalty is None else loss + penalty
 
 
+class Ahead:
+    """A discriminator with other weights, as a function from images to scores; the discriminator itself stays as it is.
+
+    Args:
+        discriminator: The module.
+        tensors: What every place in it that holds a tensor holds instead, by name.
+    """
+
+    def __init__(self, discriminator: nn.Module, tensors: dict[str, Tensor]) -> None:
+        self.discriminator = discriminator
+        self.tensors = tensors
+
+    def __call__(self, images: Tensor, *given: Tensor) -> Tensor:
+        """Map images, and what they are conditioned on, to scores `(B,)`."""
+        return functional_call(self.discriminator, self.tensors, (images, *given), tie_weights=False)
+
+    def read(self, what: Callable[[nn.Module], list[Tensor]]) -> list[Tensor]:
+        """Return what a function reads in the module while it has the other weights."""
+        tensors = {f"network.{name}": tensor for name, tensor in self.tensors.items()}
+        read: list[Tensor] = functional_call(_Reader(self.discriminator, what), tensors, (), tie_weights=False)
+        return read
+
+
+class _Reader(nn.Module):
+    """A module whose forward pass is to read in another one."""
+
+    def __init__(self, network: nn.Module, what: Callable[[nn.Module], list[Tensor]]) -> None:
+        super().__init__()
+        self.network = network
+        self.what = what
+
+    def forward(self) -> list[Tensor]:
+        return self.what(self.network)
+
+
 def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k: int, rate: float) -> Scorer:
     """Return the discriminator that `k` plain gradient steps of size `rate` lead to, as a function (equations 7, 8).
 
@@ -81,16 +116,15 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
     weights = {p: p for p in slots.values() if p.requires_grad}  # by the parameter that it began as
     copies = {name: buffer.clone() for name, buffer in buffers.items()}
 
-    def ahead(images: Tensor, *given: Tensor) -> Tensor:
-        replaced = {name: weights.get(p, p) for name, p in slots.items()}
-        return functional_call(discriminator, replaced | copies, (images, *given), tie_weights=False)
+    def ahead() -> Ahead:
+        return Ahead(discriminator, {name: weights.get(p, p) for name, p in slots.items()} | copies)
 
     for _ in range(k):
         before = list(weights.values())
-        gradients = torch.autograd.grad(objective(ahead), before, create_graph=True, allow_unused=True)
+        gradients = torch.autograd.grad(objective(ahead()), before, create_graph=True, allow_unused=True)
         moved = [w if g is None else w - rate * g for w, g in zip(before, gradients, strict=True)]
         weights = dict(zip(weights, moved, strict=True))
-    return ahead
+    return ahead()
 
 
 def _slots(network: nn.Module, kind: str) -> dict[str, Tensor]:

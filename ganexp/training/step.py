@@ -46,7 +46,7 @@ class Step:
 
     def iterate(self, reals: Iterator[Batch]) -> None:
         """Run one iteration, untimed."""
-        self.strategy(self.gan, reals, d_steps=self.d_steps, g_steps=self.g_steps)
+        self.strategy(self.gan, map(self.gan.packed, reals), d_steps=self.d_steps, g_steps=self.g_steps)
         self.gan.finish_iteration()
         self.average.update()
 

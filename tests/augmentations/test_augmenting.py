@@ -8,7 +8,9 @@ from ganexp import GAN, Batch, Prior, build
 from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
 from ganexp.configuration.schema import ConfigError
 from ganexp.losses import NonSaturating
-from ganexp.penalties import R1
+from ganexp.networks import MLPDiscriminator
+from ganexp.networks.packing import packed
+from ganexp.penalties import R1, Orthogonal
 from ganexp.training.cuda_graph import Recorded
 from tests.augmentations.images import begun, built, images, weights
 from tests.composing import composed, options
@@ -19,8 +21,8 @@ from tests.training.tape import Tape
 class Surely(Ada):
     """ADA with a probability that begins high."""
 
-    def begin(self, seed, device):
-        super().begin(seed, device)
+    def begin(self, seed, device, pack=1):
+        super().begin(seed, device, pack)
         self.p.fill_(0.8)
 
 
@@ -202,3 +204,23 @@ def test_it_draws_from_a_stream_of_its_own():
     before = built("augment=diffaugment", "seed=0").gan.augment.rng.get_state()
     assert not torch.equal(augmented.augment.rng.get_state(), before)
     assert not torch.equal(built("augment=diffaugment", "seed=1").gan.augment.rng.get_state(), before)
+
+
+def test_every_image_of_a_pack_is_changed_by_itself():
+    """A pack of two is what its images make one by one, with the same random numbers."""
+    alone, together = (
+        DiffAugment(policy=["color", "translation", "cutout"]),
+        DiffAugment(policy=["color", "translation", "cutout"]),
+    )
+    alone.begin(0, torch.device("cpu"))
+    together.begin(0, torch.device("cpu"), 2)
+    images = Batch(torch.rand(6, 3, 16, 16) * 2 - 1)
+    assert torch.equal(together(packed(images, 2)).values, packed(alone(images), 2).values)
+
+
+def test_a_penalty_on_weights_reads_through_an_augmentation():
+    augment, penalty = DiffAugment(), Orthogonal(weight=1.0)
+    augment.begin(0, torch.device("cpu"))
+    discriminator, x = MLPDiscriminator((3, 4, 4), width=4), Batch(torch.rand(2, 3, 4, 4))
+    expected = penalty(discriminator, x, x)
+    assert penalty(augment.before(discriminator), x, x).item() == expected.item() > 0

@@ -129,6 +129,20 @@ class Flat(nn.Module):
         return self.layer(z)
 
 
+class Stubborn(Flat):
+    def __init__(self, latent_dim, shape):
+        super().__init__(100, shape)
+
+
+class Narrow(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.layer = nn.Linear(32 * 32, 1)
+
+    def forward(self, x):
+        return self.layer(x.flatten(1)).flatten()
+
+
 class TwoScores(nn.Module):
     def __init__(self, shape):
         super().__init__()
@@ -141,7 +155,18 @@ class TwoScores(nn.Module):
 def test_networks_of_ones_own_are_checked_too():
     cfg = composed()
     cfg.generator = {"_target_": f"{__name__}.Flat"}
-    with pytest.raises(ConfigError, match=r"generator makes samples of shape \(7,\)"):
+    with pytest.raises(
+        ConfigError, match=r"Flat makes samples of shape \(7,\), and those of dataset=digits have \(1, 32, 32\)"
+    ):
+        check(cfg, trust="tests")
+    cfg.generator = {"_target_": f"{__name__}.Stubborn"}
+    with pytest.raises(ConfigError, match=r"Stubborn cannot run on latents of latent_dim=64 \(.*\): choose another latent_dim"):
+        check(cfg, trust="tests")
+    cfg = composed("generator=mlp", "dataset.image_size=24")
+    cfg.discriminator = {"_target_": f"{__name__}.Narrow"}
+    with pytest.raises(
+        ConfigError, match=r"Narrow cannot run on samples of shape \(1, 24, 24\), as those of dataset=digits \("
+    ):
         check(cfg, trust="tests")
     cfg = composed()
     cfg.discriminator = {"_target_": f"{__name__}.TwoScores"}

@@ -5,9 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp import GAN, Prior, strategies
+from ganexp import GAN, Prior, build, strategies
+from ganexp.configuration.check import check
+from ganexp.configuration.schema import ConfigError
 from ganexp.losses import WGAN, NonSaturating
-from ganexp.networks import MinibatchDeviation, MLPGenerator
+from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator, MLPGenerator
+from tests.composing import composed
+from tests.tiny import iterate
+from tests.training.test_trainer import SMALL
 
 
 def by_numpy(h, size):
@@ -68,3 +73,50 @@ def test_one_stage_refuses_it_where_it_would_be_wrong():
 def test_a_group_of_one_is_refused():
     with pytest.raises(ValueError, match=r"^group should be greater than or equal to 2"):
         MinibatchDeviation(group=1)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape"), [(DCGANDiscriminator, (1, 16, 16)), (MLPDiscriminator, (1, 16, 16)), (MLPDiscriminator, (2,))]
+)
+@pytest.mark.parametrize("classes", [0, 3])
+def test_the_last_layer_of_a_discriminator_sees_it(network, shape, classes):
+    """By one further weight per place: with those at 0, the scores are those of the discriminator without it."""
+    torch.manual_seed(0)
+    made, plain = (network(shape, width=4, classes=classes, minibatch_deviation=on).double() for on in (True, False))
+    names = [name for name, _ in plain.named_parameters()]
+    weights = dict(zip(names, (p.detach() for p in made.parameters()), strict=True))
+    last = names[-2]
+    features, x = weights[last].shape[1] - 1, torch.randn(8, *shape, dtype=torch.float64)
+    given = (torch.arange(8) % classes,) if classes else ()
+    weights[last] = weights[last][:, :features]
+    plain.load_state_dict(weights)
+    hidden = plain.layers[:-2](x).detach().numpy()
+    seen = by_numpy(hidden, 4)
+    further = [*made.parameters()][names.index(last)][:, features:].sum().item()
+    expected = plain(x, *given).detach().numpy() + further * seen
+    np.testing.assert_allclose(made(x, *given).detach().numpy(), expected, rtol=1e-10)
+
+
+ON = "discriminator.minibatch_deviation=true"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [*SMALL],
+        [*SMALL, "discriminator=mlp", "strategy=unrolled"],
+        [*SMALL, "discriminator.spectral_norm=true", "conditional=true"],
+    ],
+)
+def test_it_trains_as_an_option(overrides):
+    trainer = build(composed(*overrides, ON))
+    iterate(trainer, 3)
+    assert sum(isinstance(module, MinibatchDeviation) for module in trainer.gan.discriminator.modules()) == 1
+    if "discriminator.spectral_norm=true" in overrides:
+        assert torch.linalg.matrix_norm(trainer.gan.discriminator.layers[-2][1].weight.flatten(1), 2).item() < 1.5
+
+
+def test_one_stage_refuses_the_option():
+    for discriminator in ("dcgan", "mlp"):
+        with pytest.raises(ConfigError, match="depend on other images of the batch"):
+            check(composed(f"discriminator={discriminator}", ON, "strategy=one_stage"))

@@ -44,7 +44,7 @@ CASES = {
     "several penalties": [
         "penalty=sum",
         "+penalty@penalty.parts.a=dragan",
-        "+penalty@penalty.parts.b=r1",
+        "+penalty@penalty.parts.b=wgan_lp",
         "penalty.parts.b.every=2",
     ],
     "diffaugment": ["augment=diffaugment", "penalty=r1"],
