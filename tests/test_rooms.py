@@ -8,7 +8,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ganexp"
 
 FRAMEWORK = {"torch", "numpy"}
-SUBJECT = {"batch", "gan", "losses", "networks", "optimizers", "penalties", "prior", "strategies", "streams"}
+SUBJECT = {"batch", "gan", "losses", "networks", "optimizers", "penalties", "prior", "schedules", "strategies", "streams"}
 ALLOWED = {
     # room: (rooms of ganexp, packages from outside) that it may import
     "batch": (set(), FRAMEWORK),
@@ -19,6 +19,7 @@ ALLOWED = {
     "losses": ({"instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "networks": ({"batch", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
+    "schedules": ({"optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": ({"batch", "instruments", "losses", "networks", "optimizers", "penalties", "prior", "processes"}, FRAMEWORK),

@@ -77,6 +77,7 @@ def _checked(values: str, trust: Trust) -> Plan:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
     _check_second_derivatives(config, penalty, strategy)
+    _check_schedule(config, loss)
     warnings: list[str] = []
     discriminator: nn.Module | None = None
     asked: Demands | None = None
@@ -127,6 +128,15 @@ def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strate
         if getattr(one, "differentiates_gradients", False):
             name = name_of(getattr(config, key))
             raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
+
+
+def _check_schedule(config: Config, loss: Loss) -> None:
+    needs = make(config.schedule, "schedule", config.iterations).needs
+    if needs is not None and needs not in loss.measures:
+        raise ConfigError(
+            f"schedule={name_of(config.schedule)} observes {needs}, which loss={name_of(config.loss)} does not measure: "
+            "choose loss=began, or schedule.metric as one that it measures."
+        )
 
 
 def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty) -> None:

@@ -94,6 +94,7 @@ class Config(Keys):
     loss: Node = key("what each network minimises")
     strategy: Node = key("which network moves when, on which fakes")
     optimizer: Node = key("of both networks: optimizer.lr; of one: optimizer.d.lr, optimizer.g.lr")
+    schedule: Node = key("how learning rates move over the run", {"name": "constant", "_target_": "ganexp.schedules.Schedule"})
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = key("of everything that is random", 0)
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = key(

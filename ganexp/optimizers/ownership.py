@@ -65,8 +65,10 @@ class Optimized:
         return gradients
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimiser's state."""
-        return self.optimizer.state_dict()
+        """Return the optimiser's state, with learning rates as numbers."""
+        state = self.optimizer.state_dict()
+        groups = [{**one, "lr": float(one["lr"])} if isinstance(one["lr"], Tensor) else one for one in state["param_groups"]]
+        return {**state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from an optimiser's state, in memory of its own.
@@ -81,7 +83,11 @@ class Optimized:
             index: {name: _copied(parameters[index], value) for name, value in values.items()}
             for index, values in state["state"].items()
         }
+        rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(rate, Tensor):
+                group["lr"] = rate.fill_(group["lr"])
 
     def refuse_left_out(self) -> None:
         """Refuse trainable parameters that no step would move."""

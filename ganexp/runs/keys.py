@@ -12,6 +12,8 @@ LEARNING = {
     "score/fake": Measure("mean score of generated images in D's updates"),
     "grad_norm/d": Measure("norm of D's whole gradient in the interval's last iteration", "last,max"),
     "grad_norm/g": Measure("norm of G's whole gradient in the interval's last iteration", "last,max"),
+    "lr/d": Measure("D's learning rate in the interval's last iteration, if there is a schedule"),
+    "lr/g": Measure("G's learning rate, likewise"),
 }
 COST = {
     "time/iteration_ms": Measure("one iteration", "mean,last"),
