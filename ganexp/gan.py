@@ -39,6 +39,7 @@ class GAN:
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
             samples, scores, losses, penalties and optimisers keep the networks' own.
+        clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
         processes: The processes that train this GAN together; by default this one alone.
 
     Raises:
@@ -58,6 +59,7 @@ class GAN:
         penalty: Penalty | None = None,
         redundant_gradients: bool = False,
         autocast: torch.dtype | None = None,
+        clip_gradients: float | None = None,
         processes: Processes | None = None,
     ) -> None:
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
@@ -73,8 +75,8 @@ class GAN:
         self._passes = Passes(autocast)
         self.meter = Meter(prior.device)
         self.timer = timer_for(prior.device)
-        self._g = Optimized("generator", "optimizer_g", generator, optimizer_g)
-        self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d)
+        self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, clip_gradients)
+        self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d, clip_gradients)
 
     @property
     def optimizer_g(self) -> Optimizer:
