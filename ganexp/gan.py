@@ -40,6 +40,8 @@ class GAN:
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
             samples, scores, losses, penalties and optimisers keep the networks' own.
         clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
+        accumulate: Pass each batch through a network in that many parts, and again in the backward pass, so that
+            memory is that of one part. Penalties see the whole batch.
         processes: The processes that train this GAN together; by default this one alone.
 
     Raises:
@@ -60,6 +62,7 @@ class GAN:
         redundant_gradients: bool = False,
         autocast: torch.dtype | None = None,
         clip_gradients: float | None = None,
+        accumulate: int = 1,
         processes: Processes | None = None,
     ) -> None:
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
@@ -72,7 +75,7 @@ class GAN:
         self.penalty.begin(prior.seed, prior.device)
         self.redundant_gradients = redundant_gradients
         self.processes = processes or Processes()
-        self._passes = Passes(autocast)
+        self._passes = Passes(autocast, accumulate)
         self.meter = Meter(prior.device)
         self.timer = timer_for(prior.device)
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, clip_gradients)

@@ -17,7 +17,7 @@ ALLOWED = {
     "processes": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "networks": ({"batch", "ranges"}, FRAMEWORK | {"annotated_types"}),
+    "networks": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "schedules": ({"optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),

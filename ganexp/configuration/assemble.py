@@ -45,6 +45,7 @@ def gan_of(
         penalty=make(config.penalty, "penalty"),
         redundant_gradients=config.redundant_gradients,
         autocast=autocast,
+        accumulate=config.accumulate,
         clip_gradients=config.clip_gradients if isinstance(config.clip_gradients, float) else None,
     )
 

@@ -16,7 +16,7 @@ from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
-from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_values
+from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_parts, try_values
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.training import Strategy
@@ -86,7 +86,8 @@ def _checked(values: str, trust: Trust) -> Plan:
             generator, discriminator = networks_of(config, shape, classes)
         _check_scores(config, discriminator, loss, penalty)
         try_networks(config, shape, classes, generator, discriminator)
-        asked = refuse_too_large(config, machine, generator, discriminator)
+        differentiates = penalty.differentiates_gradients
+        asked = refuse_too_large(config, machine, generator, discriminator, differentiates_gradients=differentiates)
         try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
@@ -95,6 +96,7 @@ def _checked(values: str, trust: Trust) -> Plan:
         # a network looks at values, of which there are none
         warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
         _check_scores(config, discriminator, loss, penalty)
+    try_parts(config, shape, classes)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
         try_values(config, refuse, loss, shape, classes)

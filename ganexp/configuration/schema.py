@@ -127,6 +127,9 @@ class Config(Keys):
     )
 
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = key("real images per batch, and latents", 32)
+    accumulate: Annotated[int, Field(ge=1, le=2**20)] = key(
+        "parts in which a batch goes through a network, one after another, for memory; the gradients are the same", 1
+    )
     iterations: Interval = key("each makes d_steps updates of D and g_steps of G", 2500, effect="records")
     latent_dim: Annotated[int, Field(ge=1, le=2**20)] = key("length of a latent vector", 64)
     conditional: bool = key("true: condition both networks on the class labels of the data", False)
