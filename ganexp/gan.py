@@ -44,6 +44,9 @@ class GAN:
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
             samples, scores, losses, penalties and optimisers keep the networks' own.
+        clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
+        accumulate: Pass each batch through a network in that many parts, and again in the backward pass, so that
+            memory is that of one part. Penalties see the whole batch.
         processes: The processes that train this GAN together; by default this one alone.
 
     Raises:
@@ -65,6 +68,8 @@ class GAN:
         augment: Augmentation | None = None,
         redundant_gradients: bool = False,
         autocast: torch.dtype | None = None,
+        clip_gradients: float | None = None,
+        accumulate: int = 1,
         processes: Processes | None = None,
     ) -> None:
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
@@ -80,11 +85,11 @@ class GAN:
         self.augment.begin(prior.seed, prior.device, pack)
         self.redundant_gradients = redundant_gradients
         self.processes = processes or Processes()
-        self._passes = Passes(autocast, further=loss.reads)
+        self._passes = Passes(autocast, accumulate, further=loss.reads)
         self.meter = Meter(prior.device)
         self.timer = timer_for(prior.device)
-        self._g = Optimized("generator", "optimizer_g", generator, optimizer_g)
-        self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d)
+        self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, clip_gradients)
+        self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d, clip_gradients)
 
     @property
     def optimizer_g(self) -> Optimizer:

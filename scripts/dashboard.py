@@ -29,6 +29,7 @@ AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
 OF_THE_MACHINE = {
     "Gradients": ("grad_norm/",),
+    "Learning rates": ("lr/",),
     "Timings by phase": ("time/",),
     "Throughput and memory": ("speed/", "memory/"),
 }

@@ -19,7 +19,18 @@ from tests.composing import CONF, composed, options
 ROOT = CONF.parent
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 README = PAGES["README.md"]
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer", "experiment")
+GROUPS = (
+    "dataset",
+    "generator",
+    "discriminator",
+    "loss",
+    "penalty",
+    "augment",
+    "strategy",
+    "optimizer",
+    "schedule",
+    "experiment",
+)
 
 
 def blocks(language, page=README):

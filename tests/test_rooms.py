@@ -8,7 +8,19 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ganexp"
 
 FRAMEWORK = {"torch", "numpy"}
-SUBJECT = {"augmentations", "batch", "gan", "losses", "networks", "optimizers", "penalties", "prior", "strategies", "streams"}
+SUBJECT = {
+    "augmentations",
+    "batch",
+    "gan",
+    "losses",
+    "networks",
+    "optimizers",
+    "penalties",
+    "prior",
+    "schedules",
+    "strategies",
+    "streams",
+}
 ALLOWED = {
     # room: (rooms of ganexp, packages from outside) that it may import
     "batch": (set(), FRAMEWORK),
@@ -17,8 +29,9 @@ ALLOWED = {
     "processes": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "networks": ({"batch", "ranges"}, FRAMEWORK | {"annotated_types"}),
+    "networks": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
+    "schedules": ({"optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "augmentations": ({"batch", "instruments", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),

@@ -48,6 +48,8 @@ def gan_of(
         augment=make(config.augment, "augment"),
         redundant_gradients=config.redundant_gradients,
         autocast=autocast,
+        accumulate=config.accumulate,
+        clip_gradients=config.clip_gradients if isinstance(config.clip_gradients, float) else None,
     )
 
 

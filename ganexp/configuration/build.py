@@ -130,10 +130,11 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
         frequencies=frequencies,
     )
     strategy = strategy_of(config)
-    step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average)
+    schedule = make(config.schedule, "schedule", config.iterations)
+    step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
-    reason = reason_against(strategy, gan.penalty)
+    reason = reason_against(strategy, gan.penalty, schedule)
     if reason:
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step

@@ -17,7 +17,7 @@ from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
-from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_values
+from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_parts, try_values
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.training import Strategy
@@ -84,6 +84,7 @@ def _checked(values: str, trust: Trust) -> Plan:
     except ValueError as error:
         raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
     _check_second_derivatives(config, penalty, strategy)
+    _check_schedule(config, loss)
     warnings: list[str] = []
     discriminator: nn.Module | None = None
     asked: Demands | None = None
@@ -92,7 +93,8 @@ def _checked(values: str, trust: Trust) -> Plan:
             generator, discriminator = networks_of(config, shape, classes)
         _check_scores(config, discriminator, loss, penalty, augment)
         try_networks(config, shape, classes, generator, discriminator)
-        asked = refuse_too_large(config, machine, generator, discriminator)
+        differentiates = penalty.differentiates_gradients
+        asked = refuse_too_large(config, machine, generator, discriminator, differentiates_gradients=differentiates)
         try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
@@ -101,6 +103,7 @@ def _checked(values: str, trust: Trust) -> Plan:
         # a network looks at values, of which there are none
         warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
         _check_scores(config, discriminator, loss, penalty, augment)
+    try_parts(config, shape, classes)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
         try_values(config, refuse, loss, shape, classes)
@@ -151,6 +154,15 @@ def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strate
         if getattr(one, "differentiates_gradients", False):
             name = name_of(getattr(config, key))
             raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
+
+
+def _check_schedule(config: Config, loss: Loss) -> None:
+    needs = make(config.schedule, "schedule", config.iterations).needs
+    if needs is not None and needs not in loss.measures:
+        raise ConfigError(
+            f"schedule={name_of(config.schedule)} observes {needs}, which loss={name_of(config.loss)} does not measure: "
+            "choose loss=began, or schedule.metric as one that it measures."
+        )
 
 
 def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty, augment: Augmentation) -> None:

@@ -27,9 +27,15 @@ class Demands:
     d_flop: float
     g_flop: float
 
-    def least_bytes(self, batch_size: int) -> float:
-        """Return what every strategy keeps at its peak at least: D's passes of real and generated samples, or G's pass."""
-        return batch_size * max(2 * self.d_bytes, self.g_bytes)
+    def least_bytes(self, batch_size: int, accumulate: int = 1, *, whole: int = 0) -> float:
+        """Return what every strategy keeps at its peak at least.
+
+        That is D's passes of real and generated samples, or G's pass; of a batch that is accumulated, one part in one network,
+        and beside it `whole` samples in D.
+        """
+        if accumulate == 1:
+            return batch_size * max(2 * self.d_bytes, self.g_bytes)
+        return -(-batch_size // accumulate) * max(self.d_bytes, self.g_bytes) + whole * self.d_bytes
 
     def flop(self, batch_size: int, d_steps: int, g_steps: int) -> float:
         """Return the operations of an iteration of `detach`, which are among the fewest that a strategy needs."""

@@ -98,6 +98,7 @@ class Config(Keys):
     loss: Node = key("what each network minimises")
     strategy: Node = key("which network moves when, on which fakes")
     optimizer: Node = key("of both networks: optimizer.lr; of one: optimizer.d.lr, optimizer.g.lr")
+    schedule: Node = key("how learning rates move over the run", {"name": "constant", "_target_": "ganexp.schedules.Schedule"})
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = key("of everything that is random", 0)
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = key(
@@ -130,6 +131,9 @@ class Config(Keys):
     )
 
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = key("real images per batch, and latents", 32)
+    accumulate: Annotated[int, Field(ge=1, le=2**20)] = key(
+        "parts in which a batch goes through a network, one after another, for memory; the gradients are the same", 1
+    )
     iterations: Interval = key("each makes d_steps updates of D and g_steps of G", 2500, effect="records")
     latent_dim: Annotated[int, Field(ge=1, le=2**20)] = key("length of a latent vector", 64)
     conditional: bool = key("true: condition both networks on the class labels of the data", False)
@@ -138,6 +142,11 @@ class Config(Keys):
     d_steps: Steps = key("updates of D per iteration", 1)
     g_steps: Steps = key("updates of G per iteration", 1)
     redundant_gradients: bool = key("true: also compute the gradients that textbook loops throw away", False)
+    clip_gradients: Literal["off", False] | Annotated[float, Field(gt=0)] = key(
+        "longest gradient of a network, by its norm; a longer one is shortened; or off",
+        "off",
+        choices="off or a norm above 0, such as 1",
+    )
     ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = key(
         "decay of the averaged generator that samples come from, or off",
         0.995,

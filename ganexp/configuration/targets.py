@@ -22,13 +22,23 @@ from ganexp.configuration.parsing import check_type, unknown_key
 from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
+from ganexp.schedules import Schedule
 
 Target = Callable[..., Any]
 Trust = Sequence[str] | str | None
 """Modules beside ganexp's from which targets may come, or None for any: for what the user has typed."""
 
-FROM_THE_RUN = {"dataset": 0, "generator": 2, "discriminator": 1, "loss": 0, "penalty": 0, "augment": 0, "strategy": 2}
-FROM_THE_RUN["optimizer"] = 1
+FROM_THE_RUN = {
+    "dataset": 0,
+    "generator": 2,
+    "discriminator": 1,
+    "loss": 0,
+    "penalty": 0,
+    "augment": 0,
+    "strategy": 2,
+    "optimizer": 1,
+    "schedule": 1,
+}
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
 
@@ -227,5 +237,6 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a function of (gan, reals, *, d_steps, g_steps), or a class whose objects are called so",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
+    "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
 }
 """What a group, or a place in one, consists of: the test of it, and in words."""

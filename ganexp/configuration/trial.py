@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.configuration.assemble import gan_of
+from ganexp.configuration.assemble import gan_of, networks_of
 from ganexp.configuration.demands import TRIED, Demands, demands
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import make, name_of
 from ganexp.losses import Loss
 from ganexp.networks.packing import packed, packed_shape
+from ganexp.networks.parts import refuse_inexact
 from ganexp.streams import undisturbed
 from ganexp.training import Strategy
 from ganexp.training.execution import Machine
@@ -52,8 +53,17 @@ def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator
         )
 
 
-def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, discriminator: nn.Module) -> Demands:
+def refuse_too_large(
+    config: Config,
+    machine: Machine,
+    generator: nn.Module,
+    discriminator: nn.Module,
+    *,
+    differentiates_gradients: bool = False,
+) -> Demands:
     """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
+
+    Penalties that differentiate gradients keep a whole batch in D, however it is accumulated.
 
     Returns:
         What the networks need per sample.
@@ -71,12 +81,14 @@ def refuse_too_large(config: Config, machine: Machine, generator: nn.Module, dis
         )
     itemsize = (machine.autocast or machine.dtype).itemsize
     asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional, pack=config.pack)
-    needed = asked.least_bytes(config.batch_size) * itemsize / 4
+    whole = config.batch_size if differentiates_gradients else 0
+    needed = asked.least_bytes(config.batch_size, config.accumulate, whole=whole) * itemsize / 4
     if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
         fits = max(1, int(config.batch_size * 0.8 * there / needed))
         raise ConfigError(
             f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
-            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, or lower the width of a network."
+            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width "
+            "of a network."
         )
     return asked
 
@@ -90,13 +102,14 @@ def try_iteration(
     discriminator: nn.Module,
     strategy: Strategy,
 ) -> None:
-    """Run one iteration without values; of many steps of a network, two stand for all.
+    """Run one iteration without values; of many steps of a network, or parts of a batch, two stand for all.
 
     Raises:
         ConfigError: Two choices do not fit.
         RuntimeError: Something looks at values, or torch cannot do what is asked.
     """
     networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
+    config = config.model_copy(update={"accumulate": min(2, config.accumulate)})
     gan = gan_of(config, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
     x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
     reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
@@ -129,6 +142,30 @@ def try_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...], 
             refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
         except ValueError as error:
             raise ConfigError(f"strategy: {error}.") from None
+
+
+def try_parts(config: Config, shape: tuple[int, ...], classes: int) -> None:
+    """Try both networks on a few random samples, if batches are to go through them in parts.
+
+    Raises:
+        ConfigError: The gradients would not be those of the whole batch.
+    """
+    if config.accumulate == 1:
+        return
+    if config.accumulate > config.batch_size:
+        raise ConfigError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
+    samples = packed_shape(shape, config.pack)
+    with undisturbed(torch.device("cpu")):
+        labels = (torch.zeros(4, dtype=torch.long),) if classes else ()
+        inputs = {"generator": torch.randn(4, config.latent_dim), "discriminator": torch.rand(4, *samples) * 2 - 1}
+        for key, network in zip(inputs, networks_of(config, shape, classes), strict=True):
+            try:
+                refuse_inexact(network, Batch(inputs[key], labels))
+            except ValueError as error:
+                raise ConfigError(
+                    f"accumulate={config.accumulate} is exact only for networks that treat each sample by itself, and "
+                    f"{key}={name_of(getattr(config, key))} {error}: choose accumulate=1, or a network without it."
+                ) from None
 
 
 def _labels(n: int, classes: int) -> tuple[Tensor, ...]:

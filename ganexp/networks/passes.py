@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.networks.parts import Parts
 
 
 class Passes:
@@ -13,11 +14,13 @@ class Passes:
 
     Args:
         autocast: Run matrix products and convolutions in this narrower type; what comes out has the batch's own.
+        accumulate: In how many parts a batch goes through a network; what is a function and no module gets it whole.
         further: What a discriminator has to return behind each score; empty for scores alone.
     """
 
-    def __init__(self, autocast: torch.dtype | None = None, *, further: str = "") -> None:
+    def __init__(self, autocast: torch.dtype | None = None, accumulate: int = 1, *, further: str = "") -> None:
         self.autocast = autocast
+        self.parts = Parts(accumulate)
         self.further = further
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
@@ -46,6 +49,11 @@ class Passes:
         return scores
 
     def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
+        if self.parts.count > 1 and isinstance(network, nn.Module):
+            return self.parts(self._pass, network, batch)
+        return self._pass(network, batch)
+
+    def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
         if self.autocast is None:
             return network(batch.values, *batch.given)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass

@@ -8,6 +8,7 @@ from annotated_types import Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
+from ganexp.optimizers.rates import add_scaled_
 from ganexp.ranges import checked
 
 
@@ -19,6 +20,8 @@ class NegativeMomentum(Optimizer):
         lr: η.
         momentum: β. About −½ lets alternating descent converge on bilinear games, where β ≥ 0 does not.
     """
+
+    reads_rate_on_device = True
 
     @checked
     def __init__(
@@ -40,5 +43,5 @@ class NegativeMomentum(Optimizer):
                     self.state[p]["velocity"] = torch.zeros_like(p)
             velocities = [self.state[p]["velocity"] for p in moving]
             torch._foreach_mul_(velocities, group["momentum"])
-            torch._foreach_add_(velocities, [p.grad for p in moving], alpha=-group["lr"])
+            add_scaled_(velocities, [p.grad for p in moving], -group["lr"])
             torch._foreach_add_(moving, velocities)

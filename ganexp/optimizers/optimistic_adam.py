@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
+from ganexp.optimizers.rates import add_scaled_
 from ganexp.ranges import checked
 
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -22,6 +23,8 @@ class OptimisticAdam(Optimizer):
         betas: Decay rates of the averages m and v.
         eps: ε.
     """
+
+    reads_rate_on_device = True
 
     @checked
     def __init__(
@@ -52,8 +55,8 @@ class OptimisticAdam(Optimizer):
             torch._foreach_lerp_(means, gradients, 1 - beta_1)
             torch._foreach_mul_(squares, beta_2)
             torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta_2)
-            torch._foreach_add_(moving, directions, alpha=lr)
+            add_scaled_(moving, directions, lr)
             for mean, square, direction, step in zip(means, squares, directions, steps, strict=True):
                 root = (square / (1 - beta_2**step)).sqrt_().add_(group["eps"])
                 torch.div(mean / (1 - beta_1**step), root, out=direction)
-            torch._foreach_add_(moving, directions, alpha=-2 * lr)
+            add_scaled_(moving, directions, -2 * lr)

@@ -13,13 +13,22 @@ WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel
 class Optimized:
     """The parameters of one network that its optimiser moves.
 
-    Which of them are trained is looked up at each update, so that they can be frozen and unfrozen at any time.
+    Which of them are trained is looked up at each update, so that they can be frozen and unfrozen at any time. With a
+    `max_norm`, a gradient that is longer is shortened to it.
     """
 
-    def __init__(self, network_name: str, optimizer_name: str, network: nn.Module, optimizer: Optimizer) -> None:
+    def __init__(
+        self,
+        network_name: str,
+        optimizer_name: str,
+        network: nn.Module,
+        optimizer: Optimizer,
+        max_norm: float | None = None,
+    ) -> None:
         managed = {id(p) for p in _parameters(optimizer)}
         self.names = network_name, optimizer_name
         self.optimizer = optimizer
+        self.max_norm = max_norm
         self.managed = [p for p in network.parameters() if id(p) in managed]
         self.left_out = [(name, p) for name, p in network.named_parameters() if id(p) not in managed]
         self.refuse_left_out()
@@ -55,9 +64,13 @@ class Optimized:
         return gradients[: len(own)]
 
     def step(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """Move the trainable parameters by one step along their gradients, which are returned and not left behind."""
+        """Move the trainable parameters by one step along their gradients, clipped if that is asked for.
+
+        The gradients are returned as they were, and not left behind.
+        """
         parameters = self.trainable()
-        for parameter, gradient in zip(parameters, gradients, strict=True):
+        clipped = gradients if self.max_norm is None else clip(gradients, self.max_norm)
+        for parameter, gradient in zip(parameters, clipped, strict=True):
             parameter.grad = None if gradient is None else _laid_out_like(parameter, gradient)
         self.optimizer.step()
         for parameter in parameters:
@@ -65,8 +78,10 @@ class Optimized:
         return gradients
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimiser's state."""
-        return self.optimizer.state_dict()
+        """Return the optimiser's state, with learning rates as numbers."""
+        state = self.optimizer.state_dict()
+        groups = [{**one, "lr": float(one["lr"])} if isinstance(one["lr"], Tensor) else one for one in state["param_groups"]]
+        return {**state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from an optimiser's state, in memory of its own.
@@ -81,7 +96,11 @@ class Optimized:
             index: {name: _copied(parameters[index], value) for name, value in values.items()}
             for index, values in state["state"].items()
         }
+        rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(rate, Tensor):
+                group["lr"] = rate.fill_(group["lr"])
 
     def refuse_left_out(self) -> None:
         """Refuse trainable parameters that no step would move."""
@@ -92,6 +111,18 @@ class Optimized:
                 f"{optimizer} lacks {len(names)} trainable parameters of the {network}, {names[0]} among them, which would "
                 f"never be trained: give it {network}.parameters(), or freeze them by requires_grad_(False)"
             )
+
+
+def clip(gradients: tuple[Tensor | None, ...], max_norm: float) -> tuple[Tensor | None, ...]:
+    """Scale gradients by min(1, max_norm / (n + 1e-6)), with n the norm of all of them (Pascanu et al. 2013, algorithm 1).
+
+    That is `torch.nn.utils.clip_grad_norm_`, but the gradients that are given stay as they are. A shorter one is multiplied
+    by 1, which changes no bit of it.
+    """
+    present = [gradient for gradient in gradients if gradient is not None]
+    scale = (max_norm / (torch.nn.utils.get_total_norm(present) + 1e-6)).clamp(max=1)
+    scaled = iter(torch._foreach_mul(present, scale))
+    return tuple(None if gradient is None else next(scaled) for gradient in gradients)
 
 
 def refuse_foreign_parameters(

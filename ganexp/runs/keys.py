@@ -10,8 +10,10 @@ LEARNING = {
     "loss/penalty": Measure("mean over the interval"),
     "score/real": Measure("mean score of real images in D's updates"),
     "score/fake": Measure("mean score of generated images in D's updates"),
-    "grad_norm/d": Measure("norm of D's whole gradient in the interval's last iteration", "last,max"),
-    "grad_norm/g": Measure("norm of G's whole gradient in the interval's last iteration", "last,max"),
+    "grad_norm/d": Measure("norm of D's whole gradient in the interval's last iteration, before clipping", "last,max"),
+    "grad_norm/g": Measure("norm of G's whole gradient in the interval's last iteration, before clipping", "last,max"),
+    "lr/d": Measure("D's learning rate in the interval's last iteration, if there is a schedule"),
+    "lr/g": Measure("G's learning rate, likewise"),
 }
 COST = {
     "time/iteration_ms": Measure("one iteration", "mean,last"),

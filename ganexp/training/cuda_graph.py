@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from ganexp.batch import Batch
+from ganexp.optimizers.rates import keep_on_device
 from ganexp.penalties import Penalty
+from ganexp.schedules import Schedule
 from ganexp.training.step import Step, Strategy
 
 log = logging.getLogger(__name__)
@@ -47,8 +48,15 @@ class Recorded(Step):
     """
 
     def __init__(self, step: Step, new_recording: Callable[[], Recording], *, warm_up: int = 4) -> None:
-        super().__init__(step.gan, step.strategy, d_steps=step.d_steps, g_steps=step.g_steps, average=step.average)
-        reason = reason_against(step.strategy, step.gan.penalty)
+        super().__init__(
+            step.gan,
+            step.strategy,
+            d_steps=step.d_steps,
+            g_steps=step.g_steps,
+            average=step.average,
+            schedule=step.schedule,
+        )
+        reason = reason_against(step.strategy, step.gan.penalty, step.schedule)
         if reason:
             raise ValueError(f"it cannot be recorded: {reason}")
         self.new_recording = new_recording
@@ -81,6 +89,7 @@ class Recorded(Step):
         else:
             with self.gan.timer.phase("iteration"):
                 self._replay(self.recording, self._increments, reals)
+            self.schedule.advance()
 
     def _warm_up(self, recording: Recording, reals: Iterator[Batch]) -> None:
         """Run an iteration eagerly; the last one is like those that follow, and shows how their time is shared."""
@@ -92,6 +101,7 @@ class Recorded(Step):
         with self.gan.timer.phase("iteration"):
             recording.warm_up(lambda: self.iterate(seen))
         self._batches = seen.batches
+        self.schedule.advance()
 
     def _replay(self, recording: Recording, increments: list[Counter[str]], reals: Iterator[Batch]) -> None:
         for place in self._batches:
@@ -175,19 +185,10 @@ def _copy_into(place: Batch, batch: Batch) -> None:
         kept.copy_(new)
 
 
-def keep_on_device(optimizer: Optimizer) -> None:
-    """Make one of torch's optimisers count its steps on the GPU (`capturable`)."""
-    for group in optimizer.param_groups:
-        if "capturable" in group and all(parameter.is_cuda for parameter in group["params"]):
-            group["capturable"] = True
-            for parameter in group["params"]:
-                state: dict[str, Any] = optimizer.state.get(parameter, {})
-                if "step" in state:
-                    state["step"] = torch.as_tensor(state["step"], dtype=torch.float32).to(parameter.device)
-
-
-def reason_against(strategy: Strategy, penalty: Penalty) -> str:
+def reason_against(strategy: Strategy, penalty: Penalty, schedule: Schedule | None = None) -> str:
     """Return why iterations cannot be recorded, or an empty string. A strategy with a `state_dict` keeps state on the host."""
+    if schedule and schedule.on_host:
+        return f"{schedule.on_host[0]} reads a scheduled learning rate on the host"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
     return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""

@@ -7,6 +7,7 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.schedules import Schedule
 from ganexp.training.ema import Average
 
 Strategy = Callable[..., None]
@@ -14,20 +15,28 @@ Strategy = Callable[..., None]
 
 
 class Step:
-    """One iteration as it is written: the strategy, then the loss's own state, then the averaged generator.
+    """One iteration as it is written: the strategy, the loss's own state, the averaged generator, the learning rates.
 
     Args:
         gan: The networks with all that belongs to them.
         strategy: One of `ganexp.strategies`, or any function like them.
         d_steps, g_steps: Updates of each network, each at least 1.
         average: The averaged generator that samples come from; by default the generator itself.
+        schedule: What moves the learning rates; by default nothing.
 
     Raises:
         ValueError: A count is not a positive integer.
     """
 
     def __init__(
-        self, gan: GAN, strategy: Strategy, *, d_steps: int = 1, g_steps: int = 1, average: Average | None = None
+        self,
+        gan: GAN,
+        strategy: Strategy,
+        *,
+        d_steps: int = 1,
+        g_steps: int = 1,
+        average: Average | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         for name, count in {"d_steps": d_steps, "g_steps": g_steps}.items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -37,22 +46,27 @@ class Step:
         self.d_steps = d_steps
         self.g_steps = g_steps
         self.average = average or Average(gan.generator)
+        self.schedule = schedule or Schedule()
+        self.schedule.begin({"d": gan.optimizer_d, "g": gan.optimizer_g})
 
     def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
         """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read."""
         self.gan.meter.begin(keep_gradients=keep_gradients)
         with self.gan.timer.phase("iteration"):
             self.iterate(reals)
+        self.schedule.advance()
 
     def iterate(self, reals: Iterator[Batch]) -> None:
-        """Run one iteration, untimed."""
+        """Run one iteration, untimed, but for the learning rates, which the host sets."""
         self.strategy(self.gan, map(self.gan.packed, reals), d_steps=self.d_steps, g_steps=self.g_steps)
         self.gan.finish_iteration()
         self.average.update()
+        self.schedule.observe(self.gan.measurements)
 
     def parts(self) -> dict[str, Any]:
         """Return everything in it that has a state, by name; the GAN keeps its own."""
-        return {"average": self.average} | ({"strategy": self.strategy} if hasattr(self.strategy, "state_dict") else {})
+        named = {"average": self.average, "strategy": self.strategy, "schedule": self.schedule}
+        return {name: part for name, part in named.items() if hasattr(part, "state_dict")}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

@@ -1,0 +1,36 @@
+"""The contract of a schedule."""
+
+from collections.abc import Callable, Mapping
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class Schedule:
+    """What moves learning rates over a run; by itself, nothing: optimisers are not touched, and there is no state.
+
+    Args:
+        iterations: How many the run has.
+    """
+
+    needs: str | None = None
+    """What the loss has to measure, as a key of the rows."""
+
+    on_host: tuple[str, ...] = ()
+    """Names of optimisers whose rate moves and cannot be in a tensor, so that a CUDA graph would not see it."""
+
+    def __init__(self, iterations: int = 0) -> None:
+        self.iterations = iterations
+
+    def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
+        """Take over the rates of both optimisers, `d` and `g`."""
+
+    def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
+        """Look at what the loss measures, within an iteration, in operations on tensors only."""
+
+    def advance(self) -> None:
+        """Set the rates of the next iteration."""
+
+    def rates(self) -> dict[str, float]:
+        """Return the rates of the iteration that was done last, by network; empty if they do not move."""
+        return {}

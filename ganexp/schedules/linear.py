@@ -1,0 +1,42 @@
+"""Linear decay."""
+
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from ganexp.ranges import checked
+from ganexp.schedules.moving import Ending, Of
+
+
+class Linear(Ending):
+    """Constant up to iteration `begin`, then in a straight line to `final` times the rate at `end`.
+
+    `torch.optim.lr_scheduler.LinearLR` from 1 to `final` over end − begin iterations, begun late. For GANs Gulrajani et
+    al. 2017, appendix F, among others (from the first iteration on, to 0).
+
+    Args:
+        iterations: How many the run has.
+        begin: Iterations before the decay.
+        end: Where it ends; by default with the run.
+        final: What remains of the rate.
+        of: Whose rates are moved.
+    """
+
+    @checked
+    def __init__(
+        self,
+        iterations: int,
+        *,
+        begin: Annotated[int, Ge(0)] = 0,
+        end: Annotated[int, Ge(1)] | None = None,
+        final: Annotated[float, Ge(0), Le(1)] = 0.0,
+        of: Of = "both",
+    ) -> None:
+        super().__init__(iterations, end=end, of=of)
+        self.refuse_at_end("begin", begin)
+        self.begins, self.final = begin, final
+
+    def factor(self, t: int) -> float:
+        if t <= self.begins:
+            return 1.0
+        return self.final if t >= self.end else 1 + (self.final - 1) * (t - self.begins) / (self.end - self.begins)

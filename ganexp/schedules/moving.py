@@ -1,0 +1,110 @@
+"""Schedules that move learning rates."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch.optim import Optimizer
+
+from ganexp.optimizers.rates import keep_rate_on_device, set_rate
+from ganexp.schedules.base import Schedule
+
+Of = Literal["both", "d", "g"]
+"""Whose learning rates a schedule moves."""
+
+
+class Moving(Schedule):
+    """Learning rates as those of the optimisers times `factor(t)`, where t is how many iterations are done.
+
+    The factor is a number on the host, so that ordinary iterations never wait for the device. Rates are kept in tensors
+    where the optimiser can read them there, which a CUDA graph needs. Torch's schedulers are not used: they replace
+    `optimizer.step`, and their rates depend on rounding from step to step, not on t alone.
+
+    Args:
+        iterations: How many the run has.
+        of: Whose rates are moved.
+    """
+
+    def __init__(self, iterations: int, *, of: Of = "both") -> None:
+        super().__init__(iterations)
+        self.done = 0
+        self.of = of
+        self._moved: dict[str, Optimizer] = {}
+        self._used: dict[str, float] = {}
+
+    def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
+        """Take over the rates; those that optimisers had at first are kept as their `initial_lr`, as torch does."""
+        self._moved = {name: one for name, one in optimizers.items() if self.of in ("both", name)}
+        for optimizer in optimizers.values():
+            for group in optimizer.param_groups:
+                group.setdefault("initial_lr", float(group["lr"]))
+        self.on_host = tuple(type(one).__name__ for one in self._moved.values() if not keep_rate_on_device(one))
+        self._used = {name: float(one.param_groups[0]["initial_lr"]) for name, one in optimizers.items()}
+        self._apply()
+
+    def factor(self, t: int) -> float:
+        """Return what rates are multiplied by in iteration t, counted from 0."""
+        raise NotImplementedError
+
+    def advance(self) -> None:
+        factor = self.factor(self.done)
+        self._used |= {name: one.param_groups[0]["initial_lr"] * factor for name, one in self._moved.items()}
+        self.done += 1
+        self._apply()
+
+    def rates(self) -> dict[str, float]:
+        return self._used
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {"done": self.done}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.done = state["done"]
+        self._apply()
+
+    def _apply(self) -> None:
+        factor = self.factor(self.done)
+        for optimizer in self._moved.values():
+            for group in optimizer.param_groups:
+                set_rate(group, group["initial_lr"] * factor)
+
+
+class Ending(Moving):
+    """A schedule that ends at an iteration; after it, rates stay.
+
+    The end is part of the state, so that a run which is resumed with more iterations keeps that of its first start.
+
+    Args:
+        iterations: How many the run has.
+        end: Where the schedule ends; by default with the run.
+        of: Whose rates are moved.
+
+    Raises:
+        ValueError: It is longer than the run.
+    """
+
+    def __init__(self, iterations: int, *, end: int | None = None, of: Of = "both") -> None:
+        super().__init__(iterations, of=of)
+        self.end = iterations if end is None else end
+        if self.end > iterations:
+            raise ValueError(
+                f"schedule.end={end} lies beyond the run's {iterations} iterations: lower it, or raise iterations, or leave "
+                "it null, which is the end of the run"
+            )
+
+    def refuse_at_end(self, name: str, iteration: int) -> None:
+        """Refuse a part that leaves nothing for what comes after it.
+
+        Raises:
+            ValueError: It is not before the end.
+        """
+        if iteration >= self.end:
+            raise ValueError(f"schedule.{name}={iteration} should be less than its end, which is {self.end}: lower it")
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"end": self.end}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.end = state["end"]
+        super().load_state_dict(state)

@@ -1,0 +1,98 @@
+"""Lower rates when a measure stalls."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Gt, Lt
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ganexp.ranges import checked
+from ganexp.schedules.moving import Moving, Of
+
+Count = Annotated[int, Gt(0)]
+
+
+class Stalled(Moving):
+    """Multiply rates by `by` when a measure stalls (Berthelot et al. 2017, section 4.1, BEGAN: halve when M stalls).
+
+    The paper does not say what stalling is. Here the measure is averaged over windows of `every` iterations, summed on the
+    device; `patience` windows in a row that are not lower than the lowest one before lower the rates, and the count begins
+    anew: `torch.optim.lr_scheduler.ReduceLROnPlateau` with threshold 0. Only at the end of a window is the device waited for.
+
+    Args:
+        iterations: How many the run has.
+        metric: What is observed, a key that the loss measures; low is good.
+        every: Length of a window in iterations.
+        patience: Windows without progress.
+        by: The factor.
+        of: Whose rates are moved.
+
+    Raises:
+        ValueError: No window that could be without progress fits into the run.
+    """
+
+    @checked
+    def __init__(
+        self,
+        iterations: int,
+        *,
+        metric: str = "began/convergence",
+        every: Count = 1000,
+        patience: Count = 3,
+        by: Annotated[float, Gt(0), Lt(1)] = 0.5,
+        of: Of = "both",
+    ) -> None:
+        super().__init__(iterations, of=of)
+        if every * (patience + 1) >= iterations:
+            raise ValueError(
+                f"schedule.every={every} takes {every * (patience + 1)} iterations to find a stall, and the run has "
+                f"{iterations}: lower it, or schedule.patience"
+            )
+        self.needs, self.every, self.patience, self.by = metric, every, patience, by
+        self.lowest, self.waited, self.stalls = math.inf, 0, 0
+        self._sum = torch.zeros((), dtype=torch.float64)
+
+    def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
+        super().begin(optimizers)
+        self._sum = self._sum.to(next(iter(optimizers.values())).param_groups[0]["params"][0].device)
+
+    def factor(self, t: int) -> float:
+        return self.by**self.stalls
+
+    @torch.no_grad()
+    def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
+        found = measured()
+        if self.needs is None or self.needs not in found:
+            raise ValueError(
+                f"schedule.metric={self.needs} is not measured by this loss, which measures {[*found] or 'nothing'}"
+            )
+        self._sum.add_(found[self.needs])
+
+    def advance(self) -> None:
+        if (self.done + 1) % self.every == 0:
+            self._finish_window(self._sum.item() / self.every)
+            self._sum.zero_()
+        super().advance()
+
+    def _finish_window(self, mean: float) -> None:
+        self.waited += 1
+        if mean < self.lowest:
+            self.lowest, self.waited = mean, 0
+        elif self.waited == self.patience:
+            self.stalls, self.waited = self.stalls + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {
+            "lowest": self.lowest,
+            "waited": self.waited,
+            "stalls": self.stalls,
+            "sum": self._sum,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.lowest, self.waited, self.stalls = state["lowest"], state["waited"], state["stalls"]
+        self._sum.copy_(state["sum"])
+        super().load_state_dict(state)
