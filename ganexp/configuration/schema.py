@@ -84,6 +84,26 @@ class SweepConfig(Keys):
     resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
 
 
+MeasureName = Literal["fid", "kid", "inception_score", "precision_recall", "density_coverage", "sliced_wasserstein", "modes"]
+
+
+class EvaluationConfig(Keys):
+    """The keys below `evaluation`."""
+
+    measures: Literal["auto"] | list[MeasureName] = key(
+        "a list, as in [fid,kid]; auto is what fits the data",
+        "auto",
+        choices="auto or a list of fid, kid, inception_score, precision_recall, density_coverage, sliced_wasserstein and modes",
+    )
+    features: Annotated[str, Field(min_length=1)] = key(
+        "what images are seen by: classifier, inception, raw or a file of torch.export or TorchScript; auto is the classifier, "
+        "and of points raw",
+        "auto",
+    )
+    samples: Annotated[int, Field(ge=2, le=10**7)] = key("how many are generated and measured", 10_000)
+    of: Literal["average", "generator"] = key("whose samples: {choices}", "average")
+
+
 class Config(Keys):
     """The top-level keys, with the groups as plain dictionaries."""
 
@@ -142,10 +162,14 @@ class Config(Keys):
 
     log_every: Interval = key("iterations from one row of measurements to the next", 50, effect="records")
     sample_every: IntervalOrNever = key("iterations from one grid of samples to the next; 0 is never", 500, effect="records")
+    evaluate_every: IntervalOrNever = key("iterations from one evaluation to the next; 0 is never", 0, effect="records")
+    evaluation: EvaluationConfig = key("of samples, against the data", EvaluationConfig(), effect="records")
     checkpoint_every: IntervalOrNever = key("iterations from one checkpoint to the next; 0 is never", 1000, effect="records")
     keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = key("how many of the newest stay", 2, effect="records")
     keep_best: str | None = key(
-        "a key of the rows, such as began/convergence: checkpoints/best.pt is from when it was lowest", None, effect="records"
+        "a key of the rows, such as eval/fid: checkpoints/best.pt is from when it was lowest, or highest where that is best",
+        None,
+        effect="records",
     )
     on_divergence: Literal["stop", "warn", "rollback"] = key(
         "when losses, scores or gradients are no longer finite: {choices}", "stop", effect="records"
