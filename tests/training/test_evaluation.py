@@ -6,9 +6,12 @@ import math
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from ganexp import build
+from ganexp.command_line.checks import check_sweep
 from ganexp.configuration.check import check
+from ganexp.configuration.measured import direction_of
 from ganexp.configuration.schema import ConfigError
 from ganexp.runs import reading
 from ganexp.training.watching import Evaluation
@@ -146,3 +149,26 @@ def test_too_few_images_are_refused_before_training():
         build(composed(*RING, *settings))
     with pytest.raises(ConfigError, match=r"needs more than 5 real samples, and there are 4\.$"):
         build(composed(*RING, "dataset.n=4", *settings[:2]))
+
+
+def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
+    settings = (*RING, *EVERY, "keep_best=eval/sliced_wasserstein")
+    build(composed(*settings), tmp_path).fit()
+    last = tmp_path / "checkpoints" / "last.pt"
+    same_way = build(composed(*settings, "iterations=8"), checkpoint=last)
+    otherwise = build(composed(*settings, "iterations=8", "evaluation.samples=200"), checkpoint=last)
+    assert math.isfinite(same_way.checkpoints.lowest)
+    assert otherwise.checkpoints.lowest == math.inf
+
+
+def test_a_search_goes_where_a_figure_is_best():
+    assert [direction_of(key) for key in ("eval/fid", "eval/recall", "loss/d")] == ["minimize", "maximize", ""]
+    sweeper = {"_target_": "OptunaSweeper", "direction": "minimize"}
+    hydra = {"sweeper": sweeper, "launcher": {"_target_": "Basic"}}
+    for metric, remedy in {"eval/fid": None, "eval/recall": "maximize"}.items():
+        config = OmegaConf.create({**composed(f"sweep.metric={metric}"), "hydra": hydra}, flags={"allow_objects": True})
+        if remedy is None:
+            check_sweep(config, ())
+        else:
+            with pytest.raises(ConfigError, match=rf"^sweep\.metric={metric} is to be .*direction={remedy}, not minimize\.$"):
+                check_sweep(config, ())
