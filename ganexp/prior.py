@@ -65,7 +65,7 @@ class Prior:
 
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
-        return Batch(self._draw(n, self.rng), self._labels(n))
+        return Batch(self._draw(n, self.rng), self._labels(n, self.label_rng))
 
     def fixed(self, n: int) -> Batch:
         """Return the same `n` latents at every call, `(n, latent_dim)`, without moving the training stream.
@@ -75,6 +75,14 @@ class Prior:
         rows = torch.arange(n, device=self.device) // COLUMNS
         labels = (rows * self.classes // -(-n // COLUMNS),) if self.classes else ()
         return Batch(self._draw(n, self._stream("fixed latents")), labels)
+
+    def measured(self, n: int) -> Batch:
+        """Return the same `n` latents at every call, under labels as frequent as in the data, for what is measured.
+
+        They are others than those of training and of pictures, whose streams are not moved.
+        """
+        labels = self._labels(n, self._stream("measured labels") if self.classes else None)
+        return Batch(self._draw(n, self._stream("measured latents")), labels)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the positions of the training streams."""
@@ -89,10 +97,10 @@ class Prior:
     def _stream(self, purpose: str, index: int = 0) -> torch.Generator:
         return stream(self.seed, purpose, self.device, index)
 
-    def _labels(self, n: int) -> tuple[Tensor, ...]:
-        if self.label_rng is None:
+    def _labels(self, n: int, rng: torch.Generator | None) -> tuple[Tensor, ...]:
+        if rng is None:
             return ()
-        share = torch.empty(n, device=self.device, dtype=torch.float64).uniform_(generator=self.label_rng)
+        share = torch.empty(n, device=self.device, dtype=torch.float64).uniform_(generator=rng)
         return (torch.bucketize(share, self._ends, right=True),)
 
     def _draw(self, n: int, rng: torch.Generator) -> Tensor:

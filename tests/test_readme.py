@@ -13,6 +13,7 @@ from ganexp.command_line.catalogue import options as described
 from ganexp.configuration.check import check
 from ganexp.configuration.measured import measures_of
 from ganexp.configuration.schema import Config, keys_of
+from ganexp.evaluation import MEASURES
 from ganexp.runs.keys import KEYS
 from tests.composing import CONF, composed, options
 
@@ -87,6 +88,14 @@ def test_what_losses_measure_is_listed_as_they_declare_it():
     measured = {option.name: measures_of(option.node) for option in described("loss", [CONF])}
     assert table("docs/runs.md", "loss | key") == [
         [f"`{loss}`", f"`{key}`", measure.meaning] for loss, measures in measured.items() for key, measure in measures.items()
+    ]
+
+
+def test_figures_of_evaluation_are_listed_as_they_are_declared():
+    assert table("docs/evaluation.md", "measure | key") == [
+        [f"`{name}`", f"`{key}`", one.best, one.meaning]
+        for name, measure in MEASURES.items()
+        for key, one in measure.keys.items()
     ]
 
 

@@ -41,9 +41,13 @@ ALLOWED = {
         {"batch", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "sklearn", "psutil", "tqdm"},
     ),
+    "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
-    "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
-    "configuration": (SUBJECT | {"data", "instruments", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
+    "training": (SUBJECT - {"losses", "networks", "strategies"} | {"evaluation", "instruments", "runs"}, FRAMEWORK),
+    "configuration": (
+        SUBJECT | {"data", "evaluation", "instruments", "runs", "training"},
+        FRAMEWORK | {"pydantic", "omegaconf"},
+    ),
     "compare": ({"batch", "gan", "losses", "networks", "prior", "training"}, FRAMEWORK | {"scipy"}),
     "command_line": (
         {"configuration", "data", "runs", "training"},

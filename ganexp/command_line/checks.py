@@ -51,6 +51,16 @@ def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
         from ganexp.configuration.measured import refuse_unknown_metric  # imports torch
 
         refuse_unknown_metric("sweep.metric", metric, plain(config.loss), plain(config.augment), config.trust)
+    if metric is not None and metric.startswith("eval/") and is_search(config):
+        _refuse_wrong_direction(metric, config.hydra.sweeper.direction)
+
+
+def _refuse_wrong_direction(metric: str, direction: object) -> None:
+    from ganexp.configuration.measured import direction_of  # imports torch
+
+    best = direction_of(metric)
+    if best and getattr(direction, "name", direction) != best:
+        raise ConfigError(f"sweep.metric={metric} is to be searched with hydra.sweeper.direction={best}, not {direction}.")
 
 
 def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:

@@ -1,6 +1,7 @@
 """Where a configured run writes its rows."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from ganexp.configuration.check import Plan
 from ganexp.configuration.measured import measured_by
 from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import name_of
+from ganexp.instruments.measure import Measure
 from ganexp.runs import Book, FolderBook, ProgressBook, WandbBook
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.lock import FolderLocked
@@ -27,34 +29,35 @@ def refuse_used_folder(folder: Path) -> None:
         raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
-def books_of(plan: Plan, folder: Path | None, *, resumed: bool) -> list[Book]:
-    """Open the logbooks of a run.
+def books_of(plan: Plan, folder: Path | None, figures: Mapping[str, Measure], *, resumed: bool) -> list[Book]:
+    """Open the logbooks of a run, given what its evaluation measures.
 
     Raises:
         ConfigError: The folder is taken, or W&B cannot begin a run with these settings.
     """
     config = plan.config
+    measures = {**measured_by(config), **figures}
     if folder is None:
-        return [ProgressBook(config.iterations, measured_by(config))]
+        return [ProgressBook(config.iterations, measures)]
     try:
         disabled = resolved_mode(config.wandb.mode) == "disabled"
     except WandbError as error:
         raise ConfigError(f"{error}.") from None
-    origin, measures = provenance(), measured_by(config)
+    origin = provenance()
     try:
         described = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderBook(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
     except FolderLocked as error:
         raise ConfigError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     try:
-        to_wandb = [] if disabled else [_wandb_book(plan, plan.values | {"provenance": origin}, folder)]
+        to_wandb = [] if disabled else [_wandb_book(plan, plan.values | {"provenance": origin}, folder, measures)]
     except ConfigError:
         rows.abandon()
         raise
     return [rows, ProgressBook(config.iterations, measures), *to_wandb]
 
 
-def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
+def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path, measures: Mapping[str, Measure]) -> WandbBook:
     config = plan.config
     assert config.wandb.mode != "disabled"
     directory = config.wandb.directory or os.environ.get("WANDB_DIR") or "outputs"
@@ -71,7 +74,7 @@ def _wandb_book(plan: Plan, values: dict[str, Any], folder: Path) -> WandbBook:
             name=config.wandb.name or os.environ.get("WANDB_NAME") or name,
             notes=config.wandb.notes,
             before=read(folder),
-            measures=measured_by(config),
+            measures=measures,
         )
     except OSError as error:
         raise ConfigError(f"wandb.directory={directory} cannot be written: {error}.") from error

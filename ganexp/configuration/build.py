@@ -11,6 +11,7 @@ from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
 from ganexp.configuration.demands import CPU_FLOPS
+from ganexp.configuration.evaluation import evaluation_of
 from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import ConfigError
@@ -73,6 +74,9 @@ def build(
         log.warning("%s", warning)
     dataset = make(config.dataset, "dataset")
     reals, frequencies = _reals(plan, dataset)
+    evaluation, figures = evaluation_of(config, machine, dataset, reals)
+    for key, figure in figures.items():
+        log.info("%s: %s.", key, figure.meaning)
     torch.manual_seed(config.seed)
     step = _step(plan, frequencies)
     if folder:
@@ -81,12 +85,13 @@ def build(
         step,
         reals,
         iterations=config.iterations,
-        watchers=[Measures(config.log_every), Samples(config.sample_every)],
+        watchers=[Measures(config.log_every), Samples(config.sample_every), *([evaluation] if evaluation else [])],
         checkpoints=Checkpoints(
             folder,
             every=config.checkpoint_every,
             keep=config.keep_checkpoints,
             best=config.keep_best,
+            highest=any(figure.best == "highest" for key, figure in figures.items() if key == config.keep_best),
             config=plan.values,
             shape=plan.shape,
             classes=plan.classes,
@@ -99,7 +104,7 @@ def build(
             trainer.load_state_dict(state["run"])
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
-    trainer.log_to(books_of(plan, folder, resumed=state is not None))
+    trainer.log_to(books_of(plan, folder, figures, resumed=state is not None))
     return trainer
 
 

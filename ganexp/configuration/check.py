@@ -11,6 +11,7 @@ from torch import nn
 from ganexp.augmentations import Augmentation
 from ganexp.configuration.assemble import networks_of, strategy_of
 from ganexp.configuration.demands import Demands
+from ganexp.configuration.evaluation import figures_of, refuse_evaluation
 from ganexp.configuration.labels import classes_of
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
@@ -70,10 +71,12 @@ def _checked(values: str, trust: Trust) -> Plan:
     config = parse(json.loads(values))
     check_targets(config, trust)
     machine = machine_of(config)
-    refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment)
-    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment)
     dataset = make(config.dataset, "dataset")
     shape, classes = shape_of(dataset, config), classes_of(dataset, config)
+    refuse_evaluation(config, dataset, shape)
+    figures = figures_of(config, dataset, shape)
+    refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
+    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     _check_pack(config)

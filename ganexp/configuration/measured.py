@@ -5,8 +5,19 @@ from typing import Literal
 
 from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.configuration.targets import Trust, name_of, target
+from ganexp.evaluation import MEASURES
 from ganexp.instruments.measure import Measure
 from ganexp.runs.keys import known, may_be_logged
+
+FIGURES = {key: name for name, measure in MEASURES.items() for key in measure.keys}
+"""By key of the rows, the measure that makes it."""
+
+
+def direction_of(metric: str) -> str:
+    """Return how a search should optimise a figure of an evaluation, `minimize` or `maximize`; empty for any other key."""
+    if metric not in FIGURES:
+        return ""
+    return "maximize" if MEASURES[FIGURES[metric]].keys[metric].best == "highest" else "minimize"
 
 
 def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Measure]:
@@ -21,14 +32,35 @@ def measured_by(config: Config) -> dict[str, Measure]:
     return {**measures_of(config.loss), **measures_of(config.augment, group="augment")}
 
 
-def refuse_unknown_metric(key: str, metric: str | None, loss: Node, augment: Node, trust: Trust = None) -> None:
+def refuse_unknown_metric(
+    key: str,
+    metric: str | None,
+    loss: Node,
+    augment: Node,
+    trust: Trust = None,
+    *,
+    figures: Mapping[str, Measure] | None = None,
+) -> None:
     """Refuse what no row of a run with this loss and this augmentation will have.
+
+    Args:
+        key: What names the metric.
+        metric: A key of the rows, or None.
+        loss: What measures.
+        augment: What measures as well.
+        trust: Modules from which they may come.
+        figures: What the run's evaluation makes, if that is known.
 
     Raises:
         ConfigError: There is no such key of the rows.
     """
     if metric is None:
         return
+    if figures is not None and metric not in figures and metric in FIGURES:
+        raise ConfigError(
+            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and "
+            f"evaluation.measures=[{FIGURES[metric]}]."
+        )
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
     if not may_be_logged(metric, measures):
         chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")

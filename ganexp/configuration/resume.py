@@ -35,7 +35,16 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     iteration = state["run"]["iteration"]
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
         raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, as in iterations=10000.")
+    _forget_best(state, values)
     return state
+
+
+def _forget_best(state: State, values: dict[str, Any]) -> None:
+    """Let the best so far be found anew where it was one of another key, or by other features: they do not compare."""
+    before, checkpoints = state["config"], state["run"].get("checkpoints")
+    same = all(before.get(key) == values.get(key) for key in ("keep_best", "evaluation"))
+    if not same and isinstance(checkpoints, dict) and "lowest" in checkpoints:
+        checkpoints["lowest"] = float("inf")
 
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

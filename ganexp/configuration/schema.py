@@ -8,80 +8,27 @@ of a group's member are the keyword arguments of the class or function that its 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
+
+from ganexp.configuration.sections import (
+    EvaluationConfig,
+    IntervalOrNever,
+    Keys,
+    LookaheadConfig,
+    SweepConfig,
+    WandbConfig,
+    key,
+)
 
 Node = dict[str, Any]
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
-IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
-
-Effect = Literal["training", "machine", "speed", "records"]
-"""What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
-
-The first are part of a run's name, the first two stay as they were when it is resumed, and all but the last tell runs apart in
-a report.
-"""
 
 
 class ConfigError(ValueError):
     """A mistake in the configuration, said in one sentence that names the key and the remedy."""
-
-
-def key(meaning: str, default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
-    """Declare a key.
-
-    Args:
-        meaning: What it is, for the help and conf/train.yaml; `{choices}` stands for what may be chosen.
-        default: Its value if none is given.
-        choices: What may be chosen, in words; a Literal of strings speaks for itself.
-        effect: What it changes.
-    """
-    return Field(default, description=meaning, json_schema_extra={"choices": choices, "effect": effect})
-
-
-class Keys(BaseModel):
-    """Some keys, and no others."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class LookaheadConfig(Keys):
-    """The keys below `lookahead`."""
-
-    every: IntervalOrNever = key(
-        "iterations from one pull back of both networks to the next, around any strategy; 0 is never", 0
-    )
-    alpha: Annotated[float, Field(gt=0, le=1)] = key("how much of the way is kept", 0.5)
-
-
-class WandbConfig(Keys):
-    """The keys below `wandb`."""
-
-    mode: Literal["auto", "online", "offline", "disabled"] = key(
-        "Weights & Biases: {choices}; auto is online if an account is configured", "auto"
-    )
-    entity: str | None = key("user or team; WANDB_ENTITY sets it too", None)
-    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
-        "ganexp if it is null; WANDB_PROJECT sets it too", None, choices="1 to 128 characters without / \\ # ? % and :"
-    )
-    group: str | None = key("the sweep's name if it is null; WANDB_RUN_GROUP sets it too", None)
-    name: str | None = key(
-        "dataset-loss-strategy-seed if it is null, and in a sweep what differs; WANDB_NAME sets it too", None
-    )
-    notes: str | None = key("WANDB_NOTES sets them too", None)
-    tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = key(
-        "a list, as in [baseline,paper]; WANDB_TAGS sets it too", []
-    )
-    directory: str | None = key("all runs lie in its folder wandb; outputs if it is null; WANDB_DIR sets it too", None)
-
-
-class SweepConfig(Keys):
-    """The keys below `sweep`."""
-
-    metric: str | None = key("what a search optimises: a key of the rows, such as began/convergence", None)
-    resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
 
 
 class Config(Keys):
@@ -156,10 +103,14 @@ class Config(Keys):
 
     log_every: Interval = key("iterations from one row of measurements to the next", 50, effect="records")
     sample_every: IntervalOrNever = key("iterations from one grid of samples to the next; 0 is never", 500, effect="records")
+    evaluate_every: IntervalOrNever = key("iterations from one evaluation to the next; 0 is never", 0, effect="records")
+    evaluation: EvaluationConfig = key("of samples, against the data", EvaluationConfig(), effect="records")
     checkpoint_every: IntervalOrNever = key("iterations from one checkpoint to the next; 0 is never", 1000, effect="records")
     keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = key("how many of the newest stay", 2, effect="records")
     keep_best: str | None = key(
-        "a key of the rows, such as began/convergence: checkpoints/best.pt is from when it was lowest", None, effect="records"
+        "a key of the rows, such as eval/fid: checkpoints/best.pt is from when it was lowest, or highest where that is best",
+        None,
+        effect="records",
     )
     on_divergence: Literal["stop", "warn", "rollback"] = key(
         "when losses, scores or gradients are no longer finite: {choices}", "stop", effect="records"

@@ -8,7 +8,7 @@ from ganexp.training.step import Step, Strategy
 from ganexp.training.stopping import Stopping
 from ganexp.training.trainer import Trainer
 from ganexp.training.untrusted import CheckpointError
-from ganexp.training.watching import Measures, Samples
+from ganexp.training.watching import Evaluation, Measures, Samples
 
 __all__ = [
     "EMA",
@@ -16,6 +16,7 @@ __all__ = [
     "CheckpointError",
     "Checkpoints",
     "Diverged",
+    "Evaluation",
     "Guard",
     "Measures",
     "Samples",

@@ -15,13 +15,14 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Writes the state of a run at an interval, and whenever a measurement is lower than ever.
+    """Writes the state of a run at an interval, and whenever a measurement is better than ever.
 
     Args:
         folder: The run folder; without one, nothing is written.
         every: Iterations from one checkpoint to the next; the last one is written too, and 0 is never.
         keep: How many of the newest stay.
         best: A key of the rows: `checkpoints/best.pt` is from when it was lowest.
+        highest: Whether it is from when that was highest.
         config: The run's configuration as plain values.
         shape, classes: Of one sample, and of their labels if there are any, so that the generator can be built again without
             the data.
@@ -34,6 +35,7 @@ class Checkpoints:
         every: int = 1000,
         keep: int = 2,
         best: str | None = None,
+        highest: bool = False,
         config: dict[str, Any] | None = None,
         shape: Sequence[int] | None = None,
         classes: int = 0,
@@ -45,7 +47,9 @@ class Checkpoints:
         self.config = config or {}
         self.shape = None if shape is None else list(shape)
         self.classes = classes
+        self.sign = -1 if highest else 1
         self.lowest = float("inf")
+        """Of the measurement, or of its negative where the highest is best."""
 
     @property
     def last(self) -> Path | None:
@@ -54,10 +58,10 @@ class Checkpoints:
         return last if last and last.exists() else None
 
     def look_at(self, run: Run, row: Row) -> None:
-        """Write a checkpoint if it is time for one, or if the measurement is the lowest so far."""
+        """Write a checkpoint if it is time for one, or if the measurement is the best so far."""
         value = row.get(self.best) if self.best else None
-        if isinstance(value, (int, float)) and value < self.lowest:
-            self.lowest = float(value)
+        if isinstance(value, (int, float)) and self.sign * value < self.lowest:
+            self.lowest = float(self.sign * value)
             self.write(run, best=True)
         if run.due(self.every):
             self.write(run)

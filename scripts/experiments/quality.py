@@ -13,9 +13,7 @@ from torchvision import datasets
 from ganexp.compare.intervals import Interval, of_positive_mean, of_share_mean
 from ganexp.data import Digits, Grid, Ring
 from ganexp.data.vision import MNIST
-
-NEAR = 3.0
-"""A point is of high quality within this many standard deviations of a mode (Srivastava et al. 2017)."""
+from ganexp.evaluation.modes import Gaussians
 
 
 class Quality(Protocol):
@@ -44,15 +42,14 @@ class Mixture:
     n = 2500
 
     def __init__(self, data: Ring | Grid) -> None:
-        self.centers, self.std = data.centers, data.std
+        self.modes = Gaussians(data.centers, data.std)
 
     def __call__(self, samples: Tensor) -> dict[str, float]:
         """Judge `(n, 2)` points."""
-        distance, nearest = torch.cdist(samples.cpu(), self.centers).min(1)
-        near = distance < NEAR * self.std
-        share = torch.bincount(nearest[near], minlength=len(self.centers)).double() / len(samples)
+        mode = self.modes.of(samples.cpu())
+        share = torch.bincount(mode[mode >= 0], minlength=self.modes.count).double() / len(samples)
         high_quality = float(share.sum())
-        missed = (share - 1 / len(self.centers)).abs().sum() + 1 - high_quality
+        missed = (share - 1 / self.modes.count).abs().sum() + 1 - high_quality
         return {self.name: float(missed) / 2, "modes": float((share > 0).sum()), "high_quality": high_quality}
 
     def interval(self, values: Sequence[float]) -> Interval:

@@ -15,6 +15,7 @@ from cases import trainer_of
 from experiments.quality import Quality
 from ganexp import GAN, Trainer, build, compose
 from ganexp.training import Strategy
+from ganexp.training.watching.drawing import looking, made
 
 Probe = Callable[[GAN], dict[str, float]]
 
@@ -71,15 +72,11 @@ def train(job: Job) -> Course:
     return course
 
 
-@torch.no_grad()
 def drawn(trainer: Trainer, n: int) -> Tensor:
     """Draw samples from the averaged generator, the same latents every time."""
     generator = trainer.step.average.generator
-    training = generator.training
-    generator.eval()
-    samples = torch.cat([generator(z.values, *z.given) for z in trainer.gan.prior.fixed(n).split(500)])
-    generator.train(training)
-    return samples
+    with looking(trainer.gan.prior, generator):
+        return torch.cat([made(generator, z) for z in trainer.gan.prior.fixed(n).split(500)])
 
 
 @functools.cache

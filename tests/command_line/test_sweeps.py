@@ -161,13 +161,13 @@ def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_a_search_for_what_is_not_logged_says_so(tmp_path):
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "wandb.mode=disabled", "sweep.metric=eval/fid"]
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "wandb.mode=disabled", "sweep.metric=eval/mine"]
     done = train("-m", *search, "optimizer.lr=interval(1e-4,1e-3)", *TINY, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: no trial of the search has a value")
     assert "Traceback" not in done.stderr
     (job,) = results(sweep_folder(tmp_path))
-    assert "sweep.metric=eval/fid is not among what it logs: progress/iteration, " in job["error"]
+    assert "sweep.metric=eval/mine is not among what it logs: progress/iteration, " in job["error"]
 
 
 @pytest.mark.parametrize("preset", ["launcher=slurm", "launcher=parallel", "sweeper=search"])

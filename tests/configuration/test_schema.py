@@ -51,7 +51,8 @@ def test_choices_are_those_that_the_type_takes():
 def test_what_a_key_changes():
     """Only what changes neither what is trained nor its rounding may be other when a run is resumed."""
     expected = {
-        "records": {"iterations", "log_every", "sample_every", "checkpoint_every", "keep_checkpoints", "keep_best"}
+        "records": {"iterations", "log_every", "sample_every", "evaluate_every", "evaluation"}
+        | {"checkpoint_every", "keep_checkpoints", "keep_best"}
         | {"on_divergence", "resume", "trust", "data_root", "wandb", "sweep"},
         "speed": {"cuda_graph", "threads", "feed", "workers"},
         "machine": {"device"},

@@ -1,6 +1,7 @@
 """Watchers: they observe a run and change nothing."""
 
+from ganexp.training.watching.evaluation import Evaluation
 from ganexp.training.watching.measures import Measures
 from ganexp.training.watching.samples import Samples
 
-__all__ = ["Measures", "Samples"]
+__all__ = ["Evaluation", "Measures", "Samples"]

@@ -1,19 +1,15 @@
 """Pictures of what a generator makes, from latents that stay the same."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch
 from ganexp.prior import COLUMNS, Prior
 from ganexp.runs import Picture, Row
 from ganexp.runs.layout import PICTURES
 from ganexp.runs.pictures import image_grid, scatter, side_by_side
-from ganexp.streams import undisturbed
 from ganexp.training.run import Run, Watcher
+from ganexp.training.watching.drawing import looking, made
 
 MOST_ROWS = 16
 """Of a grid that has a class in each row."""
@@ -32,7 +28,6 @@ class Samples(Watcher):
         return {**draw(run.step.average.generator, gan.discriminator, gan.prior, run.reals.shown(), run.iteration)}
 
 
-@torch.no_grad()
 def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
     """Draw samples, and reconstructions beside their inputs if the discriminator makes any.
 
@@ -40,34 +35,14 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
     training's streams.
     """
     pictures: dict[str, np.ndarray] = {}
-    with undisturbed(prior.device, prior.seed), _evaluating(generator, discriminator), torch.compiler.set_stance("force_eager"):
+    with looking(prior, generator, discriminator):
         if reals.dim() != 4:
-            pictures["samples"] = scatter(reals, _made(generator, prior.fixed(1024)))
+            pictures["samples"] = scatter(reals, made(generator, prior.fixed(1024)))
         else:
-            images = _made(generator, prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8)))
+            images = made(generator, prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8)))
             pictures["samples"] = image_grid(images, columns=COLUMNS)
             reconstruct = getattr(discriminator, "reconstruct", None)
             if reconstruct:
                 shown = torch.cat([reals[:16], images[:16]])
                 pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
     return {key: Picture(image, f"{PICTURES}/{key}_{iteration:07d}.png") for key, image in pictures.items()}
-
-
-def _made(generator: nn.Module, z: Batch) -> Tensor:
-    return generator(z.values, *z.given)
-
-
-@contextmanager
-def _evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics.
-
-    Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode for good.
-    """
-    modes = [(module, module.training) for network in networks for module in network.modules()]
-    for network in networks:
-        network.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training

@@ -1,0 +1,158 @@
+"""How a configured run is evaluated: which measures, in which features, against which data."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.targets import arguments, name_of
+from ganexp.data import Dataset, Resident, StackedMNIST, Streamed, default_folder
+from ganexp.data.digest import of_data
+from ganexp.evaluation import MEASURES, Classifier, EvaluationError, Evaluator, Exported, Features, Inception, PerChannel, Raw
+from ganexp.evaluation.classifier import stored
+from ganexp.evaluation.evaluator import real_batches
+from ganexp.evaluation.modes import Classes, Gaussians, Modes
+from ganexp.instruments.measure import Measure
+from ganexp.streams import undisturbed
+from ganexp.training import Evaluation
+from ganexp.training.execution import Machine
+
+OF_IMAGES = ("fid", "kid", "precision_recall", "density_coverage")
+OF_POINTS = ("sliced_wasserstein",)
+
+
+def features_folder() -> Path:
+    """Return where trained classifiers lie: beside the decoded sets."""
+    return default_folder().with_name("features")
+
+
+def measures_chosen(config: Config, dataset: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the names of the measures of a run; none if it is not evaluated."""
+    if not config.evaluate_every:
+        return ()
+    asked = config.evaluation.measures
+    if asked != "auto":
+        return tuple(dict.fromkeys(asked))
+    return (OF_IMAGES if len(shape) == 3 else OF_POINTS) + (("modes",) if _knows_modes(dataset) else ())
+
+
+def figures_of(config: Config, dataset: Any, shape: tuple[int, ...]) -> dict[str, Measure]:
+    """Return which keys the rows of a run have beside those of its loss."""
+    names = measures_chosen(config, dataset, shape)
+    return {key: measure for name in names for key, measure in MEASURES[name].keys.items()}
+
+
+def refuse_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> None:
+    """Refuse measures and features that cannot be had, as far as that is known without data.
+
+    Raises:
+        ConfigError: One cannot.
+    """
+    names = measures_chosen(config, dataset, shape)
+    if not names:
+        return
+    if "modes" in names and not _knows_modes(dataset):
+        raise ConfigError(
+            f"evaluation.measures=modes needs data whose modes are known, and those of dataset={name_of(config.dataset)} are "
+            "not: choose ring, grid or stacked_mnist, or other measures."
+        )
+    asked = _features_asked(config, shape)
+    if asked == "raw" or not _sees(names, dataset):
+        return
+    if len(shape) != 3:
+        raise ConfigError(
+            f"evaluation.features={asked} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
+        )
+    path = _path_of(asked, config, dataset)
+    if path and not path.is_file():
+        remedy = (
+            f"train them by python scripts/train_features.py {path.stem}, or choose inception, raw or a file"
+            if asked == "classifier"
+            else "choose classifier, inception, raw, or a file that is there"
+        )
+        raise ConfigError(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+
+
+def evaluation_of(
+    config: Config, machine: Machine, dataset: Dataset, reals: Resident | Streamed
+) -> tuple[Evaluation | None, Mapping[str, Measure]]:
+    """Make the watcher that evaluates a run, with the real set already seen, and say what its figures are.
+
+    Moves no random stream.
+
+    Raises:
+        ConfigError: A measure or features cannot be had with these data.
+    """
+    names, asked = measures_chosen(config, dataset, dataset.shape), config.evaluation
+    if not names:
+        return None, {}
+    try:
+        with undisturbed(machine.device):
+            features = _features(config, dataset, machine.device) if _sees(names, dataset) else Raw(dataset.shape)
+            evaluator = Evaluator(names, features, samples=asked.samples, modes=_modes(names, dataset, features))
+            batches = real_batches(reals.data, machine.device, machine.dtype)
+            n = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+            folder = default_folder().with_name("statistics")
+            evaluator.see_reals(batches, n, folder=folder, identity=_identity(config, dataset, reals))
+    except EvaluationError as error:
+        raise ConfigError(f"evaluation: {error}.") from error
+    return Evaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of), evaluator.keys
+
+
+def _sees(names: tuple[str, ...], dataset: Any) -> bool:
+    """Return whether a measure looks through features."""
+    by_classes = "modes" in names and isinstance(dataset, StackedMNIST)
+    return by_classes or any(MEASURES[name].in_features for name in names)
+
+
+def _features_asked(config: Config, shape: tuple[int, ...]) -> str:
+    asked = config.evaluation.features
+    return asked if asked != "auto" else "classifier" if len(shape) == 3 else "raw"
+
+
+def _path_of(asked: str, config: Config, dataset: Any) -> Path | None:
+    if asked in ("raw", "inception"):
+        return None
+    if asked != "classifier":
+        return Path(asked).expanduser()
+    return stored(features_folder(), "mnist" if isinstance(dataset, StackedMNIST) else name_of(config.dataset))
+
+
+def _features(config: Config, dataset: Any, device: torch.device) -> Features:
+    asked = _features_asked(config, dataset.shape)
+    path = _path_of(asked, config, dataset)
+    if path is None:
+        return Raw(dataset.shape) if asked == "raw" else Inception(device)
+    if asked != "classifier":
+        return Exported(path, dataset.shape, device)
+    classifier = Classifier.load(path, device)
+    return PerChannel(classifier) if isinstance(dataset, StackedMNIST) else classifier
+
+
+def _knows_modes(dataset: Any) -> bool:
+    return isinstance(dataset, StackedMNIST) or (hasattr(dataset, "centers") and hasattr(dataset, "std"))
+
+
+def _modes(names: tuple[str, ...], dataset: Any, features: Features) -> Modes | None:
+    if "modes" not in names:
+        return None
+    if not isinstance(dataset, StackedMNIST):
+        return Gaussians(dataset.centers, dataset.std)
+    if features.classes != dataset.classes:
+        raise EvaluationError(
+            f"modes: the {dataset.classes} modes of stacked_mnist need features with as many classes, and {features.name} have "
+            f"{features.classes}: choose evaluation.features=classifier"
+        )
+    return Classes(features.classes, f"{features.name} {features.checksum}")
+
+
+def _identity(config: Config, dataset: Any, reals: Resident | Streamed) -> str:
+    """Return what tells these data, as they were prepared, from any other; empty where that is not known."""
+    data = reals.data
+    digest = reals.digest or (of_data(data) if isinstance(data, torch.Tensor) else "")
+    prepared = {name: value for name, value in arguments(config.dataset).items() if name not in ("root", "path")}
+    said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
+    return json.dumps(said) if digest else ""

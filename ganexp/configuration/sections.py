@@ -1,0 +1,89 @@
+"""What a key is declared by, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
+
+Effect = Literal["training", "machine", "speed", "records"]
+"""What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
+
+The first are part of a run's name, the first two stay as they were when it is resumed, and all but the last tell runs apart in
+a report.
+"""
+
+
+def key(meaning: str, default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
+    """Declare a key.
+
+    Args:
+        meaning: What it is, for the help and conf/train.yaml; `{choices}` stands for what may be chosen.
+        default: Its value if none is given.
+        choices: What may be chosen, in words; a Literal of strings speaks for itself.
+        effect: What it changes.
+    """
+    return Field(default, description=meaning, json_schema_extra={"choices": choices, "effect": effect})
+
+
+class Keys(BaseModel):
+    """Some keys, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class LookaheadConfig(Keys):
+    """The keys below `lookahead`."""
+
+    every: IntervalOrNever = key(
+        "iterations from one pull back of both networks to the next, around any strategy; 0 is never", 0
+    )
+    alpha: Annotated[float, Field(gt=0, le=1)] = key("how much of the way is kept", 0.5)
+
+
+class WandbConfig(Keys):
+    """The keys below `wandb`."""
+
+    mode: Literal["auto", "online", "offline", "disabled"] = key(
+        "Weights & Biases: {choices}; auto is online if an account is configured", "auto"
+    )
+    entity: str | None = key("user or team; WANDB_ENTITY sets it too", None)
+    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
+        "ganexp if it is null; WANDB_PROJECT sets it too", None, choices="1 to 128 characters without / \\ # ? % and :"
+    )
+    group: str | None = key("the sweep's name if it is null; WANDB_RUN_GROUP sets it too", None)
+    name: str | None = key(
+        "dataset-loss-strategy-seed if it is null, and in a sweep what differs; WANDB_NAME sets it too", None
+    )
+    notes: str | None = key("WANDB_NOTES sets them too", None)
+    tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = key(
+        "a list, as in [baseline,paper]; WANDB_TAGS sets it too", []
+    )
+    directory: str | None = key("all runs lie in its folder wandb; outputs if it is null; WANDB_DIR sets it too", None)
+
+
+class SweepConfig(Keys):
+    """The keys below `sweep`."""
+
+    metric: str | None = key("what a search optimises: a key of the rows, such as began/convergence", None)
+    resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
+
+
+MeasureName = Literal["fid", "kid", "inception_score", "precision_recall", "density_coverage", "sliced_wasserstein", "modes"]
+
+
+class EvaluationConfig(Keys):
+    """The keys below `evaluation`."""
+
+    measures: Literal["auto"] | list[MeasureName] = key(
+        "a list, as in [fid,kid]; auto is what fits the data",
+        "auto",
+        choices="auto or a list of fid, kid, inception_score, precision_recall, density_coverage, sliced_wasserstein and modes",
+    )
+    features: Annotated[str, Field(min_length=1)] = key(
+        "what images are seen by: classifier, inception, raw or a file of torch.export or TorchScript; auto is the classifier, "
+        "and of points raw",
+        "auto",
+    )
+    samples: Annotated[int, Field(ge=2, le=10**7)] = key("how many are generated and measured", 10_000)
+    of: Literal["average", "generator"] = key("whose samples: {choices}", "average")

@@ -1,0 +1,162 @@
+"""A small classifier of a labelled data set, whose last hidden layer is a space in which samples are compared.
+
+Inception has seen photographs, not digits, and its weights need a download; this one has seen the data, and trains in minutes
+on a CPU. Its figures compare with each other, and with no published ones.
+"""
+
+import itertools
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from ganexp.data.feed import to_range
+from ganexp.evaluation.features import Extracted, checksum_of, scaled
+from ganexp.evaluation.parts import EvaluationError
+from ganexp.streams import stream, undisturbed
+
+FORMAT = 1
+BATCH = 128
+HELD_OUT = 5
+"""One image in so many is not trained on, and measures the accuracy."""
+SHIFT = 2
+"""Pixels by which training images are shifted at most."""
+
+
+@dataclass
+class Origin:
+    """What a classifier is, and was trained on; its accuracy is the share of held-out images that it knows."""
+
+    dataset: str
+    shape: tuple[int, int, int]
+    classes: int
+    accuracy: float = 0.0
+
+
+class Classifier(nn.Module):
+    """Three strided convolutions, each followed by batch norm and ReLU, and a layer of 64 features before the classes.
+
+    Other image sizes than it was trained on are scaled to that one; other numbers of channels are refused.
+    """
+
+    size = 64
+
+    def __init__(self, origin: Origin) -> None:
+        super().__init__()
+        self.origin = origin
+        self.classes = origin.classes
+        channels, side, _ = origin.shape
+        widths = (channels, 32, 64, 128)
+        layers: list[nn.Module] = []
+        for inputs, outputs in itertools.pairwise(widths):
+            layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+        last = -(-side // 8)  # after three halvings, rounded up
+        self.layers = nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * last**2, self.size), nn.ReLU())
+        self.head = nn.Linear(self.size, origin.classes)
+
+    @property
+    def name(self) -> str:
+        """The data set that it has seen, for people."""
+        return f"{self.origin.dataset} classifier"
+
+    @property
+    def checksum(self) -> str:
+        """Of the weights."""
+        return checksum_of(self)
+
+    def forward(self, images: Tensor) -> Extracted:
+        """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`.
+
+        Raises:
+            EvaluationError: The images have another number of channels.
+        """
+        channels, side, _ = self.origin.shape
+        if images.shape[1] != channels:
+            raise EvaluationError(f"the {self.name} sees images of {channels} channels, and these have {images.shape[1]}")
+        features = self.layers(scaled(images.to(self.head.weight.dtype), side))
+        return features, self.head(features)
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        state = {name: value.cpu() for name, value in self.state_dict().items()}
+        origin = asdict(self.origin) | {"shape": list(self.origin.shape)}
+        torch.save({"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state}, unfinished)
+        unfinished.replace(path)
+
+    @classmethod
+    def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":
+        """Read one back; only tensors and plain values are read, and no code runs.
+
+        Raises:
+            EvaluationError: It is not there, or not whole.
+        """
+        try:
+            saved = torch.load(path, map_location="cpu", weights_only=True)
+            origin = Origin(**saved["origin"] | {"shape": tuple(saved["origin"]["shape"])})
+            with torch.device("meta"):
+                classifier = cls(origin)
+            classifier.load_state_dict(saved["state"], assign=True)
+            if saved["format"] != FORMAT or classifier.checksum != saved["checksum"]:
+                raise ValueError("its checksum is another one")
+        except FileNotFoundError as error:
+            raise EvaluationError(f"{path} is not there: train it by python scripts/train_features.py {path.stem}") from error
+        except Exception as error:  # what a broken file makes torch raise has no common type
+            raise EvaluationError(f"{path} is broken: train it anew by python scripts/train_features.py {path.stem}") from error
+        return classifier.to(device).eval().requires_grad_(False)
+
+
+def stored(folder: Path, dataset: str) -> Path:
+    """Return where the classifier of a data set lies."""
+    return folder / f"{dataset}.pt"
+
+
+def train(images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: torch.device | str = "cpu") -> Classifier:
+    """Train a classifier, with Adam, a one-cycle learning rate and random shifts, always in the same way.
+
+    Args:
+        images: `(N, C, H, W)`, uint8, or floats in [-1, 1].
+        labels: `(N,)`, classes from 0 on.
+        dataset: What they are called.
+        epochs: Passes through the training part.
+        device: Where to train; the weights depend on it by rounding.
+    """
+    order = torch.randperm(len(images), generator=stream(0, "held-out images"))
+    held_out, order = order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
+    channels, height, width = images.shape[1:]
+    with undisturbed(torch.device(device)):
+        classifier = Classifier(Origin(dataset, (channels, height, width), int(labels.max()) + 1)).to(device)
+        optimizer = torch.optim.Adam(classifier.parameters(), weight_decay=1e-4)
+        steps = epochs * -(-len(order) // BATCH)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
+        for _ in range(epochs):
+            for part in order[torch.randperm(len(order))].split(BATCH):
+                x = _shifted(to_range(images[part].to(device), torch.float32))
+                optimizer.zero_grad()
+                cross_entropy(classifier(x)[1], labels[part].to(device)).backward()
+                optimizer.step()
+                schedule.step()
+    classifier.eval().requires_grad_(False)
+    classifier.origin.accuracy = accuracy(classifier, images[held_out], labels[held_out])
+    return classifier
+
+
+@torch.no_grad()
+def accuracy(classifier: Classifier, images: Tensor, labels: Tensor) -> float:
+    """Return the share of images whose class it knows."""
+    device, right = classifier.head.weight.device, 0
+    for part in torch.arange(len(images)).split(500):
+        logits = classifier(to_range(images[part].to(device), torch.float32))[1]
+        right += int((logits.argmax(1).cpu() == labels[part]).sum())
+    return right / len(images)
+
+
+def _shifted(images: Tensor) -> Tensor:
+    """Shift a batch by up to `SHIFT` pixels in each direction, with black around it."""
+    down, right = torch.randint(2 * SHIFT + 1, (2,)).tolist()
+    padded = pad(images, (SHIFT,) * 4, value=-1.0)
+    return padded[:, :, down : down + images.shape[2], right : right + images.shape[3]]

@@ -1,0 +1,167 @@
+"""Networks that see images as features `(B, F)`, and some of them as classes too."""
+
+import hashlib
+import warnings
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from ganexp.evaluation.library import needed
+from ganexp.evaluation.parts import EvaluationError
+
+Extracted = tuple[Tensor, Tensor | None]
+"""Features `(B, F)`, and logits `(B, K)` if there are classes."""
+
+
+class Features(Protocol):
+    """The contract of features. Figures compare only where both name and checksum are the same."""
+
+    @property
+    def name(self) -> str:
+        """What a figure calls them."""
+        ...
+
+    @property
+    def checksum(self) -> str:
+        """Of the weights; empty if there are none."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """F."""
+        ...
+
+    @property
+    def classes(self) -> int:
+        """K, or 0 without classes."""
+        ...
+
+    def __call__(self, samples: Tensor, /) -> Extracted:
+        """See a batch, images as `(B, C, H, W)` in [-1, 1]."""
+        ...
+
+
+class Raw:
+    """Samples as they are: for points of the plane, or for pixels."""
+
+    name, checksum, classes = "raw", "", 0
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.size = int(torch.Size(shape).numel())
+
+    def __call__(self, samples: Tensor) -> Extracted:
+        """Return the samples, flattened."""
+        return samples.flatten(1), None
+
+
+class Inception:
+    """Inception v3 with the weights of the original FID (Heusel et al. 2017), as torch-fidelity has it; 2048 features.
+
+    Grey images are repeated to three channels, and all are rounded to 8 bits, as they would be saved.
+
+    Raises:
+        EvaluationError: torch-fidelity is not installed, or the weights are neither there nor to be had from the network.
+    """
+
+    name, size, classes = "inception", 2048, 1008
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        network = needed("torch_fidelity.feature_extractor_inceptionv3").FeatureExtractorInceptionV3
+        try:
+            self.network = network("inception-v3-compat", ["2048", "logits_unbiased"]).to(device).eval()
+        except (OSError, RuntimeError) as error:
+            folder = Path(torch.hub.get_dir(), "checkpoints")
+            raise EvaluationError(
+                f"the weights of Inception cannot be downloaded ({str(error).splitlines()[0]}): put "
+                f"weights-inception-2015-12-05-6726825d.pth into {folder}, or choose other features"
+            ) from error
+        self.checksum = checksum_of(self.network)
+
+    def __call__(self, samples: Tensor) -> Extracted:
+        """See a batch."""
+        pixels = samples.float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)
+        features, logits = self.network(pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels)
+        return features, logits
+
+
+class Exported:
+    """A file of `torch.export` (`.pt2`) or TorchScript (any other name): images to `(B, F)`, or to that and logits `(B, K)`.
+
+    Args:
+        path: The file; it is code, and runs.
+        shape: Of one image.
+        device: Where it runs.
+
+    Raises:
+        EvaluationError: It cannot be read, or does not return one vector per image.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], device: torch.device | str = "cpu") -> None:
+        self.name = path.name
+        try:
+            self.checksum = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            self.network = _opened(path, device)
+            with torch.no_grad():
+                features, logits = self(torch.zeros(2, *shape, device=device))
+        except OSError as error:
+            raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
+        except Exception as error:  # what a file of any kind makes torch raise has no common type
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            raise EvaluationError(f"{path} is no network that sees images of shape {shape}: {reason}") from error
+        self.size, self.classes = features.shape[1], 0 if logits is None else logits.shape[1]
+
+    def __call__(self, samples: Tensor) -> Extracted:
+        """See a batch."""
+        seen = self.network(samples.float())
+        features, *rest = seen if isinstance(seen, (tuple, list)) else (seen,)
+        logits = rest[0] if rest else None
+        for one in (features, *rest[:1]):
+            if one.dim() != 2 or len(one) != len(samples):
+                raise EvaluationError(f"it returns {tuple(one.shape)} for {len(samples)} images, and not a vector for each")
+        return features, logits
+
+
+class PerChannel:
+    """Features of each channel by itself, `(B, 3 F)`; the class is the number that the three digits make, red first."""
+
+    def __init__(self, of: Features) -> None:
+        self.of = of
+        self.name, self.checksum = f"{of.name} per channel", of.checksum
+        self.size, self.classes = 3 * of.size, of.classes**3
+
+    def __call__(self, samples: Tensor) -> Extracted:
+        """See a batch."""
+        batch = len(samples)
+        features, logits = self.of(samples.reshape(batch * 3, 1, *samples.shape[2:]))
+        if logits is None:
+            return features.reshape(batch, -1), None
+        red, green, blue = logits.log_softmax(1).reshape(batch, 3, -1).unbind(1)
+        joint = red[:, :, None, None] + green[:, None, :, None] + blue[:, None, None, :]
+        return features.reshape(batch, -1), joint.flatten(1)
+
+
+def scaled(images: Tensor, side: int) -> Tensor:
+    """Bring square images to a side, bilinearly with antialiasing."""
+    if images.shape[-1] == side:
+        return images
+    return interpolate(images, (side, side), mode="bilinear", antialias=True)
+
+
+def checksum_of(network: nn.Module) -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of a network's state."""
+    content = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        content.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+        content.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return content.hexdigest()[:16]
+
+
+def _opened(path: Path, device: torch.device | str) -> nn.Module:
+    if path.suffix == ".pt2":
+        return torch.export.load(path).module().to(device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*torch.jit")  # TorchScript is no longer recommended, but files exist
+        return torch.jit.load(path, map_location=device).eval()

@@ -1,0 +1,18 @@
+"""The library of the extra `evaluation`, imported when a measure needs it."""
+
+import importlib
+from typing import Any
+
+from ganexp.evaluation.parts import EvaluationError
+
+
+def needed(module: str) -> Any:
+    """Import a module of torch-fidelity.
+
+    Raises:
+        EvaluationError: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EvaluationError(f'this needs {module.partition(".")[0]}: pip install "ganexp[evaluation]"') from error

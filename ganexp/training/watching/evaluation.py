@@ -1,0 +1,45 @@
+"""Measures of a generator's samples against the real set."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from torch import Tensor
+
+from ganexp.evaluation import EvaluationError
+from ganexp.runs import Row
+from ganexp.training.run import Run, Watcher
+from ganexp.training.watching.drawing import looking, made
+
+log = logging.getLogger(__name__)
+BATCH = 250
+
+Of = Literal["average", "generator"]
+
+
+class Evaluation(Watcher):
+    """Measures samples of a generator, from latents and labels that are always the same, batch by batch.
+
+    Where a measure has no value, as for samples that are not finite, the log says why, and the row has no number.
+
+    Args:
+        every: The interval in iterations.
+        evaluate: Takes the samples as batches and returns figures by key, as a `ganexp.evaluation.Evaluator` does.
+        samples: How many.
+        of: The averaged generator, or the one that is trained.
+    """
+
+    def __init__(
+        self, every: int, evaluate: Callable[[Iterable[Tensor]], dict[str, float]], *, samples: int, of: Of = "average"
+    ) -> None:
+        self.every, self.evaluate, self.samples, self.of = every, evaluate, samples, of
+
+    def __call__(self, run: Run) -> Row:
+        prior = run.gan.prior
+        generator = run.step.average.generator if self.of == "average" else run.gan.generator
+        with looking(prior, generator):
+            try:
+                return {**self.evaluate(made(generator, z) for z in prior.measured(self.samples).split(BATCH))}
+            except EvaluationError as error:
+                log.warning("No evaluation at iteration %d: %s.", run.iteration, error)
+                return {}

@@ -1,0 +1,114 @@
+"""The classifier in whose features images are compared: trained, stored, and read back as it was."""
+
+import sys
+
+import pytest
+import torch
+
+import train_features
+from ganexp import build
+from ganexp.configuration.evaluation import features_folder
+from ganexp.data import Digits
+from ganexp.evaluation import Classifier, EvaluationError
+from ganexp.evaluation.classifier import Origin, accuracy, stored, train
+from tests.composing import composed
+
+IMAGES = ("device=cpu", "dataset.image_size=16", "iterations=3", "sample_every=0", "wandb.mode=disabled", "batch_size=8")
+
+
+@pytest.fixture(scope="module")
+def small():
+    digits = Digits(image_size=8)
+    return train(digits.load(), digits.labels(), "digits", epochs=2)
+
+
+def test_it_comes_back_as_it_was(small, tmp_path):
+    path = stored(tmp_path / "features", "digits")
+    small.save(path)
+    back = Classifier.load(path)
+    assert (back.origin, back.checksum, back.name) == (small.origin, small.checksum, "digits classifier")
+    images = torch.rand(5, 1, 8, 8) * 2 - 1
+    for one, other in zip(small(images), back(images), strict=True):
+        assert torch.equal(one, other)
+    assert [file.name for file in path.parent.iterdir()] == ["digits.pt"]
+
+
+def test_a_file_that_was_changed_is_refused(small, tmp_path):
+    path = tmp_path / "digits.pt"
+    with pytest.raises(EvaluationError, match=r"is not there: train it by python scripts/train_features\.py digits$"):
+        Classifier.load(path)
+    small.save(path)
+    saved = torch.load(path, weights_only=True)
+    saved["state"]["head.bias"][0] += 1
+    torch.save(saved, path)
+    with pytest.raises(EvaluationError, match=r"is broken: train it anew"):
+        Classifier.load(path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(EvaluationError, match=r"is broken: train it anew"):
+        Classifier.load(path)
+
+
+def test_training_is_always_the_same_and_moves_no_stream(small):
+    digits, state = Digits(image_size=8), torch.get_rng_state()
+    again = train(digits.load(), digits.labels(), "digits", epochs=2)
+    assert again.checksum == small.checksum
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_other_sizes_are_scaled_and_other_channels_refused(small):
+    features, logits = small(torch.zeros(2, 1, 20, 20))
+    assert (features.shape, logits.shape) == ((2, 64), (2, 10))
+    with pytest.raises(EvaluationError, match=r"^the digits classifier sees images of 1 channels, and these have 3$"):
+        small(torch.zeros(2, 3, 8, 8))
+
+
+def test_accuracy_is_the_share_that_is_right():
+    classifier = Classifier(Origin("ones", (1, 8, 8), 3)).eval()
+    with torch.no_grad():
+        classifier.head.weight.zero_()
+        classifier.head.bias.copy_(torch.tensor([0.0, 1, 0]))
+    assert accuracy(classifier, torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([1, 1, 0, 2])) == 0.5
+
+
+@pytest.mark.slow
+def test_it_knows_digits():
+    digits = Digits(image_size=16)
+    assert train(digits.load(), digits.labels(), "digits", epochs=25).origin.accuracy >= 0.97
+
+
+def test_a_run_is_evaluated_in_the_features_that_the_script_has_trained(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["train_features.py", "digits", "dataset.image_size=8", "--epochs=1", "--device=cpu"])
+    train_features.main()
+    path = stored(features_folder(), "digits")
+    checksum = Classifier.load(path).checksum
+    assert checksum in capsys.readouterr().out
+    settings = (
+        "evaluate_every=3",
+        "evaluation.samples=200",
+        "generator.width=4",
+        "discriminator.width=4",
+        "keep_best=eval/fid",
+    )
+    trainer = build(composed(*IMAGES, *settings))
+    last = trainer.fit()["last"]
+    assert {"eval/fid", "eval/kid", "eval/precision", "eval/recall", "eval/density", "eval/coverage"} <= set(last)
+    assert last["eval/fid"] > 0
+    assert trainer.checkpoints.lowest == last["eval/fid"]
+    (statistics,) = (tmp_path / "statistics").iterdir()
+    statistics.touch()
+    monkeypatch.setattr("ganexp.evaluation.evaluator.real_batches", None)  # which the second run need not call
+    monkeypatch.setattr("ganexp.evaluation.evaluator.Evaluator._see", None)
+    build(composed(*IMAGES, *settings))
+    assert [*(tmp_path / "statistics").iterdir()] == [statistics]
+
+
+def test_other_images_or_other_features_have_other_statistics(small, monkeypatch, tmp_path):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    small.save(stored(features_folder(), "digits"))
+    settings = (*IMAGES, "evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=20")
+    build(composed(*settings))
+    build(composed(*settings, "dataset.image_size=32"))
+    build(composed(*settings, "evaluation.features=raw"))
+    build(composed(*settings, "seed=3", "loss=hinge"))
+    assert len([*(tmp_path / "statistics").iterdir()]) == 3

@@ -1,0 +1,184 @@
+"""Measures against closed forms, NumPy, and a second library."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import sqrtm
+from torch import nn
+from torchmetrics.image.fid import FrechetInceptionDistance
+from torchmetrics.image.kid import KernelInceptionDistance
+
+from ganexp.evaluation import MEASURES, EvaluationError, Evaluator, Raw, fidelity
+from ganexp.evaluation.parts import KeptFeatures, KeptLogits, Moments, Projections, Seen
+
+
+def drawn(n, size=6, *, mean=0.0, std=1.0, seed=0):
+    return torch.randn(n, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * std + mean
+
+
+def part(kind, features, logits=None):
+    made = kind()
+    for begin in range(0, len(features), 70):
+        some = slice(begin, begin + 70)
+        made.update(Seen(features[some], features[some], None if logits is None else logits[some]))
+    return made
+
+
+def figures(name, real, fake):
+    measure = MEASURES[name]
+    return measure(part(measure.part, real), part(measure.part, fake))
+
+
+class Given(nn.Module):
+    num_features = 6
+
+    def forward(self, features):
+        return features
+
+
+def test_moments_by_batches_are_those_of_numpy():
+    features = drawn(301, mean=1e3)
+    moments = part(Moments, features)
+    np.testing.assert_allclose(moments.mean, features.mean(0), rtol=1e-14)
+    np.testing.assert_allclose(moments.covariance, np.cov(features, rowvar=False), rtol=1e-9, atol=1e-12)
+
+
+def test_fid_is_that_of_torchmetrics_and_of_the_papers_formula():
+    real, fake = drawn(300), drawn(250, mean=0.3, std=1.4, seed=1)
+    found = figures("fid", real, fake)["eval/fid"]
+    metric = FrechetInceptionDistance(Given()).set_dtype(torch.float64)
+    metric.update(real, real=True)
+    metric.update(fake, real=False)
+    assert found == pytest.approx(float(metric.compute()), rel=1e-9)
+    (m, s), (w, c) = ((x.numpy().mean(0), np.cov(x.numpy(), rowvar=False)) for x in (real, fake))
+    assert found == pytest.approx(((m - w) ** 2).sum() + np.trace(s + c - 2 * sqrtm(s @ c)).real, rel=1e-9)
+
+
+def test_fid_of_gaussians_with_known_moments_is_the_closed_form():
+    """N(0, I) and N(m, diag s²): |m|² + Σ (1 − s)²."""
+    base = drawn(500)
+    base = (base - base.mean(0)) @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(base.T))).T
+    shift, scale = torch.arange(6, dtype=torch.float64), torch.linspace(0.5, 2, 6, dtype=torch.float64)
+    found = figures("fid", base, base * scale + shift)["eval/fid"]
+    assert found == pytest.approx(float(shift.square().sum() + (1 - scale).square().sum()), rel=1e-9)
+
+
+def test_fid_is_biased_by_the_number_of_samples_and_kid_is_not():
+    """Two sets of one Gaussian: FID falls as 1 / n, towards 0, and KID scatters around 0."""
+    fids, kids = {}, []
+    for n in (50, 200, 800):
+        pairs = [(drawn(n, seed=2 * i), drawn(n, seed=2 * i + 1)) for i in range(30)]
+        fids[n] = np.mean([figures("fid", *pair)["eval/fid"] for pair in pairs])
+        if n == 50:
+            kids = [figures("kid", *pair)["eval/kid"] for pair in pairs]
+    assert fids[50] > 3 * fids[200] > 9 * fids[800] > 0
+    assert min(kids) < 0 < max(kids)
+    assert abs(np.mean(kids)) < 3 * np.std(kids) / math.sqrt(len(kids))
+
+
+@pytest.mark.filterwarnings("ignore:Metric `Kernel Inception Distance` will save all extracted features")
+def test_kid_is_that_of_torchmetrics_and_of_a_double_sum():
+    real, fake = drawn(60), drawn(60, mean=0.5, seed=1)
+    found = figures("kid", real, fake)["eval/kid"]
+    metric = KernelInceptionDistance(Given(), subsets=1, subset_size=60)
+    metric.update(real, real=True)
+    metric.update(fake, real=False)
+    assert found == pytest.approx(float(metric.compute()[0]), rel=1e-9)
+
+    def kernel(x, y):
+        return (float(x @ y) / 6 + 1) ** 3
+
+    def within(x):
+        return sum(kernel(x[i], x[j]) for i in range(60) for j in range(60) if i != j) / (60 * 59)
+
+    across = sum(kernel(x, y) for x in real for y in fake) / 60**2
+    assert found == pytest.approx(within(real) + within(fake) - 2 * across, rel=1e-9)
+
+
+def test_of_larger_sets_kid_takes_subsets_always_the_same(monkeypatch):
+    monkeypatch.setattr(fidelity, "SUBSETS", 2)
+    real, fake = drawn(1200), drawn(1300, mean=0.5, seed=1)
+    state = torch.get_rng_state()
+    found = figures("kid", real, fake)
+    assert found == figures("kid", real, fake)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_identical_sets_are_at_no_distance():
+    x = drawn(200)
+    assert figures("fid", x, x)["eval/fid"] == pytest.approx(0, abs=1e-9)
+    assert figures("sliced_wasserstein", x, x) == {"eval/sliced_wasserstein": 0}
+    assert figures("precision_recall", x, x) == {"eval/precision": 1, "eval/recall": 1}
+    assert figures("density_coverage", x, x)["eval/coverage"] == 1
+
+
+def test_inception_score_of_sure_and_of_unsure_classifiers():
+    measure = MEASURES["inception_score"]
+    sure = 100 * torch.eye(8, dtype=torch.float64).repeat(100, 1)
+    nothing = torch.zeros(800, 1)
+    found = measure(None, part(KeptLogits, nothing, sure))["eval/inception_score"]
+    assert 7.5 < found <= 8
+    assert measure(None, part(KeptLogits, nothing, sure * 0)) == {"eval/inception_score": pytest.approx(1)}
+
+
+def manifold(of, k):
+    """Return for each sample the radius up to its k-th neighbour, by sorting."""
+    distance = np.linalg.norm(of[:, None] - of[None], axis=-1)
+    return np.sort(distance, axis=1)[:, k]
+
+
+def test_the_measures_by_neighbours_are_the_papers():
+    real, fake = drawn(90, 2), drawn(70, 2, mean=0.8, std=0.6, seed=1)
+    x, y = real.numpy(), fake.numpy()
+    across = np.linalg.norm(x[:, None] - y[None], axis=-1)
+    expected = {
+        "eval/precision": (across <= manifold(x, 3)[:, None]).any(0).mean(),
+        "eval/recall": (across <= manifold(y, 3)[None]).any(1).mean(),
+        "eval/density": (across <= manifold(x, 5)[:, None]).sum() / (5 * 70),
+        "eval/coverage": (across <= manifold(x, 5)[:, None]).any(1).mean(),
+    }
+    found = figures("precision_recall", real, fake) | figures("density_coverage", real, fake)
+    assert found == pytest.approx(expected)
+    assert 0.1 < expected["eval/recall"] < expected["eval/precision"] < 1
+
+
+def test_sliced_wasserstein_of_shifted_sets_and_of_other_sizes():
+    """A shift by v costs |v · direction| in each projection; repeating a set changes nothing."""
+    x, shift = drawn(100, 3), torch.tensor([1.0, -2, 0.5], dtype=torch.float64)
+    found = figures("sliced_wasserstein", x, x + shift)["eval/sliced_wasserstein"]
+    (moved,) = part(Projections, shift[None]).batches
+    assert found == pytest.approx(float(moved.square().mean().sqrt()), rel=1e-9)
+    assert found == pytest.approx(float(shift.norm()) / math.sqrt(3), rel=0.1)
+    y = drawn(150, 3, mean=1, seed=1)
+    both = figures("sliced_wasserstein", x, y)["eval/sliced_wasserstein"]
+    assert figures("sliced_wasserstein", x.repeat(3, 1), y)["eval/sliced_wasserstein"] == pytest.approx(both, rel=1e-12)
+    at = (np.arange(300) + 0.5) / 300  # of 100 and 150 samples, every quantile
+    (p,), (q,) = (np.array_split(torch.cat(part(Projections, one).batches).numpy(), 1) for one in (x, y))
+    quantiles = [np.sort(one, 0)[np.floor(at * len(one)).astype(int)] for one in (p, q)]
+    assert both == pytest.approx(np.sqrt(((quantiles[0] - quantiles[1]) ** 2).mean()), rel=1e-12)
+
+
+def test_what_is_kept_is_bounded():
+    kept = KeptFeatures()
+    for _ in range(5):
+        kept.update(Seen(torch.zeros(3000, 1), torch.zeros(3000, 1)))
+    assert kept.rows.shape == (10_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "said"),
+    [
+        ("fid", 6, "fid: it needs more than 6 generated samples, as many as there are features, not 6"),
+        ("precision_recall", 3, "precision_recall: it needs more than 3 generated samples, and there are 3"),
+        ("density_coverage", 5, "density_coverage: it needs more than 5 generated samples, and there are 5"),
+        ("inception_score", 500, "inception_score: it needs features with classes, and raw have none"),
+        ("modes", 500, "modes: it needs data whose modes are known"),
+        ("kid", 1, "kid: it needs at least 2 generated samples, and there are 1"),
+    ],
+)
+def test_what_a_measure_cannot_use_is_refused(name, n, said):
+    with pytest.raises(EvaluationError) as error:
+        Evaluator([name], Raw((6,)), samples=n)
+    assert str(error.value).startswith(said)

@@ -1,0 +1,174 @@
+"""Evaluation watches: it moves nothing, comes when it is due, and a best checkpoint is by its figures."""
+
+import copy
+import json
+import math
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from ganexp import build
+from ganexp.command_line.checks import check_sweep
+from ganexp.configuration.check import check
+from ganexp.configuration.measured import direction_of
+from ganexp.configuration.schema import ConfigError
+from ganexp.runs import reading
+from ganexp.training.watching import Evaluation
+from tests.composing import composed
+from tests.tiny import tiny_trainer
+from tests.training.test_samples import Moody, Noisy, seeded
+from tests.training.test_trainer import Rows
+
+SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "wandb.mode=disabled", "batch_size=8")
+RING = ("experiment=ring", *SMALL, "dataset.n=500", "generator.width=8", "discriminator.width=8", "evaluation.samples=300")
+EVERY = ("evaluate_every=4", "evaluation.measures=[sliced_wasserstein,modes,density_coverage]")
+
+
+def state_after(*overrides):
+    trainer = build(composed(*overrides))
+    trainer.fit()
+    return trainer.gan.state_dict(), trainer
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+@pytest.mark.parametrize("more", [(), ("conditional=true",), ("evaluation.of=generator", "ema=off")], ids=str)
+def test_a_run_that_is_evaluated_is_the_same_to_the_last_bit(more):
+    unwatched, _ = state_after(*RING, *(one for one in more if not one.startswith("evaluation")))
+    watched, trainer = state_after(*RING, *EVERY, *more)
+    assert same(unwatched, watched)
+    assert trainer.last_row["eval/modes"] >= 0
+
+
+@pytest.mark.parametrize("make", [lambda: (Moody(3, 2), Moody(2, 1)), lambda: (Noisy(), Moody(2, 1))], ids=["frozen", "noisy"])
+def test_evaluating_moves_no_mode_no_buffer_and_no_stream(make):
+    from ganexp import GAN, Prior
+    from ganexp.losses import NonSaturating
+
+    ends = []
+    for every in (0, 1):
+        seeded()
+        generator, discriminator = make()
+        optimizers = (torch.optim.SGD(one.parameters(), 0.05) for one in (generator, discriminator))
+        gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=4)
+        trainer = tiny_trainer(gan=gan, reals=iter(lambda: torch.ones(4, 2), None), iterations=4)
+        seen = []
+
+        def evaluate(batches, seen=seen):
+            seen.append(torch.cat([*batches]))
+            return {"eval/n": float(len(seen[-1]))}
+
+        trainer.watchers.append(Evaluation(every, evaluate, samples=600))
+        trainer.fit()
+        ends.append(copy.deepcopy(gan.state_dict()))
+        assert len(seen) == 4 * every
+        assert all(len(one) == 600 for one in seen)
+    assert same(*ends)
+
+
+def test_samples_are_of_the_same_latents_under_labels_as_frequent_as_in_the_data():
+    from ganexp import Prior
+
+    prior = Prior(3, seed=1, frequencies=[1, 3])
+    first, z, again = prior.measured(4000), prior.sample(4000), prior.measured(4000)
+    assert torch.equal(first.values, again.values)
+    assert torch.equal(first.given[0], again.given[0])
+    assert first.given[0].double().mean() == pytest.approx(0.75, abs=0.03)
+    assert not torch.equal(first.values, z.values)
+    assert not torch.equal(first.values, prior.fixed(4000).values)
+
+
+def test_rows_have_figures_when_due_and_at_the_end_and_say_by_what(tmp_path):
+    trainer = build(composed(*RING, *EVERY, "keep_best=eval/coverage", "checkpoint_every=0"), tmp_path)
+    trainer.fit()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    figures = [(row["progress/iteration"], row["eval/coverage"]) for row in rows if "eval/coverage" in row]
+    assert [iteration for iteration, _ in figures] == [4, 6]
+    best = torch.load(tmp_path / "checkpoints" / "best.pt", weights_only=True)
+    iteration, highest = max(figures, key=lambda one: (one[1], -one[0]))
+    assert best["run"]["iteration"] == iteration
+    assert best["run"]["checkpoints"]["lowest"] == -highest
+    told = reading.read(tmp_path).measures["eval/coverage"]
+    assert (told.summary, told.best) == ("last,max", "highest")
+    assert told.basis == "features: raw, 300 samples"
+    assert "features: raw" in told.meaning
+
+
+def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
+    trainer = build(composed(*RING, *EVERY))
+    book = Rows()
+    trainer.log_to([book])
+    with torch.no_grad():
+        next(trainer.step.average.generator.parameters()).fill_(math.nan)
+    assert trainer.watchers[-1](trainer) == {}
+    assert "No evaluation at iteration 0: the generated samples are not finite." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ("evaluate_every=4 evaluation.measures=[fit]", r"^evaluation\.measures should be auto or a list of fid, kid, "),
+        (
+            "keep_best=eval/fid",
+            r"^keep_best=eval/fid needs an evaluation that has it: choose evaluate_every=… and .*=\[fid\]\.$",
+        ),
+        ("evaluate_every=4 sweep.metric=eval/fid", r"^sweep\.metric=eval/fid needs an evaluation that has it"),
+        (
+            "evaluate_every=4 evaluation.features=inception evaluation.measures=[fid]",
+            r"^evaluation\.features=inception sees images",
+        ),
+        (
+            "experiment=null evaluate_every=4",
+            r"^evaluation\.features=classifier are not there, in .*digits\.pt: train them by ",
+        ),
+        ("experiment=null evaluate_every=4 evaluation.features=none.pt2", r"^evaluation\.features=none\.pt2 are not there"),
+        ("experiment=null evaluate_every=4 evaluation.measures=[modes]", r"^evaluation\.measures=modes needs data whose modes"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_before_data_are_read(overrides, said):
+    settings = overrides.split()
+    base = SMALL if settings[0] == "experiment=null" else RING
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*base, *(one for one in settings if one != "experiment=null")))
+
+
+def test_too_few_images_are_refused_before_training():
+    settings = ("evaluate_every=4", "evaluation.measures=[density_coverage]", "evaluation.samples=5")
+    with pytest.raises(
+        ConfigError, match=r"^evaluation: density_coverage: it needs more than 5 generated samples, and there are 5\.$"
+    ):
+        build(composed(*RING, *settings))
+    with pytest.raises(ConfigError, match=r"needs more than 5 real samples, and there are 4\.$"):
+        build(composed(*RING, "dataset.n=4", *settings[:2]))
+
+
+def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
+    settings = (*RING, *EVERY, "keep_best=eval/sliced_wasserstein")
+    build(composed(*settings), tmp_path).fit()
+    last = tmp_path / "checkpoints" / "last.pt"
+    same_way = build(composed(*settings, "iterations=8"), checkpoint=last)
+    otherwise = build(composed(*settings, "iterations=8", "evaluation.samples=200"), checkpoint=last)
+    assert math.isfinite(same_way.checkpoints.lowest)
+    assert otherwise.checkpoints.lowest == math.inf
+
+
+def test_a_search_goes_where_a_figure_is_best():
+    assert [direction_of(key) for key in ("eval/fid", "eval/recall", "loss/d")] == ["minimize", "maximize", ""]
+    sweeper = {"_target_": "OptunaSweeper", "direction": "minimize"}
+    hydra = {"sweeper": sweeper, "launcher": {"_target_": "Basic"}}
+    for metric, remedy in {"eval/fid": None, "eval/recall": "maximize"}.items():
+        config = OmegaConf.create({**composed(f"sweep.metric={metric}"), "hydra": hydra}, flags={"allow_objects": True})
+        if remedy is None:
+            check_sweep(config, ())
+        else:
+            with pytest.raises(ConfigError, match=rf"^sweep\.metric={metric} is to be .*direction={remedy}, not minimize\.$"):
+                check_sweep(config, ())
