@@ -16,6 +16,7 @@ CASES = {
     "dcgan 64": (*FAKE, "dataset.image_size=64", "generator.width=64", "discriminator.width=64", "batch_size=32"),
     "began 64": (
         "experiment=began",
+        "schedule=constant",
         "strategy=detach",
         *FAKE,
         "dataset.image_size=64",

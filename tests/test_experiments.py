@@ -60,7 +60,10 @@ def test_a_published_preset_names_its_source(experiment):
     ("experiment", "expected"),
     [
         ("dcgan", {"batch_size": 128, "latent_dim": 100, "optimizer.lr": 2e-4, "optimizer.betas": [0.5, 0.999]}),
-        ("began", {"batch_size": 16, "prior": "uniform", "loss.lambda_k": 1e-3, "optimizer.lr": 1e-4}),
+        (
+            "began",
+            {"batch_size": 16, "prior": "uniform", "loss.lambda_k": 1e-3, "optimizer.lr": 1e-4, "schedule.name": "stalled"},
+        ),
         ("softmaxgan", {"strategy.name": "joint", "d_steps": 1, "g_steps": 2}),
         ("lsgan", {"loss.name": "lsgan", "optimizer.lr": 1e-3}),
         ("wgan", {"optimizer.name": "rmsprop", "optimizer.lr": 5e-5, "d_steps": 5, "penalty.bound": 0.01}),
@@ -71,7 +74,10 @@ def test_a_published_preset_names_its_source(experiment):
             "sagan",
             {"optimizer.g.lr": 1e-4, "optimizer.d.lr": 4e-4, "generator.attention": True, "generator.spectral_norm": True},
         ),
-        ("sngan_projection", {"conditional": True, "generator.name": "resnet", "loss.name": "hinge", "d_steps": 5}),
+        (
+            "sngan_projection",
+            {"conditional": True, "schedule.name": "linear", "generator.name": "resnet", "loss.name": "hinge", "d_steps": 5},
+        ),
         ("ragan", {"loss.name": "ragan", "discriminator.spectral_norm": True, "batch_size": 32, "optimizer.lr": 2e-4}),
         ("ebgan", {"loss.name": "ebgan", "discriminator.name": "began", "optimizer.lr": 1e-3, "batch_size": 128}),
         ("r3gan", {"loss.name": "rpgan", "penalty.name": "r1r2", "optimizer.betas": [0.0, 0.99], "latent_dim": 64}),

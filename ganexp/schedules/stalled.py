@@ -21,6 +21,7 @@ class Stalled(Moving):
     The paper does not say what stalling is. Here the measure is averaged over windows of `every` iterations, summed on the
     device; `patience` windows in a row that are not lower than the lowest one before lower the rates, and the count begins
     anew: `torch.optim.lr_scheduler.ReduceLROnPlateau` with threshold 0. Only at the end of a window is the device waited for.
+    In a run of `patience` windows or fewer, rates stay as they are.
 
     Args:
         iterations: How many the run has.
@@ -29,9 +30,6 @@ class Stalled(Moving):
         patience: Windows without progress.
         by: The factor.
         of: Whose rates are moved.
-
-    Raises:
-        ValueError: No window that could be without progress fits into the run.
     """
 
     @checked
@@ -46,11 +44,6 @@ class Stalled(Moving):
         of: Of = "both",
     ) -> None:
         super().__init__(iterations, of=of)
-        if every * (patience + 1) >= iterations:
-            raise ValueError(
-                f"schedule.every={every} takes {every * (patience + 1)} iterations to find a stall, and the run has "
-                f"{iterations}: lower it, or schedule.patience"
-            )
         self.needs, self.every, self.patience, self.by = metric, every, patience, by
         self.lowest, self.waited, self.stalls = math.inf, 0, 0
         self._sum = torch.zeros((), dtype=torch.float64)

@@ -18,7 +18,14 @@ from pages.figures import reaches
 from pages.markdown import table
 
 RACE = ("g_first, redundant", "detach, redundant", "retain_graph, redundant", "g_first", "detach", "retain_graph")
-BEGAN = ("experiment=began", "dataset=fake", "dataset.image_size=32", "generator.width=32", "discriminator.width=32")
+BEGAN = (
+    "experiment=began",
+    "schedule=constant",
+    "dataset=fake",
+    "dataset.image_size=32",
+    "generator.width=32",
+    "discriminator.width=32",
+)
 DCGAN = ("dataset=fake", "dataset.image_size=64", "generator.width=32", "discriminator.width=32")
 
 

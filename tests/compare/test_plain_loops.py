@@ -11,7 +11,7 @@ from ganexp.compare.racing import Contender
 from tests.composing import composed
 
 SMALL = ("ema=off", "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
-BEGAN = ("experiment=began", "strategy=detach", *SMALL)
+BEGAN = ("experiment=began", "schedule=constant", "strategy=detach", *SMALL)
 
 
 def trainer_of(*overrides):

@@ -23,7 +23,7 @@ TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discrimin
 @pytest.fixture
 def _tiny_cases(monkeypatch):
     tiny = {"mlp": (*TINY[:2], "generator=mlp", "discriminator=mlp"), "dcgan 32": TINY, "dcgan 64": TINY}
-    for name, overrides in (tiny | {"began 64": ("experiment=began", "strategy=detach", *TINY)}).items():
+    for name, overrides in (tiny | {"began 64": ("experiment=began", "schedule=constant", "strategy=detach", *TINY)}).items():
         monkeypatch.setitem(CASES, name, overrides)
 
 
