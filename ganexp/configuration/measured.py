@@ -27,3 +27,9 @@ def refuse_unknown_metric(key: str, metric: str | None, loss: Node, trust: Trust
         raise ConfigError(
             f"{key}={metric} is not logged with loss={name_of(loss)}; choose one of {', '.join(sorted(known(measures)))}."
         )
+
+
+def high_is_best(metric: str, loss: Node, trust: Trust = None) -> bool:
+    """Return whether a key of the rows declares that its highest value is best."""
+    measure = known(measures_of(loss, trust)).get(metric)
+    return measure is not None and measure.best == "highest"
