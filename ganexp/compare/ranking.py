@@ -161,7 +161,7 @@ def notes(rankings: Sequence[Ranking]) -> list[str]:
     standings, lost = {place.standing for place in places}, [run for place in places for run in place.lost]
     told = ["* best mean"] if "best" in standings else []
     told += ["= not distinguishable from it at 5 %"] if "not distinguishable" in standings else []
-    told += ["? one seed, which has neither interval nor test"] if "untested" in standings else []
+    told += ["? not tested, since it or the best has one seed"] if "untested" in standings else []
     said = [f"{'; '.join(told)}."] if told else []
     if any(place.half is not None for place in places):
         said.append("±: half-width of Student's 95 % interval of the mean over seeds.")

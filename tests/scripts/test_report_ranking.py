@@ -79,6 +79,20 @@ def test_a_broken_record_of_a_sweep_breaks_no_page(tmp_path):
     assert ranking(report.main([str(folder), "--metric", "eval/fid"]))[1][0][:2] == ["*", "loss=hinge"]
 
 
+def test_broken_runs_are_named_and_the_others_ranked(tmp_path):
+    folder = make_sweep(tmp_path, REACHED)
+    (folder / "1_run" / "config.json").write_text('{"seed": {"a": [1]}, "dataset": [{"x": 5}]}')
+    (folder / "2_run" / "metrics.jsonl").write_text('{"progress/iteration": 2, "eval/fid": "x"}\n')
+    (folder / "3_run" / "summary.json").write_text('{"state": 5}')
+    (folder / "6_run" / "measures.json").write_text('{"eval/fid": 7}')
+    (folder / "7_run" / "config.json").write_text("nonsense")
+    page = report.main([str(folder)])
+    _, lines, notes = ranking(page)
+    assert [line[1] for line in lines].count("hinge") == 2  # whatever its data are, they are others
+    assert "No figure: job 2 finished without eval/fid in the last row." in notes
+    assert "No figure: job 3 unfinished." in notes
+
+
 def test_what_a_sweep_says_is_escaped(tmp_path):
     each = {"loss=<b>x": [1.0], "loss=y": [2.0]}
     measures = {key: {"meaning": "m", "basis": "features: <!--<script>"} for key in each}

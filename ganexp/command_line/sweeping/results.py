@@ -19,7 +19,7 @@ def results(folder: Path) -> list[Result]:
     found: dict[int, Result] = {}
     for path in runs.find(folder):
         run = runs.read(path)
-        number, overrides = run.summary.get("job", _number(path)), run.summary.get("overrides")
+        number, overrides = _number(path), run.summary.get("overrides")
         if not isinstance(overrides, list):
             overrides = sweep.jobs[number] if number < len(sweep.jobs) else ()
         found[number] = {
