@@ -1,11 +1,12 @@
 """Write one self-contained HTML page about runs: what differs, curves, samples over time, timings.
 
     python scripts/report.py outputs/2026-11-21_08-00-00_multirun
+    python scripts/report.py outputs/2026-11-21_08-00-00_multirun --metric began/convergence  # else by its sweep.metric
     python scripts/report.py outputs/2026-11-21_08-00-00_digits_hinge_joint_seed0 outputs/latest --output comparison.html
 
 A folder is a run's or a sweep's. Runs that differ in nothing but the seed are averaged, in a band from the lowest to the
-highest; that one of them was resumed, ran longer or wrote elsewhere makes no difference. Broken, failed and unfinished
-runs are shown as such, with whatever can be read of them.
+highest; that one of them was resumed, ran longer or wrote elsewhere makes no difference. --metric ranks what is averaged.
+Broken, failed and unfinished runs are shown as such, with whatever can be read of them.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from plotly.offline import get_plotlyjs
 from ganexp.runs import reading as runs
 from ganexp.runs.reading import Run
 from pages import html
-from reporting import charts, comparing, parts, pictures
+from reporting import charts, comparing, parts, pictures, ranking
 
 PICTURES = 240
 """So many pictures at most in one page, shared evenly by the runs; the newest one of a run is always there."""
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         )
     output: Path = options.output or options.folders[0] / "report.html"
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
-    written = page([runs.read(folder) for folder in folders], title)
+    found = [runs.read(folder) for folder in folders]
+    ranked = _ranked(given, found, options.metric or ranking.metric_of(given), options.direction)
+    written = page(found, title, ranked)
     try:
         output.write_text(written, encoding="utf-8", errors="replace")
     except OSError as error:
@@ -47,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     return output
 
 
-def page(found: Sequence[Run], title: str) -> str:
-    """Return the page."""
+def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
+    """Return the page, given its section with the ranking."""
     groups = comparing.grouped(found)
     drawn = [group for group in groups if any(run.rows for run in group.runs)]
     names = comparing.folder_names(found)
@@ -69,6 +72,7 @@ def page(found: Sequence[Run], title: str) -> str:
     body = [
         f"<h1>{escape(title)}</h1>",
         parts.overview(found),
+        ranked,
         parts.run_table(found, names),
         parts.all_differences(found, groups),
         f"<h2>Curves</h2>{parts.legend(drawn)}" if keys else "",
@@ -88,6 +92,15 @@ AVERAGED = (
 )
 
 
+def _ranked(given: Sequence[Path], found: Sequence[Run], metric: str | None, direction: str) -> str:
+    if metric is None:
+        return ""
+    logged = {key for run in found for key in run.last}
+    if metric not in logged and metric != ranking.metric_of(given):
+        sys.exit(f"Error: --metric={metric} is in no row of these runs; choose one of {', '.join(sorted(logged)) or 'none'}.")
+    return ranking.section(*ranking.rankings(given, found, comparing.grouped(found), metric, direction), metric)
+
+
 def _number_of(run: Run, groups: Sequence[comparing.Group]) -> int:
     return next(number for number, group in enumerate(groups) if any(run is member for member in group.runs))
 
@@ -96,6 +109,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, help="folders of runs or sweeps")
     parser.add_argument("--output", type=Path, help="the page; report.html in the first folder otherwise")
+    parser.add_argument("--metric", help="a key of the rows to rank by, such as eval/fid; a sweep's sweep.metric otherwise")
+    parser.add_argument(
+        "--direction",
+        choices=("auto", "minimize", "maximize"),
+        default="auto",
+        help="which of its values are best; auto is what the sweep was told or the key declares, else minimize",
+    )
     return parser
 
 

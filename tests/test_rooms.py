@@ -48,9 +48,12 @@ ALLOWED = {
         SUBJECT | {"data", "evaluation", "instruments", "runs", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
-    "compare": ({"batch", "gan", "losses", "networks", "prior", "training"}, FRAMEWORK | {"scipy"}),
+    "compare": (
+        {"batch", "configuration", "gan", "losses", "networks", "prior", "runs", "training"},
+        FRAMEWORK | {"scipy"},
+    ),
     "command_line": (
-        {"configuration", "data", "runs", "training"},
+        {"compare", "configuration", "data", "runs", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
     ),
     "__init__": ({"batch", "command_line", "configuration", "gan", "prior", "training"}, set()),

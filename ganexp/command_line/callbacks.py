@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from ganexp.command_line.checks import check_jobs, check_run, check_sweep, is_search
+from ganexp.command_line.checks import check_jobs, check_run, check_sweep, is_search, settle_direction
 from ganexp.command_line.ending import command_to_resume
 from ganexp.command_line.errors import exiting_with_a_sentence
 from ganexp.command_line.folders import lock_or_refuse, make_new
@@ -22,7 +22,7 @@ from ganexp.command_line.naming import CHOICES, rename_groups, run_name, short, 
 from ganexp.command_line.recorded import config_options
 from ganexp.command_line.resuming import find_checkpoint, newest_unfinished, quoted
 from ganexp.command_line.state import state
-from ganexp.command_line.sweeping import Sweep, results, stopping, table, write_csv
+from ganexp.command_line.sweeping import Sweep, ranking_columns, ranking_text, results, stopping, table, write_csv
 from ganexp.configuration.schema import ConfigError
 from ganexp.runs import reading as runs
 from ganexp.runs.layout import RunFolder
@@ -79,7 +79,8 @@ class PrepareSweep(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the table, write it as CSV, and fail if a job has."""
         folder = Path(config.hydra.sweep.dir)
-        print(f"\n{table(folder)}\n\nWritten to {short(write_csv(folder))}")
+        tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
+        print(f"\n{tables}\n\nWritten to {short(write_csv(folder, ranking_columns(folder)))}")
         stopping.exit_if_stopped(folder)
         states = {job["job"]: job["state"] for job in results(folder)}
         failed = [str(job) for job, ending in states.items() if ending not in ("finished", "skipped")]
@@ -104,6 +105,7 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     check_sweep(config, differing)
     jobs = _grid(parsed) if config.hydra.sweeper._target_.endswith(".BasicSweeper") else ()
     check_jobs(config, jobs)
+    direction = settle_direction(config, _is_given("hydra.sweeper.direction", config))
     _make_folder_of_study(config)
     if not _is_given("hydra.sweep.dir", config):
         folder = make_new(folder)
@@ -111,7 +113,8 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
         config.hydra.overrides.hydra.append(quoted("hydra.sweep.dir", folder))  # which jobs are composed of
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
     options, _ = config_options(sys.argv[1:])
-    Sweep((*hydra_overrides, *overrides), differing, tuple(jobs), config.sweep.metric, tuple(options)).save(folder)
+    metric = config.sweep.metric
+    Sweep((*hydra_overrides, *overrides), differing, tuple(jobs), metric, tuple(options), direction).save(folder)
     if jobs:
         resume = command_to_resume("-m", f"sweep.resume={short(folder)}")
         print(f"{len(jobs)} jobs in {short(folder)}; if interrupted: {resume}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from ganexp.command_line.hydra_errors import composing
 from ganexp.configuration.parsing import parse
@@ -51,16 +51,34 @@ def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
         from ganexp.configuration.measured import refuse_unknown_metric  # imports torch
 
         refuse_unknown_metric("sweep.metric", metric, plain(config.loss), plain(config.augment), config.trust)
-    if metric is not None and metric.startswith("eval/") and is_search(config):
-        _refuse_wrong_direction(metric, config.hydra.sweeper.direction)
 
 
-def _refuse_wrong_direction(metric: str, direction: object) -> None:
-    from ganexp.configuration.measured import direction_of  # imports torch
+def settle_direction(config: DictConfig, typed: bool) -> str:
+    """Return which values of `sweep.metric` are best, having told a search, whose `hydra.sweeper.direction` means the same.
 
-    best = direction_of(metric)
-    if best and getattr(direction, "name", direction) != best:
-        raise ConfigError(f"sweep.metric={metric} is to be searched with hydra.sweeper.direction={best}, not {direction}.")
+    Args:
+        config: Of the sweep.
+        typed: Whether `hydra.sweeper.direction` was given on the command line.
+
+    Raises:
+        ConfigError: The two keys contradict each other.
+    """
+    asked, metric, trust = str(config.sweep.direction), config.sweep.metric, config.trust
+    if not is_search(config) or metric is None:
+        return asked
+    of_search = config.hydra.sweeper.direction
+    of_search = getattr(of_search, "name", of_search)
+    if not isinstance(of_search, str):
+        return asked
+    if asked == "auto":
+        from ganexp.configuration.measured import high_is_best  # imports torch
+
+        asked = "maximize" if not typed and high_is_best(metric, plain(config.loss), trust) else of_search
+    elif typed and asked != of_search:
+        raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
+    with read_write(config), open_dict(config):
+        config.hydra.sweeper.direction = asked
+    return asked
 
 
 def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:

@@ -13,13 +13,6 @@ FIGURES = {key: name for name, measure in MEASURES.items() for key in measure.ke
 """By key of the rows, the measure that makes it."""
 
 
-def direction_of(metric: str) -> str:
-    """Return how a search should optimise a figure of an evaluation, `minimize` or `maximize`; empty for any other key."""
-    if metric not in FIGURES:
-        return ""
-    return "maximize" if MEASURES[FIGURES[metric]].keys[metric].best == "highest" else "minimize"
-
-
 def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Measure]:
     """Return what a loss, and the one that it is built around, or an augmentation, declare that they measure, by key."""
     measures: Mapping[str, Measure] = target(node, group, trust).measures  # type: ignore[attr-defined]
@@ -65,3 +58,10 @@ def refuse_unknown_metric(
     if not may_be_logged(metric, measures):
         chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
         raise ConfigError(f"{key}={metric} is not logged with {chosen}; choose one of {', '.join(sorted(known(measures)))}.")
+
+
+def high_is_best(metric: str, loss: Node, trust: Trust = None) -> bool:
+    """Return whether a key of the rows declares that its highest value is best."""
+    figures = {key: figure for measure in MEASURES.values() for key, figure in measure.keys.items()}
+    declared = {**known(measures_of(loss, trust)), **figures}.get(metric)
+    return declared is not None and declared.best == "highest"

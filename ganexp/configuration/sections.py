@@ -65,7 +65,12 @@ class WandbConfig(Keys):
 class SweepConfig(Keys):
     """The keys below `sweep`."""
 
-    metric: str | None = key("what a search optimises: a key of the rows, such as began/convergence", None)
+    metric: str | None = key(
+        "what combinations are ranked by, and a search optimises: a key of the rows, such as began/convergence", None
+    )
+    direction: Literal["auto", "minimize", "maximize"] = key(
+        "which of its values are best: {choices}; auto is what the key declares, else minimize", "auto"
+    )
     resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
 
 

@@ -12,7 +12,7 @@ class Measure:
         summary: Which of its values sum up a run, in W&B's words: `last`, `min`, `max` or `mean`, separated by commas. With
             `min`, low is good.
         label: What the progress bar calls it; without one, it is not shown there.
-        best: Which of its values `keep_best` keeps: `lowest` or `highest`.
+        best: Which of its values is best: `lowest` or `highest`.
         basis: By what it was measured, such as the name and checksum of features: figures of different ones do not compare.
     """
 

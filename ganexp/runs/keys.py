@@ -20,7 +20,7 @@ COST = {
     "time/data_ms": Measure("of it, waiting for data", "mean,last"),
     "time/d_ms": Measure("of it, D's part", "mean,last"),
     "time/g_ms": Measure("of it, G's part, every generation included", "mean,last"),
-    "speed/images_per_s": Measure("real images per second", "mean,last"),
+    "speed/images_per_s": Measure("real images per second", "mean,last", best="highest"),
     "memory/peak_mib": Measure("peak of memory so far", "max"),
     "progress/iteration": Measure("iterations done"),
     "progress/real_images": Measure("real images seen"),

@@ -31,7 +31,7 @@ def run_table(found: Sequence[Run], names: Sequence[str]) -> str:
     """Return the table of runs: what tells them apart, how they ended, and what is wrong with them."""
     lasts = [run.last for run in found]
     metrics = [key for key in ("loss/d", "loss/g", *comparing.measures(found)) if any(key in last for last in lasts)]
-    metrics += dict.fromkeys(key for last in lasts for key in last if key.startswith("eval/"))
+    metrics = list(dict.fromkeys([*metrics, *(key for last in lasts for key in last if key.startswith("eval/"))]))
     differing = comparing.differing(found)
     told = [key for key in comparing.SUBJECT if key in differing]
     told += [key for key in comparing.telling(found) if key not in told] + ["seed"] * ("seed" in differing)

@@ -6,12 +6,10 @@ import math
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from ganexp import build
-from ganexp.command_line.checks import check_sweep
 from ganexp.configuration.check import check
-from ganexp.configuration.measured import direction_of
+from ganexp.configuration.measured import high_is_best
 from ganexp.configuration.schema import ConfigError
 from ganexp.runs import reading
 from ganexp.training.watching import Evaluation
@@ -161,14 +159,6 @@ def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
     assert otherwise.checkpoints.lowest == math.inf
 
 
-def test_a_search_goes_where_a_figure_is_best():
-    assert [direction_of(key) for key in ("eval/fid", "eval/recall", "loss/d")] == ["minimize", "maximize", ""]
-    sweeper = {"_target_": "OptunaSweeper", "direction": "minimize"}
-    hydra = {"sweeper": sweeper, "launcher": {"_target_": "Basic"}}
-    for metric, remedy in {"eval/fid": None, "eval/recall": "maximize"}.items():
-        config = OmegaConf.create({**composed(f"sweep.metric={metric}"), "hydra": hydra}, flags={"allow_objects": True})
-        if remedy is None:
-            check_sweep(config, ())
-        else:
-            with pytest.raises(ConfigError, match=rf"^sweep\.metric={metric} is to be .*direction={remedy}, not minimize\.$"):
-                check_sweep(config, ())
+def test_figures_say_which_of_their_values_is_best():
+    loss = {"_target_": "ganexp.losses.Hinge"}
+    assert [high_is_best(key, loss) for key in ("eval/fid", "eval/recall", "loss/d")] == [False, True, False]

@@ -20,8 +20,9 @@ class Sweep:
         overrides: Its command line, without `-m` and options.
         differing: The keys that are swept over.
         jobs: The overrides of every job, in the order of their numbers; empty where a sweeper chooses as it goes.
-        metric: The key of the rows that it optimises, if any.
+        metric: The key of the rows by which it is ranked, and which a search optimises, if any.
         options: Where its configurations come from, as `--config-dir` with its folder.
+        direction: Which values of the metric are best: `minimize`, `maximize`, or `auto`, which is what the key declares.
     """
 
     overrides: tuple[str, ...]
@@ -29,6 +30,7 @@ class Sweep:
     jobs: tuple[tuple[str, ...], ...] = ()
     metric: str | None = None
     options: tuple[str, ...] = ()
+    direction: str = "auto"
 
     def save(self, folder: Path) -> None:
         """Write the record."""
@@ -52,10 +54,11 @@ class Sweep:
         lists = [values.get("overrides"), values.get("differing"), options, *(jobs if isinstance(jobs, list) else [None])]
         if not all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in lists):
             raise ValueError(f"{folder / FILE} is not a record of a sweep")
-        if not isinstance(metric, str | None):
+        direction = values.get("direction", "auto")
+        if not isinstance(metric, str | None) or direction not in ("auto", "minimize", "maximize"):
             raise ValueError(f"{folder / FILE} is not a record of a sweep")
         overrides, differing, options, *each = (tuple(one) for one in lists)
-        return cls(overrides, differing, tuple(each), metric, options)
+        return cls(overrides, differing, tuple(each), metric, options, direction)
 
     def settings(self, overrides: Sequence[str]) -> dict[str, str]:
         """Return what a job has of its own."""

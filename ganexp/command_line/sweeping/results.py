@@ -1,6 +1,7 @@
 """How the jobs of a sweep ended, as a table for people and one for programs."""
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from ganexp.command_line.sweeping.record import Sweep
 from ganexp.runs import reading as runs
 
 Result = dict[str, Any]
-"""One job: `job`, `state`, `folder`, `error`, `wall_s`, `settings` (what differs), `last` (the last row)."""
+"""One job: `job`, `state`, `folder`, `error`, `wall_s`, `settings` (what differs), `last` (the last value of each key),
+`run` (as it was read back; None if it is missing)."""
 
 
 def results(folder: Path) -> list[Result]:
@@ -28,9 +30,10 @@ def results(folder: Path) -> list[Result]:
             "wall_s": _if_number(run.summary.get("wall_s")),
             "settings": sweep.settings([str(override) for override in overrides]),
             "last": {key: value for key, value in run.last.items() if _if_number(value) is not None},
+            "run": run,
         }
     for number, overrides in enumerate(sweep.jobs):
-        missing = {"job": number, "state": "missing", "folder": "", "error": "", "wall_s": None, "last": {}}
+        missing = {"job": number, "state": "missing", "folder": "", "error": "", "wall_s": None, "last": {}, "run": None}
         found.setdefault(number, missing | {"settings": sweep.settings(overrides)})
     return [found[number] for number in sorted(found)]
 
@@ -41,12 +44,12 @@ def has_a_value(folder: Path) -> bool:
     return any(job["state"] == "finished" and metric in job["last"] for job in results(folder))
 
 
-def write_csv(folder: Path) -> Path:
-    """Write `sweep.csv` into the folder of a sweep: everything of every job, one line each."""
-    jobs = results(folder)
-    rows = [
-        {key: job[key] for key in ("job", "state", "folder", "wall_s", "error")} | job["settings"] | job["last"] for job in jobs
-    ]
+def write_csv(folder: Path, columns: Mapping[int, Mapping[str, Any]] | None = None) -> Path:
+    """Write `sweep.csv` into the folder of a sweep: everything of every job, one line each, with further columns by job."""
+    rows = []
+    for job in results(folder):
+        own = {key: job[key] for key in ("job", "state", "folder", "wall_s", "error")} | job["settings"] | job["last"]
+        rows.append({**own, **(columns or {}).get(job["job"], {})})
     path = folder / "sweep.csv"
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
@@ -71,14 +74,17 @@ def table(folder: Path) -> str:
         ]
         for job in jobs
     ]
-    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
-    text = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in [header, *lines]
-    ]
+    text = aligned([header, *lines])
     for error in dict.fromkeys(job["error"] for job in jobs if job["error"]):
         which = [job for job in jobs if job["error"] == error]
         text.append(f"{', '.join(str(job['job']) for job in which)} {which[0]['state']}: {error}")
     return "\n".join(text)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of cells as text, in columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def _number(path: Path) -> int:

@@ -1,0 +1,49 @@
+"""What runs reached, read back for a ranking: figures that compare, and why others have none."""
+
+import json
+import math
+from collections.abc import Sequence
+
+from ganexp.compare.ranking import Outcome
+from ganexp.configuration.plain import flat
+from ganexp.runs.keys import known
+from ganexp.runs.reading import Run
+
+
+def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> Outcome:
+    """Return what a run reached in the last row: only a finished run has a figure, and only one that is finite."""
+    seed = run.config.get("seed", run.overrides.get("seed"))
+    seed = f"that of {name}" if seed is None else str(seed)
+    if run.state != "finished":
+        return Outcome(name, combination, seed, reason=run.state)
+    value = run.rows[-1].get(metric) if run.rows else None
+    if value is None or isinstance(value, str):
+        return Outcome(name, combination, seed, reason=f"finished without {metric} in the last row")
+    if not math.isfinite(value):
+        return Outcome(name, combination, seed, reason=f"diverged: {metric} is {value}")
+    return Outcome(name, combination, seed, float(value), basis=basis)
+
+
+def bases(found: Sequence[Run], metric: str) -> list[str]:
+    """Return by what each run's figure was measured: the data, where they differ, and what its measure says, as features."""
+    data = [dict(flat({"dataset": run.config.get("dataset")})) for run in found]
+    there = [one for one, run in zip(data, found, strict=True) if run.config]
+    keys = [key for key in dict.fromkeys(key for one in there for key in one) if not key.endswith("_target_")]
+    differing = [key for key in keys if len({json.dumps(one.get(key)) for one in there}) > 1]
+    said = []
+    for run, one in zip(found, data, strict=True):
+        parts = [f"{key.removesuffix('.name')}={one[key]}" for key in differing if key in one]
+        measure = known(run.measures).get(metric)
+        said.append(", ".join([*parts, measure.basis] if measure and measure.basis else parts))
+    return said
+
+
+def best_of(found: Sequence[Run], metric: str, direction: str = "auto") -> str:
+    """Return which figures are best, `lowest` or `highest`, given a direction in Optuna's words.
+
+    With `auto` it is what the key declares; of a key that declares nothing, the lowest is best.
+    """
+    if direction != "auto":
+        return "highest" if direction == "maximize" else "lowest"
+    declared = [known(run.measures)[metric].best for run in found if metric in known(run.measures)]
+    return "highest" if "highest" in declared[:1] else "lowest"

@@ -1,0 +1,226 @@
+"""Which combination of settings is best, and from which ones it cannot be told, given what each of its seeds reached."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from scipy import special
+
+from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean
+
+ALPHA = 1 - CONFIDENCE
+MARKS = {"best": "*", "not distinguishable": "=", "untested": "?"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run reached.
+
+    Args:
+        run: Its name.
+        combination: The name of its settings but the seed.
+        seed: Its seed.
+        value: The figure by which runs are ranked; None if it has none.
+        reason: Why it has none.
+        basis: By what the figure was measured; figures of different ones do not compare.
+    """
+
+    run: str
+    combination: str
+    seed: str
+    value: float | None = None
+    reason: str = ""
+    basis: str = ""
+
+
+@dataclass
+class Place:
+    """A combination in a ranking.
+
+    Args:
+        combination: Its name.
+        runs: What each of its runs reached, those without a figure included.
+        p: Of the difference to the best one, corrected for the number of comparisons; None where nothing can be tested.
+        best: Whether its mean is the best.
+    """
+
+    combination: str
+    runs: list[Outcome]
+    p: float | None = None
+    best: bool = False
+
+    @property
+    def lost(self) -> list[Outcome]:
+        """Its runs without a figure."""
+        return [run for run in self.runs if run.value is None]
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The figure of each seed: the mean, where a seed was run several times."""
+        each: dict[str, list[float]] = defaultdict(list)
+        for run in self.runs:
+            if run.value is not None:
+                each[run.seed].append(run.value)
+        return {seed: float(np.mean(values)) for seed, values in each.items()}
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        with np.errstate(all="ignore"):
+            return float(np.mean([*self.values.values()]))
+
+    @property
+    def interval(self) -> Interval:
+        """The mean and its confidence interval, which is unbounded for one seed."""
+        with np.errstate(all="ignore"):
+            return of_mean(list(self.values.values()))
+
+    @property
+    def half(self) -> float | None:
+        """The half-width of the interval; None for one seed."""
+        return self.interval.high - self.mean if len(self.values) > 1 else None
+
+    @property
+    def seeds(self) -> str:
+        """How many seeds have a figure, and of how many if some have none: `4 of 5`."""
+        n = len(self.values)
+        return f"{n} of {n + len(self.lost)}" if self.lost else str(n)
+
+    @property
+    def figure(self) -> str:
+        """The mean and its half-width as people write them: `12.34 ± 0.41`; empty if there is no figure."""
+        if not self.values:
+            return ""
+        mean, half = self.mean, self.half
+        if half is None or not 0 < half < np.inf:
+            return f"{mean:.4g}" if half is None else f"{mean:.4g} ± {half:.2g}"
+        decimals = max(0, 1 - int(np.floor(np.log10(half))))
+        readable = decimals <= 6 and max(abs(mean), half) < 1e6
+        return f"{mean:.{decimals}f} ± {half:.{decimals}f}" if readable else f"{mean:.4g} ± {half:.2g}"
+
+    @property
+    def verdict(self) -> str:
+        """The p to the best one, or what there is instead of it."""
+        if self.p is None:
+            return {"untested": "one seed" if len(self.values) == 1 else "best has one seed"}.get(self.standing, self.standing)
+        return f"{self.p:.3f}" if self.p >= 0.001 else "<0.001"
+
+    @property
+    def standing(self) -> str:
+        """`best`, `not distinguishable` from it, `worse`, `untested` where one of the two has one seed, or `no figure`."""
+        if not self.values:
+            return "no figure"
+        if self.best:
+            return "best"
+        if self.p is None:
+            return "untested"
+        return "worse" if self.p < ALPHA else "not distinguishable"
+
+
+@dataclass
+class Ranking:
+    """Combinations whose figures compare, the best first; those without any figure last."""
+
+    basis: str
+    places: list[Place]
+
+
+def ranked(outcomes: Sequence[Outcome], best: str = "lowest") -> list[Ranking]:
+    """Return one ranking for each basis, in their order.
+
+    The best combination is found by looking at the figures, so each pair of combinations counts as a comparison: of many equal
+    ones, the luckiest would else be distinguished too often. A combination with figures of several bases has a place for each.
+
+    Args:
+        outcomes: Of all runs.
+        best: Which figures are best: `lowest` or `highest`.
+    """
+    of_bases: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
+    lost: dict[str, list[Outcome]] = defaultdict(list)
+    for run in outcomes:
+        (lost if run.value is None else of_bases[run.basis])[run.combination].append(run)
+    rankings = []
+    for basis, of_combinations in of_bases.items():
+        places = [Place(combination, runs + lost.pop(combination, [])) for combination, runs in of_combinations.items()]
+        places.sort(key=lambda place: place.mean, reverse=best == "highest")
+        places[0].best = True
+        for place, p in zip(places[1:], _of_best(places), strict=True):
+            place.p = p
+        rankings.append(Ranking(basis, places))
+    rankings = rankings or [Ranking("", [])]
+    rankings[-1].places += [Place(combination, runs) for combination, runs in lost.items()]
+    return rankings
+
+
+def notes(rankings: Sequence[Ranking]) -> list[str]:
+    """Return the sentences that tell a reader of rankings how they were made, and which runs they lack."""
+    places = [place for ranking in rankings for place in ranking.places]
+    standings, lost = {place.standing for place in places}, [run for place in places for run in place.lost]
+    told = ["* best mean"] if "best" in standings else []
+    told += ["= not distinguishable from it at 5 %"] if "not distinguishable" in standings else []
+    told += ["? not tested, since it or the best has one seed"] if "untested" in standings else []
+    said = [f"{'; '.join(told)}."] if told else []
+    if any(place.half is not None for place in places):
+        said.append("±: half-width of Student's 95 % interval of the mean over seeds.")
+    if any(place.p is not None for place in places):
+        said.append(
+            "p: two-sided t-test against the best, paired by seed where one combination has all seeds of the other, else "
+            "Welch's; corrected by Holm for the comparisons of all pairs, since the best was chosen by its figures."
+        )
+    if len(rankings) > 1:
+        said.append("Figures on other data, or by other features, do not compare: each kind is ranked by itself.")
+    if any(place.values and place.lost for place in places):
+        said.append("Where seeds have no figure, the mean is of those that have one, and may flatter.")
+    for reason in dict.fromkeys(run.reason for run in lost):
+        names = [run.run for run in lost if run.reason == reason]
+        said.append(f"No figure: {', '.join(names)} {reason}.")
+    return said
+
+
+def _of_best(places: Sequence[Place]) -> list[float | None]:
+    """Return the corrected p of the first place against each of the others."""
+    tested = [place for place in places if len(place.values) > 1]
+    pairs = list(combinations(tested, 2))
+    corrected = holm([p_of_difference(one.values, other.values) for one, other in pairs])
+    found = {id(other): p for (one, other), p in zip(pairs, corrected, strict=True) if one is places[0]}
+    return [found.get(id(place)) for place in places[1:]]
+
+
+def is_paired(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    """Return whether two combinations are compared seed by seed: one of them has all seeds of the other."""
+    return one.keys() <= other.keys() or other.keys() <= one.keys()
+
+
+@np.errstate(all="ignore")  # figures of runs that have nearly diverged overflow
+def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Return the two-sided p of the difference of two means, given two or more values each by seed.
+
+    Values without any spread, whose t is 0/0 or infinite, differ certainly or not at all.
+    """
+    if is_paired(one, other):
+        d = np.array([one[seed] - other[seed] for seed in one if seed in other])
+        difference, degrees, variance = d.mean(), len(d) - 1.0, d.var(ddof=1) / len(d)
+    else:
+        a, b = np.array([*one.values()]), np.array([*other.values()])
+        u, v = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
+        difference, variance = a.mean() - b.mean(), u + v
+        degrees = variance**2 / (u**2 / (len(a) - 1) + v**2 / (len(b) - 1)) if variance else 1.0
+    if not variance:
+        return float(difference == 0)
+    p = float(2 * special.stdtr(degrees, -abs(difference) / np.sqrt(variance)))
+    return 1.0 if np.isnan(p) else p
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return p-values corrected so that any of them is below α by chance with probability α at most (Holm 1979).
+
+    The i-th smallest of m is multiplied by m − i + 1, and never falls below a smaller one's.
+    """
+    order = np.argsort(p)
+    raised = np.maximum.accumulate(np.asarray(p)[order] * np.arange(len(p), 0, -1)) if len(p) else np.array([])
+    corrected = np.empty(len(p))
+    corrected[order] = np.minimum(raised, 1)
+    return [float(one) for one in corrected]

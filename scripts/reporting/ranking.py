@@ -1,0 +1,91 @@
+"""The ranking of combinations as HTML: tables with each seed and interval drawn, and how they were made."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from ganexp.command_line.sweeping import Sweep
+from ganexp.command_line.sweeping.ranking import rankings as of_sweep
+from ganexp.compare import outcomes
+from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
+from ganexp.runs.reading import Run
+from reporting import comparing
+from reporting.comparing import Group
+
+WIDTH, HEIGHT, MARGIN = 200, 16, 5
+"""Of a drawn interval, in pixels."""
+
+
+def metric_of(given: Sequence[Path]) -> str | None:
+    """Return what a sweep is ranked by, if nothing but a sweep is shown, and it names a metric."""
+    sweep = _sweep(given)
+    return sweep.metric if sweep else None
+
+
+def rankings(
+    given: Sequence[Path], found: Sequence[Run], groups: Sequence[Group], metric: str, direction: str
+) -> tuple[list[Ranking], str]:
+    """Return the rankings by a key of the rows, and which of its values are best.
+
+    Of a sweep the jobs that have left nothing are missed too; of other runs, those that differ in the seed alone are one group.
+    """
+    if _sweep(given):
+        return of_sweep(given[0], metric, direction)
+    combinations = {id(run): group.name for group in groups for run in group.runs}
+    told = zip(found, comparing.folder_names(found), outcomes.bases(found, metric), strict=True)
+    reached = [outcomes.outcome(run, name, combinations[id(run)], metric, basis) for run, name, basis in told]
+    best = outcomes.best_of(found, metric, direction)
+    return ranked(reached, best), best
+
+
+def section(found: Sequence[Ranking], best: str, metric: str) -> str:
+    """Return the rankings, each as a table below what its figures were measured by, and the notes on all of them."""
+    parts = [f"<h2>Ranked by {escape(metric)}, {best} first</h2>"]
+    for ranking in found:
+        if not any(place.values for place in ranking.places):
+            parts.append(f"<p>Nothing to rank: no finished run has a finite {escape(metric)} in its last row.</p>")
+            continue
+        parts += [f"<p>{escape(ranking.basis)}</p>"] if ranking.basis else []
+        heads = "".join(f"<th>{escape(text)}</th>" for text in ("", "combination", "seeds", f"{metric} ± 95 %", "p", ""))
+        span = _span(ranking.places)
+        lines = "".join(_line(place, span) for place in ranking.places)
+        parts.append(f'<div class="scroll"><table class="ranking"><tr>{heads}</tr>{lines}</table></div>')
+    return "".join([*parts, *(f'<p class="note">{escape(note)}</p>' for note in notes(found))])
+
+
+def _line(place: Place, span: tuple[float, float]) -> str:
+    cells = [MARKS.get(place.standing, ""), place.combination, place.seeds, place.figure, place.verdict]
+    kinds = ("", "name", "number", "number", "number")
+    said = "".join(f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, cells, strict=True))
+    return f'<tr class="{place.standing.replace(" ", "-")}">{said}<td>{_drawn(place, span)}</td></tr>'
+
+
+def _drawn(place: Place, span: tuple[float, float]) -> str:
+    """Return the interval as a bar, with a line at the mean and a dot for each seed."""
+    if not place.values:
+        return ""
+    low, high = span
+    scale = (WIDTH - 2 * MARGIN) / (high - low) if high > low else 0.0
+
+    def at(value: float) -> str:
+        return f"{MARGIN + (value - low) * scale:.1f}"
+
+    middle, half = HEIGHT / 2, place.half or 0.0
+    bar = f'<path d="M{at(place.mean - half)} {middle}H{at(place.mean + half)}" stroke-width="{HEIGHT / 2}" opacity="0.25"/>'
+    line = f'<path d="M{at(place.mean)} 1V{HEIGHT - 1}" stroke-width="2"/>'
+    dots = "".join(f'<circle cx="{at(value)}" cy="{middle}" r="2.2"/>' for value in place.values.values())
+    return f'<svg width="{WIDTH}" height="{HEIGHT}" aria-hidden="true">{bar}{line}{dots}</svg>'
+
+
+def _span(places: Sequence[Place]) -> tuple[float, float]:
+    """Return the lowest and the highest that is drawn."""
+    ends = [value for place in places for value in place.values.values()]
+    ends += [place.mean + sign * place.half for place in places if place.half is not None for sign in (-1, 1)]
+    return min(ends), max(ends)
+
+
+def _sweep(given: Sequence[Path]) -> Sweep | None:
+    try:
+        return Sweep.load(given[0]) if len(given) == 1 and Sweep.is_in(given[0]) else None
+    except ValueError:
+        return None
