@@ -29,7 +29,8 @@ ALLOWED = {
     ),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
-    "configuration": (SUBJECT | {"data", "instruments", "runs", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
+    "sampling": ({"batch", "data", "runs", "streams"}, FRAMEWORK | {"PIL", "av", "onnxruntime", "safetensors"}),
+    "configuration": (SUBJECT | {"data", "instruments", "runs", "sampling", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
     "compare": ({"batch", "gan", "losses", "networks", "prior", "training"}, FRAMEWORK | {"scipy"}),
     "command_line": (
         {"configuration", "data", "runs", "training"},
