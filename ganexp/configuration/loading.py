@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
 
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import ConfigError, effect_of
-from ganexp.configuration.targets import Trust, check_node, make
+from ganexp.configuration.targets import Trust, check_node, make, name_of
+from ganexp.data import default_folder, load_cached
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.reading import find, is_run, read
 from ganexp.sampling import Origin, Trained
@@ -71,6 +74,24 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         dtype=dtype,
         origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures),
     )
+
+
+def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
+    """Load the data that a generator was trained on, as its configuration says.
+
+    Raises:
+        ConfigError: They are not there, or the data set is of a module that is not trusted.
+    """
+    node = trained.origin.dataset
+    if "_target_" not in node:
+        raise ConfigError("The generator does not say which data it was trained on.")
+    check_node("dataset", node, trust)
+    dataset = make(node, "dataset")
+    try:
+        return load_cached(dataset, default_folder(), place="streamed")
+    except OSError as error:
+        said = str(error).strip().splitlines()[-1]
+        raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not to be had here: {said}.") from error
 
 
 def _checkpoint_at(place: Path) -> Path:

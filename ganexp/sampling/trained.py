@@ -75,9 +75,9 @@ class Trained(nn.Module):
     ) -> Tensor:
         """Generate the samples `first` to `first + n - 1` of a seed, `(n, …)`.
 
-        The same index is the same sample, however many are generated beside it and wherever: its latent is the same to the last
-        bit, and what the network makes of it up to the rounding of its operations, which may depend on the batch. (A network that
-        draws random numbers of its own draws the same ones for the same batch.)
+        The same index is the same sample, however many are generated beside it and wherever: its latent is the same to the
+        last bit, and what the network makes of it up to the rounding of its operations, which may depend on the batch. (A
+        network that draws random numbers of its own draws the same ones for the same batch.)
 
         Args:
             n: How many.
@@ -87,7 +87,8 @@ class Trained(nn.Module):
             first: The index of the first one.
 
         Raises:
-            SamplingError: `n`, the class or the truncation is out of range, or the latents are not normal and cannot be truncated.
+            SamplingError: `n`, the class or the truncation is out of range, or the latents are not normal and so cannot be
+                truncated.
         """
         if n < 1:
             raise SamplingError(f"n should be 1 or more samples, not {n}")
