@@ -5,6 +5,7 @@
     python scripts/sample.py outputs/latest --images --n 50000 --format npz    # or tar, in shards
     python scripts/sample.py outputs/latest --film --tiles 16 --truncation 1
     python scripts/sample.py outputs/latest --neighbours --n 8                 # beside the training images nearest to them
+    python scripts/sample.py outputs/latest --export --form onnx               # or torchscript, torch_export
 
 A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
 drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
@@ -27,7 +28,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.runs.documents import atomic_write
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.pictures import image_grid, scatter
-from ganexp.sampling import SamplingError, Trained
+from ganexp.sampling import SamplingError, Trained, exporting
 from ganexp.sampling.files import Series, refuse_existing, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
@@ -119,11 +120,22 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     return _save_picture(beside_their_nearest(samples, found), path)
 
 
+def export(generator: Trained, options: argparse.Namespace) -> Path:
+    """Write the network as TorchScript, torch.export or ONNX, checked against the generator."""
+    path = options.output or _beside(options.run) / "generated" / f"generator{exporting.SUFFIXES[options.form]}"
+    refuse_existing(path, options.overwrite)
+    off = exporting.export(generator, options.form, path)
+    called = "network(z, labels)" if generator.classes else "network(z)"
+    print(f"Called as {called}, z of shape (n, {generator.latent_dim}): at most {off:.2g} off the generator's samples")
+    return path
+
+
 TASKS: dict[str, Callable[[Trained, argparse.Namespace], Path]] = {
     "grid": grid,
     "images": images,
     "film": film,
     "neighbours": neighbours,
+    "export": export,
 }
 
 
@@ -182,6 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
     which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
     which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    parser.add_argument("--form", choices=list(exporting.SUFFIXES), default="torch_export", help="of an export")
     files = parser.add_argument_group("images")
     files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
     files.add_argument("--shard-size", type=int, default=10_000, help="samples in a tar file")

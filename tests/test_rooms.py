@@ -29,7 +29,10 @@ ALLOWED = {
     ),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"instruments", "runs"}, FRAMEWORK),
-    "sampling": ({"batch", "data", "runs", "streams"}, FRAMEWORK | {"PIL", "av", "onnxruntime", "safetensors"}),
+    "sampling": (
+        {"batch", "data", "runs", "streams"},
+        FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
+    ),
     "configuration": (SUBJECT | {"data", "instruments", "runs", "sampling", "training"}, FRAMEWORK | {"pydantic", "omegaconf"}),
     "compare": ({"batch", "gan", "losses", "networks", "prior", "training"}, FRAMEWORK | {"scipy"}),
     "command_line": (

@@ -100,6 +100,7 @@ def _write_mp4(frames: Iterable[np.ndarray], path: Path, per_second: int) -> Non
         stream.pix_fmt = "yuv420p"
         for frame in frames:
             even = np.pad(frame, [(0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)], mode="edge")  # as H.264 demands
-            stream.height, stream.width = even.shape[:2]
+            if not stream.codec_context.is_open:
+                stream.height, stream.width = even.shape[:2]
             container.mux(stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")))
         container.mux(stream.encode())
