@@ -6,6 +6,7 @@
     python scripts/sample.py outputs/latest --film --tiles 16 --truncation 1
     python scripts/sample.py outputs/latest --neighbours --n 8                 # beside the training images nearest to them
     python scripts/sample.py outputs/latest --export --form onnx               # or torchscript, torch_export
+    python scripts/sample.py outputs/latest --save --output shared/digits      # weights, settings and a model card
 
 A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
 drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
@@ -28,7 +29,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.runs.documents import atomic_write
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.pictures import image_grid, scatter
-from ganexp.sampling import SamplingError, Trained, exporting
+from ganexp.sampling import SamplingError, Trained, exporting, saved
 from ganexp.sampling.files import Series, refuse_existing, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         if options.device.startswith("cuda") and not torch.cuda.is_available():
             raise SamplingError(f"there is no GPU for --device {options.device}")
         generator = load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
-        written = TASKS[options.task](generator, options)
+        written = options.task(generator, options)
     except (ConfigError, CheckpointError, SamplingError) as error:
         sys.exit(f"Error: {str(error).rstrip('.')}.")
     except OSError as error:
@@ -130,12 +131,23 @@ def export(generator: Trained, options: argparse.Namespace) -> Path:
     return path
 
 
+def save(generator: Trained, options: argparse.Namespace) -> Path:
+    """Write a folder to give away: weights as safetensors, settings as JSON, a model card."""
+    folder = options.output or _beside(options.run) / "generated" / "generator"
+    if folder.exists() and not options.overwrite:
+        raise SamplingError(f"{folder} is there already: add --overwrite to write there, or name another place with --output")
+    written = saved.save(generator, folder, overwrite=options.overwrite)
+    print(f'In Python: ganexp.load("{written}"); choose a licence in {written / saved.CARD}')
+    return written
+
+
 TASKS: dict[str, Callable[[Trained, argparse.Namespace], Path]] = {
-    "grid": grid,
-    "images": images,
-    "film": film,
-    "neighbours": neighbours,
-    "export": export,
+    "--grid": grid,
+    "--images": images,
+    "--film": film,
+    "--neighbours": neighbours,
+    "--export": export,
+    "--save": save,
 }
 
 
@@ -185,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     tasks = parser.add_mutually_exclusive_group()
     for task, function in TASKS.items():
         said = str(function.__doc__).splitlines()[0].rstrip(".")
-        tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
+        tasks.add_argument(task, dest="task", action="store_const", const=function, default=grid, help=said)
     which = parser.add_argument_group("which samples")
     which.add_argument("--n", type=int, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours")
     which.add_argument("--seed", type=int, default=0)

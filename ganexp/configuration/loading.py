@@ -14,7 +14,9 @@ from ganexp.configuration.targets import Trust, check_node, make, name_of
 from ganexp.data import default_folder, load_cached
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.reading import find, is_run, read
-from ganexp.sampling import Origin, Trained
+from ganexp.sampling import Origin, SamplingError, Trained
+from ganexp.sampling.saved import is_saved
+from ganexp.sampling.saved import read as saved
 from ganexp.training import CheckpointError, checkpoint
 from ganexp.training.fitting import refuse_unlike
 
@@ -36,7 +38,8 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     """Load the generator of a run, with its averaged weights if there is an average. No data are touched.
 
     Args:
-        place: A run folder, whose last checkpoint is taken, or a checkpoint. It may be anyone's: nothing in it is executed.
+        place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that `ganexp.sampling.save` has written.
+            It may be anyone's: nothing in it is executed.
         trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
         device: Where to put it.
         averaged: False takes the generator's own weights even if there is an average.
@@ -45,7 +48,8 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
         CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration.
     """
-    stored = _of_checkpoint(_checkpoint_at(Path(place)), averaged)
+    path = Path(place)
+    stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(_checkpoint_at(path), averaged)
     config, path = parse(stored.config), stored.path
     check_node("generator", config.generator, trust)
     shape, classes = _shape(path, stored.shape), stored.classes
@@ -119,6 +123,16 @@ def _of_checkpoint(path: Path, averaged: bool) -> _Stored:
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     weights = _weights(state["run"], averaged)
     return _Stored(path, state["config"], state["shape"], state.get("classes"), weights, iterations, figures)
+
+
+def _of_folder(path: Path, averaged: bool) -> _Stored:
+    if not averaged:
+        raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
+    try:
+        said, weights = saved(path)
+    except SamplingError as error:
+        raise CheckpointError(str(error)) from None
+    return _Stored(path, said["settings"], said["shape"], said["classes"], weights, said["iterations"], said["figures"])
 
 
 def _published(config: dict[str, Any]) -> dict[str, Any]:

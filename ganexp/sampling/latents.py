@@ -32,8 +32,8 @@ def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, t
         raise SamplingError(f"truncation is for normal latents, and these are {prior}: leave it out")
     if truncation is not None and not (math.isfinite(truncation) and truncation > 0):
         raise SamplingError(f"truncation should be a bound above 0, such as 0.5, not {truncation}")
-    if seed < 0:
-        raise SamplingError(f"seed should be 0 or more, not {seed}")
+    if not 0 <= seed < 2**63:
+        raise SamplingError(f"seed should be 0 or more, and below 2⁶³, not {seed}")
     drawn = [_latent(index, latent_dim, prior, seed, truncation) for index in indices]
     return torch.stack(drawn) if drawn else torch.empty(0, latent_dim, dtype=torch.float64)
 

@@ -1,7 +1,7 @@
 """A trained generator, ready to use."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,8 +146,13 @@ class Trained(nn.Module):
     @property
     def digest(self) -> str:
         """What tells one generator's weights from another's."""
-        told = hashlib.sha256()
-        for name, tensor in sorted(self.network.state_dict().items()):
-            told.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            told.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-        return told.hexdigest()
+        return digest_of(self.network.state_dict())
+
+
+def digest_of(weights: Mapping[str, Tensor]) -> str:
+    """Return a hash of tensors by name: of their names, types, shapes and values."""
+    told = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        told.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        told.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return told.hexdigest()

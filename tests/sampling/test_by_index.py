@@ -68,7 +68,8 @@ def test_what_cannot_be_sampled_is_one_sentence():
         "truncation should be a bound above 0, such as 0.5, not inf": lambda: G.sample(1, truncation=math.inf),
         "truncation is for normal latents, and these are uniform": lambda: uniform.sample(1, truncation=0.5),
         "samples are counted from 0: there is none at -2": lambda: G.sample(1, first=-2),
-        "seed should be 0 or more, not -1": lambda: G.sample(1, seed=-1),
+        "seed should be 0 or more, and below 2⁶³, not -1": lambda: G.sample(1, seed=-1),
+        "seed should be 0 or more, and below 2⁶³, not 9": lambda: G.sample(1, seed=2**63),
         "the batch size should be 1 or more, not 0": lambda: next(G.batches([0], batch_size=0)),
     }.items():
         with pytest.raises(SamplingError, match=rf"\A{said}[^\n]*\Z"):

@@ -53,6 +53,18 @@ def test_files_films_and_neighbours(copy, capsys):
     assert not [*copy.rglob("*.unfinished")]
 
 
+def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
+    path = sample.main([str(copy), "--export", "--form", "torch_export"])
+    assert path == copy / "generated" / "generator.pt2"
+    assert "Called as network(z, labels), z of shape (n, 64): at most " in capsys.readouterr().out
+    folder = sample.main([str(copy), "--save", "--output", str(tmp_path / "shared")])
+    assert f'ganexp.load("{folder}"); choose a licence in {folder / "README.md"}' in capsys.readouterr().out
+    assert sample.main([str(folder), "--n", "10"]) == folder / "generated" / "grid_seed0.png"
+    for again in (["--export"], ["--save", "--output", str(folder)]):
+        with pytest.raises(SystemExit, match="is there already: add --overwrite"):
+            sample.main([str(copy), *again])
+
+
 def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
