@@ -14,6 +14,7 @@ drawn. Results lie in generated/ beside the run unless --output names a place; n
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Do what is asked for, and return where the result lies."""
     options = _parser().parse_args(arguments)
     try:
-        if options.device.startswith("cuda") and not torch.cuda.is_available():
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
+            raise SamplingError(f"--device should be cpu, cuda or cuda:N, not {options.device}")
+        if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
             raise SamplingError(f"there is no GPU for --device {options.device}")
         generator = load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
         written = options.task(generator, options)
@@ -177,7 +180,8 @@ def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequenc
 
 
 def _beside(run: Path) -> Path:
-    return run if run.is_dir() else RunFolder.of_checkpoint(run).path
+    of_run = RunFolder.of_checkpoint(run)
+    return run if run.is_dir() else of_run.path if run.parent == of_run.checkpoints else run.parent
 
 
 def _save_picture(drawn: Any, path: Path) -> Path:

@@ -89,12 +89,11 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     node = trained.origin.dataset
     if "_target_" not in node:
         raise ConfigError("The generator does not say which data it was trained on.")
-    check_node("dataset", node, trust)
-    dataset = make(node, "dataset")
     try:
-        return load_cached(dataset, default_folder(), place="streamed")
-    except OSError as error:
-        said = str(error).strip().splitlines()[-1]
+        check_node("dataset", node, trust)
+        return load_cached(make(node, "dataset"), default_folder(), place="streamed")
+    except (ConfigError, OSError) as error:
+        said = str(error).strip().splitlines()[-1].rstrip(".")
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not to be had here: {said}.") from error
 
 
@@ -118,7 +117,8 @@ def _of_checkpoint(path: Path, averaged: bool) -> _Stored:
     if not state["config"] or not isinstance(state.get("shape"), list):
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
     iterations = state["run"]["iteration"]
-    rows = read(RunFolder.of_checkpoint(path).path).rows
+    run = RunFolder.of_checkpoint(path)
+    rows = read(run.path).rows if path.parent == run.checkpoints else []  # what lies beside a lone checkpoint may be another's
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     weights = _weights(state["run"], averaged)

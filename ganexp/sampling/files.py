@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from ganexp.runs.reading import read_document
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import AT_ONCE, Trained
 
+OURS = re.compile(r"\d{9}\.png|samples-\d{6}\.tar")
+"""The names of the files that are written here into folders."""
 DOCUMENT = "samples.json"
 """Beside the samples: what they are of. A folder of others is left as it is."""
 
@@ -166,6 +169,10 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
         other = f"other samples ({', '.join(differing)} not the same)" if there else "something else"
         raise SamplingError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)
+    if overwrite:  # or else some of the old ones, of which there may be more, would be taken for new ones
+        for path in folder.iterdir():
+            if OURS.fullmatch(path.name):
+                path.unlink()
     write_document(folder / DOCUMENT, described)
 
 

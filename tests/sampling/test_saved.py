@@ -5,9 +5,11 @@ import shutil
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import ganexp
+from ganexp.configuration.loading import data_of
 from ganexp.configuration.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.sampling import SamplingError, Trained, save
@@ -72,6 +74,17 @@ def test_the_card_tells_what_it_is_and_nothing_of_the_machine(kept):
     for name in ("README.md", "generator.json"):
         text = (folder / name).read_text()
         assert not any(word in text for word in ("someone", "secret", str(folder.parent)))
+
+
+def test_data_whose_place_was_left_out_are_a_sentence(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "x.png")
+    cfg = ["dataset=image_folder", f"dataset.path={tmp_path}", "conditional=false", "workers=0"]
+    G = trained(tmp_path / "run", *cfg)
+    assert data_of(G)[0].shape == (3, 8, 8)
+    folder = save(G, tmp_path / "shared")
+    assert str(tmp_path) not in (folder / "generator.json").read_text()
+    with pytest.raises(ConfigError, match=r"\Adataset=image_folder, on which it was trained, is not to be had here: [^\n]*\Z"):
+        data_of(ganexp.load(folder))
 
 
 def test_a_class_of_ones_own_must_be_trusted(tmp_path):

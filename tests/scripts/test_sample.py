@@ -60,6 +60,8 @@ def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
     folder = sample.main([str(copy), "--save", "--output", str(tmp_path / "shared")])
     assert f'ganexp.load("{folder}"); choose a licence in {folder / "README.md"}' in capsys.readouterr().out
     assert sample.main([str(folder), "--n", "10"]) == folder / "generated" / "grid_seed0.png"
+    lone = shutil.copy(copy / "checkpoints" / "last.pt", tmp_path / "lone.pt")
+    assert sample.main([str(lone), "--n", "10"]) == tmp_path / "generated" / "grid_seed0.png"
     for again in (["--export"], ["--save", "--output", str(folder)]):
         with pytest.raises(SystemExit, match="is there already: add --overwrite"):
             sample.main([str(copy), *again])
@@ -79,7 +81,8 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
         (copy, "--images", "--output", tmp_path / "full"): "full holds something else: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x"): "x is there already: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x" / "y.png"): "cannot be written",
-        (copy, "--device", "cuda"): "there is no GPU for --device cuda",
+        (copy, "--device", "cuda:99"): "there is no GPU for --device cuda:99",
+        (copy, "--device", "tpu"): "--device should be cpu, cuda or cuda:N, not tpu",
     }.items():
         with pytest.raises(SystemExit, match=rf"\AError: [^\n]*{said}[^\n]*\Z"):
             sample.main([*map(str, arguments)])
