@@ -52,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         written = options.task(generator, options)
     except (ConfigError, CheckpointError, SamplingError) as error:
         sys.exit(f"Error: {str(error).rstrip('.')}.")
+    except KeyboardInterrupt:
+        sys.exit("Interrupted: what is whole stays, and the same command goes on with what is missing.")
     except OSError as error:
         sys.exit(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.")
     print(f"Written to {written}")

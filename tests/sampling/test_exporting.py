@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from ganexp.networks import BEGANGenerator, DCGANGenerator, MLPGenerator, R3GANGenerator, ResNetGenerator
 from ganexp.sampling import SamplingError, Trained
 from ganexp.sampling.exporting import FORMS, SUFFIXES, export
+from tests.composing import options
 from tests.sampling import tiny_generators as tiny
 
 OF_TORCH = ["torchscript", "torch_export"]
@@ -33,6 +35,28 @@ def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form, class
 def test_points_and_float64(tmp_path, form):
     assert export(tiny.points(), form, tmp_path / f"x{SUFFIXES[form]}") <= 1e-5
     assert export(tiny.images(dtype=torch.float64), form, tmp_path / f"y{SUFFIXES[form]}") <= 1e-10
+
+
+GENERATORS = {
+    "dcgan": DCGANGenerator,
+    "mlp": MLPGenerator,
+    "resnet": ResNetGenerator,
+    "began": BEGANGenerator,
+    "r3gan": R3GANGenerator,
+}
+
+
+def test_every_generator_is_tried_here():
+    assert set(GENERATORS) == set(options("generator"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", OF_TORCH)
+@pytest.mark.parametrize("name", GENERATORS)
+def test_every_generator_can_be_exported(tmp_path, name, form):
+    network = GENERATORS[name](5, (3, 32, 32), width=8)
+    G = Trained(network, latent_dim=5, prior="normal", shape=(3, 32, 32))
+    assert export(G, form, tmp_path / f"x{SUFFIXES[form]}") <= 1e-5
 
 
 class OfTheBatch(nn.Module):
