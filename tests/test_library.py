@@ -59,6 +59,14 @@ def test_a_configuration(run):
     assert type(names["trainer"].gan.loss).__name__ == "Hinge"
 
 
+def test_a_trained_generator(run, tmp_path, capsys):
+    names = run("From a configuration", "A trained generator")
+    assert capsys.readouterr().out.splitlines()[-1] == "tensor(True)"
+    again = ganexp.load(tmp_path / "runs" / "to_give_away")
+    assert torch.equal(again.sample(64), names["images"])
+    assert (tmp_path / "runs" / "generator.pt2").exists()
+
+
 def test_a_loader(run):
     names = run("A loader of your own")
     drawn = names["trainer"].reals

@@ -44,8 +44,12 @@ ALLOWED = {
     "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"evaluation", "instruments", "runs"}, FRAMEWORK),
+    "sampling": (
+        {"batch", "data", "runs", "streams"},
+        FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
+    ),
     "configuration": (
-        SUBJECT | {"data", "evaluation", "instruments", "runs", "training"},
+        SUBJECT | {"data", "evaluation", "instruments", "runs", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
     "compare": (

@@ -14,8 +14,12 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
 
     if images.shape[1] not in (1, 3):
         images = images[:, :1]
-    pixels = images.detach().float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8).cpu()
-    return make_grid(pixels, nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
+    return make_grid(to_uint8(images), nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
+
+
+def to_uint8(images: Tensor) -> Tensor:
+    """Return pixels in [-1, 1] as 0 to 255, on the CPU. Anything outside the range is clamped."""
+    return images.detach().float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8).cpu()
 
 
 def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
@@ -23,16 +27,18 @@ def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
     return image_grid(torch.stack([inputs, outputs], dim=1).flatten(0, 1), columns=8)
 
 
-def scatter(real: Tensor, fake: Tensor) -> np.ndarray:
-    """Draw points `(N, 2)`: real ones grey beneath, generated ones on top, the axes fixed by the real ones."""
+def scatter(real: Tensor | None, fake: Tensor) -> np.ndarray:
+    """Draw points `(N, 2)`: real ones grey beneath, generated ones on top, the axes fixed by the real ones if there are any."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and only points need it
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 5), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     axes = figure.subplots()
-    points, background = fake.detach().float().cpu(), real.detach().float().cpu()
-    axes.scatter(background[:, 0], background[:, 1], s=14, color="0.75", linewidths=0, label="real")
+    points = fake.detach().float().cpu()
+    background = points if real is None else real.detach().float().cpu()
+    if real is not None:
+        axes.scatter(background[:, 0], background[:, 1], s=14, color="0.75", linewidths=0, label="real")
     axes.scatter(points[:, 0], points[:, 1], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")
     reach = 1.4 * background.abs().max().item()
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")

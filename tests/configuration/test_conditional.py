@@ -116,7 +116,7 @@ def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
         expected = made.gan.generator(z, torch.full((4,), 7))
     assert torch.equal(G(z, torch.full((4,), 7)), expected)
     sevens, mixed = G.sample(20, seed=1, label=7), G.sample(20, seed=1)
-    assert torch.equal(sevens[14:16], mixed[14:16])
+    assert torch.allclose(sevens[[7, 17]], mixed[[7, 17]], atol=1e-6)  # classes take turns
     assert not torch.equal(sevens[:2], mixed[:2])
     with pytest.raises(ValueError, match="label should be one of 10 classes, counted from 0, not 10"):
         G.sample(1, label=10)

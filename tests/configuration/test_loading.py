@@ -1,6 +1,7 @@
 """A generator is loaded from a run as it was trained, and nothing else happens."""
 
 import copy
+import json
 import shutil
 
 import pytest
@@ -53,8 +54,27 @@ def test_samples_are_a_function_of_the_seed_and_leave_the_random_stream_alone(tr
     assert first.shape == (600, 3, 4, 4)
     assert torch.equal(first, loaded.sample(600))
     assert not torch.equal(first, loaded.sample(600, seed=1))
-    expected = torch.cat([loaded(z) for z in ganexp.Prior(3, seed=0).sample(600).values.split(100)])
+    expected = torch.cat([loaded(loaded.latents([index]).values) for index in range(600)])
     assert torch.allclose(first, expected, atol=1e-6)
+
+
+def test_the_best_checkpoint_the_plain_weights_and_a_job_of_a_sweep(tmp_path):
+    job = tmp_path / "sweep" / "3_width=2"
+    trainer = run(job, "keep_best=loss/d", "log_every=1")
+    z = torch.zeros(1, 3)
+    best = checkpoint.load(job / "checkpoints" / "best.pt")["run"]
+    loaded = ganexp.load(job / "checkpoints" / "best.pt")
+    assert torch.equal(loaded.network.state_dict()["layers.0.weight"], best["step"]["average"]["generator"]["layers.0.weight"])
+    assert loaded.origin.iterations == best["iteration"]
+    assert loaded.origin.figures["loss/d"] == min(
+        json.loads(line)["loss/d"] for line in (job / "metrics.jsonl").read_text().splitlines()
+    )
+    shutil.copy(job / "checkpoints" / "best.pt", tmp_path / "sweep" / "lone.pt")
+    shutil.copy(job / "metrics.jsonl", tmp_path)  # another run's, for all that is known
+    assert ganexp.load(tmp_path / "sweep" / "lone.pt").origin.figures == {}
+    assert torch.equal(ganexp.load(job, averaged=False)(z), trainer.gan.generator.eval()(z))
+    with pytest.raises(CheckpointError, match=r"sweep is a sweep of 1 runs: name one of them, such as .*3_width=2$"):
+        ganexp.load(tmp_path / "sweep")
 
 
 def test_no_data_are_touched_and_nothing_is_printed(tmp_path, monkeypatch, capfd):

@@ -1,0 +1,8 @@
+"""What is done with a trained generator: samples by index, pictures, films, files, exports, a folder to give away."""
+
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.exporting import export
+from ganexp.sampling.saved import save
+from ganexp.sampling.trained import Origin, Trained
+
+__all__ = ["Origin", "SamplingError", "Trained", "export", "save"]

@@ -1,0 +1,72 @@
+"""The model card of a generator: what it is, how it was trained, how to use it, in Markdown."""
+
+from typing import Any
+
+from ganexp.sampling.trained import Trained
+
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
+SETTINGS = ("batch_size", "d_steps", "g_steps", "ema", "latent_dim", "prior", "precision", "seed")
+
+
+def card(trained: Trained, picture: str | None = None) -> str:
+    """Return a card as Markdown, with the head that model hubs read; the licence is left to whoever publishes it.
+
+    Args:
+        trained: The generator.
+        picture: The file of its samples beside the card, if there is one.
+    """
+    settings, origin = trained.origin.settings, trained.origin
+    of = {group: _name(settings[group]) for group in GROUPS if isinstance(settings.get(group), dict)}
+    told = {key: settings[key] for key in SETTINGS if key in settings}
+    kind = f"class-conditional ({trained.classes} classes)" if trained.classes else "unconditional"
+    size = "×".join(map(str, trained.shape))
+    count = sum(parameter.numel() for parameter in trained.network.parameters())
+    call = "G.sample(16, seed=0, label=0)" if trained.classes else "G.sample(16, seed=0)"
+    lines = [
+        "---",
+        "license:  # choose one, such as mit, before you publish this",
+        "library_name: ganexp",
+        "tags: [gan, pytorch]",
+        "---",
+        "",
+        f"# A GAN's generator, trained on {of.get('dataset', 'data of its own')}",
+        "",
+        f"An {kind} generator".replace("An class", "A class") + f" of samples of {size}, with {count:,} parameters, trained",
+        f"for {origin.iterations:,} iterations by ganexp.",
+        "",
+        *([f"![Samples]({picture})", ""] if picture else []),
+        "```python",
+        "import ganexp",
+        "",
+        'G = ganexp.load("path/to/this/folder")',
+        f"samples = {call}",
+        "```",
+        "",
+        "## Training",
+        "",
+        *_table("setting", {**of, **told}),
+        "",
+        f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
+        "",
+        *_table("figure", {key: f"{value:.5g}" for key, value in sorted(origin.figures.items()) if _tells(key)}),
+        "",
+        "## Licence",
+        "",
+        "To be chosen by whoever publishes it; that of the data may restrict the choice.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _name(node: dict[str, Any]) -> str:
+    return str(node.get("name", node.get("_target_", "")))
+
+
+def _tells(key: str) -> bool:
+    """Return whether a figure is about the generator, and not about the machine it was trained on."""
+    return key.startswith(("eval/", "loss/", "score/")) or key == "progress/real_images"
+
+
+def _table(heading: str, values: dict[str, Any]) -> list[str]:
+    rows = [f"| {key} | {str(value).replace('|', '/')} |" for key, value in values.items()]
+    return [f"| {heading} | value |", "| --- | --- |", *rows]

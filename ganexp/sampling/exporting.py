@@ -1,0 +1,185 @@
+"""Generators in files that need no ganexp to be run, each compared with the generator before it is there."""
+
+import contextlib
+import io
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.trained import Trained
+
+Arguments = tuple[Tensor, ...]
+Read = Callable[[Arguments], Tensor]
+
+EXAMPLES = 3
+BATCHES = (1, 2, 7)
+"""Sizes of the batches that a file is compared on: none is the one that it was made with."""
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""How far a sample, in [-1, 1], may be off: what differs is the order of a network's additions."""
+
+
+def export(trained: Trained, form: str, path: Path) -> float:
+    """Write a generator's network as a file, called as `network(z)` or `network(z, labels)` on batches of any size.
+
+    The file is read back and run on batches of other sizes than it was made with, before it takes its place.
+
+    Args:
+        trained: The generator.
+        form: `torchscript` (for C++ and older programs), `torch_export` (for torch's compilers) or `onnx` (for other runtimes).
+        path: The file, which is replaced.
+
+    Returns:
+        The largest difference from the generator's samples that was found.
+
+    Raises:
+        SamplingError: The format needs a package that is not there, the network cannot be written in it, or the outputs differ.
+        OSError: It cannot be written.
+    """
+    write, read = FORMS[form]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{os.getpid()}{path.suffix}")
+    try:
+        with _in_silence():
+            network = (_Conditional if trained.classes else _Unconditional)(trained.network).eval()
+            write(network, _arguments(trained, range(EXAMPLES)), unfinished)
+            off = _largest_difference(trained, read(unfinished))
+        if not off <= TOLERANCE[trained.dtype]:
+            raise SamplingError(f"the {form} file computes samples that are {off:.2g} off the generator's, so it is not kept")
+        unfinished.replace(path)
+    except (SamplingError, OSError):
+        raise
+    except Exception as error:  # what a foreign network makes an exporter raise has no common type
+        said = " ".join(str(error).split())[:200]
+        raise SamplingError(f"the generator cannot be written as {form} ({type(error).__name__}: {said})") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return off
+
+
+class _Unconditional(nn.Module):
+    """A network with a signature that exporters can read, whatever its own is."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.network(z)
+
+
+class _Conditional(_Unconditional):
+    def forward(self, z: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]
+        return self.network(z, labels)
+
+
+def _largest_difference(trained: Trained, run: Read) -> float:
+    found = [0.0]
+    for size in BATCHES:
+        given = _arguments(trained, range(EXAMPLES, EXAMPLES + size))
+        with torch.no_grad():
+            wanted = trained.network(*given)
+            made = run(given)
+        if made.shape != wanted.shape:
+            raise SamplingError(
+                f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}"
+            )
+        found.append((made - wanted).abs().max().item())
+    return max(found)
+
+
+def _arguments(trained: Trained, indices: range) -> Arguments:
+    z = trained.latents(indices)
+    return (z.values, *z.given)
+
+
+def _write_torchscript(network: nn.Module, given: Arguments, path: Path) -> None:
+    torch.jit.save(torch.jit.trace(network, given, check_trace=False), str(path))
+
+
+def _read_torchscript(path: Path) -> Read:
+    loaded = torch.jit.load(str(path))
+    return lambda given: loaded(*given)
+
+
+def _write_exported(network: nn.Module, given: Arguments, path: Path) -> None:
+    torch.export.save(torch.export.export(network, given, dynamic_shapes=_batches(given)), str(path))
+
+
+def _read_exported(path: Path) -> Read:
+    loaded = torch.export.load(str(path)).module()
+    return lambda given: loaded(*given)
+
+
+def _batches(given: Arguments) -> tuple[dict[int, Any], ...]:
+    """Say of every argument that the size of its batch is not fixed."""
+    batch = torch.export.Dim("batch", min=1)
+    return tuple({0: batch} for _ in given)
+
+
+def _write_onnx(network: nn.Module, given: Arguments, path: Path) -> None:
+    names = ["z", "labels"][: len(given)]
+    torch.onnx.export(
+        network,
+        given,
+        str(path),
+        input_names=names,
+        output_names=["samples"],
+        dynamo=True,
+        dynamic_shapes=_batches(given),
+        external_data=False,
+        verbose=False,
+    )
+
+
+def _read_onnx(path: Path) -> Read:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+
+    def run(given: Arguments) -> Tensor:
+        fed = dict(zip(names, (one.cpu().numpy() for one in given), strict=True))
+        return torch.from_numpy(session.run(None, fed)[0]).to(given[0].device)
+
+    return run
+
+
+def _with_onnx(network: nn.Module, given: Arguments, path: Path) -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise SamplingError(
+            f"onnx needs {error.name}, which is not installed: pip install onnx onnxscript onnxruntime"
+        ) from None
+    _write_onnx(network, given, path)
+
+
+@contextlib.contextmanager
+def _in_silence() -> Iterator[None]:
+    """Keep what exporters say to those who write exporters from the screen."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")  # torch.jit is deprecated; programs that read its files are not
+            yield
+    finally:
+        logging.disable(before)
+
+
+FORMS: dict[str, tuple[Callable[[nn.Module, Arguments, Path], None], Callable[[Path], Read]]] = {
+    "torchscript": (_write_torchscript, _read_torchscript),
+    "torch_export": (_write_exported, _read_exported),
+    "onnx": (_with_onnx, _read_onnx),
+}
+SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
+"""torch.export.load wants a name that ends in .pt2."""

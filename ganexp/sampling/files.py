@@ -1,0 +1,201 @@
+"""Many samples in files, one batch in memory at a time, and what was interrupted goes on where it ended."""
+
+import io
+import json
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from ganexp.runs.documents import UNFINISHED, atomic_write, write_document
+from ganexp.runs.pictures import to_uint8
+from ganexp.runs.reading import read_document
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.trained import AT_ONCE, Trained
+
+OURS = re.compile(r"\d{9}\.png|samples-\d{6}\.tar")
+"""The names of the files that are written here into folders."""
+DOCUMENT = "samples.json"
+"""Beside the samples: what they are of. A folder of others is left as it is."""
+
+
+class Series:
+    """Samples of a generator by index, as pixels.
+
+    Args:
+        trained: The generator.
+        seed, label, truncation: As in `Trained.sample`.
+        batch_size: How many are generated at a time.
+        advance: Told how many more have been dealt with, for a progress bar.
+    """
+
+    def __init__(
+        self,
+        trained: Trained,
+        seed: int = 0,
+        *,
+        label: int | None = None,
+        truncation: float | None = None,
+        batch_size: int = AT_ONCE,
+        advance: Callable[[int], object] = bool,
+    ) -> None:
+        self.trained = trained
+        self.batch_size = batch_size
+        self._how: dict[str, Any] = {"label": label, "truncation": truncation}
+        self._seed = seed
+        self._advance = advance
+
+    def described(self) -> dict[str, Any]:
+        """Return what tells these samples from others."""
+        return {"generator": self.trained.digest, "seed": self._seed, **self._how}
+
+    def batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
+        """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are."""
+        size = self.batch_size
+        for start, made in enumerate(self.trained.batches(indices, self._seed, batch_size=size, **self._how)):
+            part = indices[start * size : (start + 1) * size]
+            labels = self.trained.labels(part, self._how["label"])
+            yield part, pixels(made), labels[0].tolist() if labels else []
+            self._advance(len(part))
+
+
+def pixels(samples: Tensor) -> np.ndarray:
+    """Return images `(B, C, H, W)` in [-1, 1] as `(B, H, W, C)`, uint8, and anything else as it is."""
+    if samples.dim() != 4:
+        return samples.cpu().numpy()
+    return to_uint8(samples).permute(0, 2, 3, 1).contiguous().numpy()
+
+
+def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrite: bool = False) -> int:
+    """Write `<index>.png` for each index that is not there yet, and return how many were written.
+
+    Raises:
+        SamplingError: The samples are no pictures, or something else is in the folder.
+        OSError: It cannot be written.
+    """
+    _refuse_what_is_no_picture(series.trained)
+    _claim(folder, series.described() | {"format": "png"}, overwrite)
+    left = [index for index in indices if overwrite or not _png(folder, index).exists()]
+    for part, images, _ in series.batches(left):
+        for index, image in zip(part, images, strict=True):
+            path = _png(folder, index)
+            unfinished = path.with_name(f"{path.name}{UNFINISHED}")
+            unfinished.write_bytes(_encoded(image))
+            unfinished.replace(path)
+    return len(left)
+
+
+def write_shards(series: Series, indices: range, folder: Path, *, shard_size: int = 10_000, overwrite: bool = False) -> int:
+    """Write `samples-<number>.tar` shards as WebDataset reads them: `<index>.png`, and its class as `<index>.cls`.
+
+    A shard is whole or not there; those that are there are kept. Returns how many were written.
+
+    Raises:
+        SamplingError: The samples are no pictures, or something else is in the folder.
+        OSError: It cannot be written.
+    """
+    if shard_size < 1:
+        raise SamplingError(f"a shard should have 1 or more samples, not {shard_size}")
+    _refuse_what_is_no_picture(series.trained)
+    limits = {"first": indices.start, "n": len(indices), "shard_size": shard_size}
+    _claim(folder, series.described() | {"format": "tar"} | limits, overwrite)
+    written = 0
+    for number, start in enumerate(range(0, len(indices), shard_size)):
+        path = folder / f"samples-{number:06d}.tar"
+        if path.exists() and not overwrite:
+            continue
+        with atomic_write(path) as file, tarfile.open(fileobj=file, mode="w") as shard:
+            for part, images, labels in series.batches(indices[start : start + shard_size]):
+                for place, (index, image) in enumerate(zip(part, images, strict=True)):
+                    _add(shard, f"{index:09d}.png", _encoded(image))
+                    if labels:
+                        _add(shard, f"{index:09d}.cls", str(labels[place]).encode())
+        written += 1
+    return written
+
+
+def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: bool = False) -> None:
+    """Write one `.npz` file: `arr_0` `(N, H, W, C)`, uint8, or points as floats; and `arr_1`, their classes, if they have any.
+
+    Raises:
+        SamplingError: The file is there already.
+        OSError: It cannot be written.
+    """
+    refuse_existing(path, overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    classes: list[int] = []
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        begun = False
+        with archive.open("arr_0.npy", "w", force_zip64=True) as array:
+            for _, samples, labels in series.batches(indices):
+                if not begun:
+                    header = {"descr": samples.dtype.str, "fortran_order": False, "shape": (len(indices), *samples.shape[1:])}
+                    np.lib.format.write_array_header_1_0(array, header)
+                    begun = True
+                array.write(samples.tobytes())
+                classes += labels
+        if classes:
+            with archive.open("arr_1.npy", "w") as array:
+                np.lib.format.write_array(array, np.array(classes))
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file that is there.
+
+    Raises:
+        SamplingError: It is there, and nothing was said about overwriting it.
+    """
+    if path.exists() and not overwrite:
+        raise SamplingError(f"{path} is there already: add --overwrite to replace it, or name another place with --output")
+
+
+def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
+    """Make a folder that of these samples.
+
+    Raises:
+        SamplingError: Other samples are in it, or something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise SamplingError(f"{folder} is a file: name a folder with --output")
+    there = read_document(folder / DOCUMENT)
+    if not overwrite and there != json.loads(json.dumps(described)) and folder.exists() and any(folder.iterdir()):
+        differing = [key for key, value in described.items() if there.get(key) != value]
+        other = f"other samples ({', '.join(differing)} not the same)" if there else "something else"
+        raise SamplingError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
+    folder.mkdir(parents=True, exist_ok=True)
+    if overwrite:  # or else some of the old ones, of which there may be more, would be taken for new ones
+        for path in folder.iterdir():
+            if OURS.fullmatch(path.name):
+                path.unlink()
+    write_document(folder / DOCUMENT, described)
+
+
+def _refuse_what_is_no_picture(trained: Trained) -> None:
+    if len(trained.shape) != 3 or trained.shape[0] not in (1, 3):
+        what = "×".join(map(str, trained.shape))
+        raise SamplingError(
+            f"samples of shape {what} are no pictures, which have 1 or 3 channels: write them with --format npz"
+        )
+
+
+def _png(folder: Path, index: int) -> Path:
+    return folder / f"{index:09d}.png"
+
+
+def _encoded(image: np.ndarray) -> bytes:
+    """Return an image `(H, W, C)` as a PNG file."""
+    file = io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, "PNG")
+    return file.getvalue()
+
+
+def _add(shard: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)  # without a time or an owner, so that the same samples are the same bytes
+    entry.size = len(content)
+    shard.addfile(entry, io.BytesIO(content))

@@ -1,0 +1,106 @@
+"""Moving pictures of a walk through latent space, frame by frame: one frame in memory at a time, and in a GIF its pixels."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.runs.documents import atomic_write
+from ganexp.runs.pictures import image_grid, scatter
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.paths import BETWEEN, walk
+from ganexp.sampling.trained import Trained
+
+
+def frames_of(
+    trained: Trained,
+    stops: Sequence[int],
+    frames: int,
+    *,
+    tiles: int = 1,
+    way: str = "spherical",
+    seed: int = 0,
+    label: int | None = None,
+    truncation: float | None = None,
+    closed: bool = True,
+    enlarge: int = 1,
+) -> Iterator[np.ndarray]:
+    """Walk from sample to sample, and yield each frame as a picture `(H, W, 3)`, uint8.
+
+    Args:
+        trained: The generator of images.
+        stops: Indices of the samples it passes, `tiles` of them at each stop.
+        frames: From one stop to the next.
+        tiles: How many walks are shown beside each other. Each has the class of its tile, if there are classes.
+        way: `linear` or `spherical`.
+        seed: As in `Trained.sample`.
+        label: As there.
+        truncation: As there.
+        closed: Whether it ends where it began, so that it can be shown in a loop.
+        enlarge: Pixels along the side of a pixel.
+
+    Raises:
+        SamplingError: There are too few stops or frames.
+    """
+    if frames < 1:
+        raise SamplingError(f"there should be 1 or more frames from one sample to the next, not {frames}")
+    if tiles < 1 or len(stops) < 2 * tiles or len(stops) % tiles:
+        raise SamplingError(f"a walk of {tiles} tiles needs 2 or more samples for each of them, not {len(stops)} in all")
+    if enlarge < 1:
+        raise SamplingError(f"pixels should be enlarged 1 time or more, not {enlarge}")
+    points = trained.latents(stops, seed, label=label, truncation=truncation)
+    given = trained.labels(range(tiles), label)
+    latents = walk(points.values.view(-1, tiles, trained.latent_dim), frames, BETWEEN[way], closed=closed)
+    squarish = math.ceil(tiles**0.5)
+    columns = next((one for one in range(squarish, 9) if tiles % one == 0), squarish)
+    return (_drawn(trained.generate(Batch(z, given), seed), columns, enlarge) for z in latents)
+
+
+def _drawn(samples: Tensor, columns: int, enlarge: int) -> np.ndarray:
+    if samples.dim() != 4:
+        return scatter(None, samples)
+    larger = samples.repeat_interleave(enlarge, -1).repeat_interleave(enlarge, -2)
+    return image_grid(larger, columns=columns)
+
+
+def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20) -> None:
+    """Write a `.gif`, which is shown in a loop, or an `.mp4`, which needs PyAV.
+
+    Raises:
+        SamplingError: The suffix is neither, PyAV is not installed, or the speed is out of range.
+        OSError: It cannot be written.
+    """
+    writers = {".gif": _write_gif, ".mp4": _write_mp4}
+    if path.suffix not in writers:
+        raise SamplingError(f"{path.name} should end in .gif or .mp4")
+    if not 1 <= per_second <= 50:
+        raise SamplingError(f"a film should have 1 to 50 frames per second, not {per_second}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writers[path.suffix](frames, path, per_second)
+
+
+def _write_gif(frames: Iterable[np.ndarray], path: Path, per_second: int) -> None:
+    first, *rest = (Image.fromarray(frame).quantize(256) for frame in frames)  # one byte per pixel
+    with atomic_write(path) as file:
+        first.save(file, "GIF", save_all=True, append_images=rest, duration=1000 // per_second, loop=0)
+
+
+def _write_mp4(frames: Iterable[np.ndarray], path: Path, per_second: int) -> None:
+    try:
+        import av
+    except ImportError:
+        raise SamplingError("an .mp4 needs PyAV, which is not installed: pip install av, or write a .gif") from None
+    with atomic_write(path) as file, av.open(file, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=Fraction(per_second))
+        stream.pix_fmt = "yuv420p"
+        for frame in frames:
+            even = np.pad(frame, [(0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)], mode="edge")  # as H.264 demands
+            if not stream.codec_context.is_open:
+                stream.height, stream.width = even.shape[:2]
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")))
+        container.mux(stream.encode())

@@ -1,0 +1,109 @@
+"""A generator in a folder to give away: weights as safetensors, settings as JSON, and a card for people."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from ganexp.runs.documents import atomic_write, write_document
+from ganexp.runs.pictures import image_grid
+from ganexp.runs.reading import read_document
+from ganexp.sampling.card import card
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.trained import Trained, digest_of
+
+WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
+FORMAT = 1
+LARGEST_DOCUMENT = 2**20
+"""Bytes; the JSON of a configuration has a few thousand."""
+
+
+def save(trained: Trained, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a generator to a folder, which `ganexp.load` reads wherever it is moved to.
+
+    It holds `model.safetensors`, `generator.json`, `README.md`, a model card whose licence is left to you, and for images
+    `samples.png`. Settings that say where it was trained, and paths of the data, stay out of it.
+
+    Args:
+        trained: The generator, as `ganexp.load` has returned it.
+        folder: New, or empty.
+        overwrite: Replace what the folder holds of another saved generator.
+
+    Raises:
+        SamplingError: There is something in the folder, or the generator is of no configuration.
+        OSError: It cannot be written.
+    """
+    folder = Path(folder)
+    if "generator" not in trained.origin.settings:
+        raise SamplingError("the generator is of no configuration: save its state_dict instead")
+    if folder.exists() and not folder.is_dir():
+        raise SamplingError(f"{folder} is a file: name a folder")
+    if folder.exists() and any(folder.iterdir()) and not overwrite:
+        raise SamplingError(f"{folder} is not empty: name another folder, or say overwrite")
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in trained.network.state_dict().items()}
+    with atomic_write(folder / WEIGHTS) as file:
+        file.write(to_bytes(weights, metadata={"format": "pt"}))
+    pictured = len(trained.shape) == 3
+    if pictured:
+        with atomic_write(folder / PICTURE) as file:
+            Image.fromarray(image_grid(trained.sample(64))).save(file, "PNG")
+    with atomic_write(folder / CARD) as file:
+        file.write(card(trained, picture=PICTURE if pictured else None).encode())
+    write_document(folder / DOCUMENT, _described(trained, weights))
+    return folder
+
+
+def is_saved(folder: Path) -> bool:
+    """Return whether a folder looks like a saved generator's."""
+    return (folder / WEIGHTS).is_file() or (folder / DOCUMENT).is_file()
+
+
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what a saved generator's JSON says, and its weights. Nothing in either is executed, or trusted to fit.
+
+    The JSON has `settings`, `shape`, `classes`, `iterations` and `figures`, of these types and no further checked.
+
+    Raises:
+        SamplingError: A file is missing or broken, or the weights are not those that the JSON was written with.
+    """
+    path = folder / DOCUMENT
+    small = path.is_file() and path.stat().st_size <= LARGEST_DOCUMENT
+    document = read_document(path) if small else {}
+    if document.get("format") != FORMAT or any(type(document.get(key)) is not kind for key, kind in TYPES.items()):
+        raise SamplingError(f"{path} is missing, or does not describe a generator of this version of ganexp")
+    document["figures"] = {key: value for key, value in document["figures"].items() if type(value) is float}
+    try:
+        weights = load_file(folder / WEIGHTS)
+    except FileNotFoundError:
+        raise SamplingError(f"{folder / WEIGHTS} is missing") from None
+    except Exception as error:  # what a broken file makes safetensors raise has no common type
+        said = " ".join(str(error).split())[:120]
+        raise SamplingError(f"{folder / WEIGHTS} cannot be read ({type(error).__name__}: {said})") from None
+    if digest_of(weights) != document["weights"]:
+        raise SamplingError(f"{folder / WEIGHTS} is not what {DOCUMENT} was written with; get both files again")
+    return document, weights
+
+
+def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
+    described = {
+        "format": FORMAT,
+        "torch": str(torch.__version__),
+        "weights": digest_of(weights),
+        "shape": list(trained.shape),
+        "classes": trained.classes,
+        "iterations": trained.origin.iterations,
+        "figures": {key: value for key, value in trained.origin.figures.items() if math.isfinite(value)},
+        "settings": trained.origin.settings,
+    }
+    json.dumps(described, allow_nan=False)
+    return described
+
+
+TYPES = {"weights": str, "shape": list, "classes": int, "iterations": int, "figures": dict, "settings": dict}

@@ -1,0 +1,237 @@
+"""Draw samples from a trained generator, as a grid, as files or as a film, or pass it on.
+
+    python scripts/sample.py outputs/latest                                    # a grid of 64
+    python scripts/sample.py outputs/latest --images --n 1000 --seed 1         # PNG files; again: goes on where it ended
+    python scripts/sample.py outputs/latest --images --n 50000 --format npz    # or tar, in shards
+    python scripts/sample.py outputs/latest --film --tiles 16 --truncation 1
+    python scripts/sample.py outputs/latest --neighbours --n 8                 # beside the training images nearest to them
+    python scripts/sample.py outputs/latest --export --form onnx               # or torchscript, torch_export
+    python scripts/sample.py outputs/latest --save --output shared/digits      # weights, settings and a model card
+
+A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
+drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
+--overwrite.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from tqdm import tqdm
+
+from ganexp import load
+from ganexp.configuration.loading import data_of
+from ganexp.configuration.schema import ConfigError
+from ganexp.runs.documents import atomic_write
+from ganexp.runs.layout import RunFolder
+from ganexp.runs.pictures import image_grid, scatter
+from ganexp.sampling import SamplingError, Trained, exporting, saved
+from ganexp.sampling.files import Series, refuse_existing, write_npz, write_pngs, write_shards
+from ganexp.sampling.films import frames_of, write_film
+from ganexp.sampling.neighbours import beside_their_nearest, nearest
+from ganexp.sampling.paths import BETWEEN
+from ganexp.training import CheckpointError
+
+MOST_COLUMNS = 16
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Do what is asked for, and return where the result lies."""
+    options = _parser().parse_args(arguments)
+    try:
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
+            raise SamplingError(f"--device should be cpu, cuda or cuda:N, not {options.device}")
+        if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
+            raise SamplingError(f"there is no GPU for --device {options.device}")
+        generator = load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
+        written = options.task(generator, options)
+    except (ConfigError, CheckpointError, SamplingError) as error:
+        sys.exit(f"Error: {str(error).rstrip('.')}.")
+    except KeyboardInterrupt:
+        sys.exit("Interrupted: what is whole stays, and the same command goes on with what is missing.")
+    except OSError as error:
+        sys.exit(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.")
+    print(f"Written to {written}")
+    return written
+
+
+def grid(generator: Trained, options: argparse.Namespace) -> Path:
+    """Draw a grid of samples; of each class a column, if there are few."""
+    path = _place(options, "grid", ".png", options.indices)
+    columns = generator.classes if 1 < generator.classes <= MOST_COLUMNS else 8
+    n = 1024 if len(generator.shape) == 1 else columns * 8
+    samples = torch.cat(
+        [*generator.batches(_indices(options, n), options.seed, batch_size=options.batch_size, **_how(options))]
+    )
+    drawn = image_grid(samples, columns=columns) if samples.dim() == 4 else scatter(None, samples)
+    return _save_picture(drawn, path)
+
+
+def images(generator: Trained, options: argparse.Namespace) -> Path:
+    """Write samples to files."""
+    indices = _indices(options, 1000)
+    suffix = ".npz" if options.format == "npz" else ""
+    name = "samples" if options.format == "png" else f"samples_{options.format}_{options.first}-{options.first + len(indices)}"
+    path = _place(options, name, suffix)
+    with tqdm(total=len(indices), unit="sample", disable=None, leave=False) as bar:
+        series = Series(generator, options.seed, batch_size=options.batch_size, advance=bar.update, **_how(options))
+        if options.format == "npz":
+            write_npz(series, indices, path, overwrite=options.overwrite)
+            return path
+        if options.format == "tar":
+            if not isinstance(indices, range):
+                raise SamplingError("--indices does not go with --format tar: choose png or npz")
+            count = write_shards(series, indices, path, shard_size=options.shard_size, overwrite=options.overwrite)
+            print(f"{count} shards written, {-(-len(indices) // options.shard_size) - count} were there already")
+            return path
+        count = write_pngs(series, indices, path, overwrite=options.overwrite)
+    print(f"{count} images written, {len(indices) - count} were there already")
+    return path
+
+
+def film(generator: Trained, options: argparse.Namespace) -> Path:
+    """Walk from sample to sample through latent space."""
+    path = _place(options, f"walk_{options.way}", f".{options.movie}", options.indices)
+    frames = frames_of(
+        generator,
+        _indices(options, 4 * options.tiles),
+        options.frames,
+        tiles=options.tiles,
+        way=options.way,
+        seed=options.seed,
+        closed=not options.open,
+        enlarge=options.enlarge,
+        **_how(options),
+    )
+    write_film(tqdm(frames, unit="frame", disable=None, leave=False), path, per_second=options.per_second)
+    return path
+
+
+def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
+    """Draw samples beside the training images that are nearest to them."""
+    path = _place(options, "neighbours", ".png", options.indices)
+    if len(generator.shape) != 3:
+        raise SamplingError("nearest neighbours are drawn for images only")
+    samples = torch.cat([*generator.batches(_indices(options, 8), options.seed, **_how(options))]).cpu()
+    distances, found = nearest(samples, data_of(generator, trust=options.trust), options.nearest)
+    pixels = samples[0].numel() ** 0.5
+    print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
+    for index, distance in zip(_indices(options, 8), distances[:, 0].tolist(), strict=True):
+        print(f"{index:5d}  {distance / pixels:.4f}")
+    return _save_picture(beside_their_nearest(samples, found), path)
+
+
+def export(generator: Trained, options: argparse.Namespace) -> Path:
+    """Write the network as TorchScript, torch.export or ONNX, checked against the generator."""
+    path = options.output or _beside(options.run) / "generated" / f"generator{exporting.SUFFIXES[options.form]}"
+    refuse_existing(path, options.overwrite)
+    off = exporting.export(generator, options.form, path)
+    called = "network(z, labels)" if generator.classes else "network(z)"
+    print(f"Called as {called}, z of shape (n, {generator.latent_dim}): at most {off:.2g} off the generator's samples")
+    return path
+
+
+def save(generator: Trained, options: argparse.Namespace) -> Path:
+    """Write a folder to give away: weights as safetensors, settings as JSON, a model card."""
+    folder = options.output or _beside(options.run) / "generated" / "generator"
+    if folder.exists() and not options.overwrite:
+        raise SamplingError(f"{folder} is there already: add --overwrite to write there, or name another place with --output")
+    written = saved.save(generator, folder, overwrite=options.overwrite)
+    print(f'In Python: ganexp.load("{written}"); choose a licence in {written / saved.CARD}')
+    return written
+
+
+TASKS: dict[str, Callable[[Trained, argparse.Namespace], Path]] = {
+    "--grid": grid,
+    "--images": images,
+    "--film": film,
+    "--neighbours": neighbours,
+    "--export": export,
+    "--save": save,
+}
+
+
+def _indices(options: argparse.Namespace, n: int) -> Sequence[int]:
+    n = n if options.n is None else options.n
+    if n < 1:
+        raise SamplingError(f"--n should be 1 or more, not {n}")
+    return options.indices or range(options.first, options.first + n)
+
+
+def _how(options: argparse.Namespace) -> dict[str, Any]:
+    return {"label": options.label, "truncation": options.truncation}
+
+
+def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequence[int] | None = None) -> Path:
+    """Return where a result is to lie; a file must not be there already."""
+    told = {"seed": options.seed, "label": options.label, "truncation": options.truncation}
+    if indices:
+        told["indices"] = "-".join(map(str, indices[:8])) + "…" * (len(indices) > 8)
+    elif options.first and suffix:
+        told["first"] = options.first
+    named = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
+    path: Path = options.output or _beside(options.run) / "generated" / f"{named}{suffix}"
+    if suffix:
+        refuse_existing(path, options.overwrite)
+    return path
+
+
+def _beside(run: Path) -> Path:
+    of_run = RunFolder.of_checkpoint(run)
+    return run if run.is_dir() else of_run.path if run.parent == of_run.checkpoints else run.parent
+
+
+def _save_picture(drawn: Any, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        Image.fromarray(drawn).save(file, "PNG")
+    return path
+
+
+def _run(typed: str) -> Path:
+    return Path(typed.removeprefix("run="))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=_run, help="a run folder, a checkpoint or a saved generator; run=… is the same")
+    tasks = parser.add_mutually_exclusive_group()
+    for task, function in TASKS.items():
+        said = str(function.__doc__).splitlines()[0].rstrip(".")
+        tasks.add_argument(task, dest="task", action="store_const", const=function, default=grid, help=said)
+    which = parser.add_argument_group("which samples")
+    which.add_argument("--n", type=int, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours")
+    which.add_argument("--seed", type=int, default=0)
+    which.add_argument("--first", type=int, default=0, help="index of the first one")
+    which.add_argument("--indices", type=int, nargs="+", help="these, instead of --n and --first")
+    which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
+    which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
+    which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    parser.add_argument("--form", choices=list(exporting.SUFFIXES), default="torch_export", help="of an export")
+    files = parser.add_argument_group("images")
+    files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
+    files.add_argument("--shard-size", type=int, default=10_000, help="samples in a tar file")
+    films = parser.add_argument_group("film")
+    films.add_argument("--movie", choices=["gif", "mp4"], default="gif")
+    films.add_argument("--way", choices=list(BETWEEN), default="spherical")
+    films.add_argument("--frames", type=int, default=16, help="from one sample to the next")
+    films.add_argument("--tiles", type=int, default=16, help="walks beside each other")
+    films.add_argument("--per-second", type=int, default=20)
+    films.add_argument("--enlarge", type=int, default=1, help="pixels along the side of a pixel")
+    films.add_argument("--open", action="store_true", help="end at the last sample, instead of where it began")
+    parser.add_argument("--nearest", type=int, default=7, help="neighbours of each sample")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--output", type=Path, help="the file or folder of the result")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

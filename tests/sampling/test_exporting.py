@@ -1,0 +1,92 @@
+"""Exported files compute what the generator computes, and one that does not is not kept."""
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from ganexp.networks import BEGANGenerator, DCGANGenerator, MLPGenerator, R3GANGenerator, ResNetGenerator
+from ganexp.sampling import SamplingError, Trained
+from ganexp.sampling.exporting import FORMS, SUFFIXES, export
+from tests.composing import options
+from tests.sampling import tiny_generators as tiny
+
+OF_TORCH = ["torchscript", "torch_export"]
+WITH_ONNX = [*OF_TORCH, "onnx"]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+@pytest.mark.parametrize("form", WITH_ONNX)
+@pytest.mark.parametrize("classes", [0, 3])
+def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form, classes):
+    if form == "onnx":
+        for package in ("onnx", "onnxscript", "onnxruntime"):
+            pytest.importorskip(package)
+    G = tiny.images(classes)
+    path = tmp_path / f"x{SUFFIXES[form]}"
+    assert 0 <= export(G, form, path) <= 1e-5
+    z, labels = G.latents(range(20, 33)).values, G.labels(range(20, 33))
+    torch.testing.assert_close(FORMS[form][1](path)((z, *labels)), G(z, *labels), rtol=0, atol=1e-5)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("form", OF_TORCH)
+def test_points_and_float64(tmp_path, form):
+    assert export(tiny.points(), form, tmp_path / f"x{SUFFIXES[form]}") <= 1e-5
+    assert export(tiny.images(dtype=torch.float64), form, tmp_path / f"y{SUFFIXES[form]}") <= 1e-10
+
+
+GENERATORS = {
+    "dcgan": DCGANGenerator,
+    "mlp": MLPGenerator,
+    "resnet": ResNetGenerator,
+    "began": BEGANGenerator,
+    "r3gan": R3GANGenerator,
+}
+
+
+def test_every_generator_is_tried_here():
+    assert set(GENERATORS) == set(options("generator"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", OF_TORCH)
+@pytest.mark.parametrize("name", GENERATORS)
+def test_every_generator_can_be_exported(tmp_path, name, form):
+    network = GENERATORS[name](5, (3, 32, 32), width=8)
+    G = Trained(network, latent_dim=5, prior="normal", shape=(3, 32, 32))
+    assert export(G, form, tmp_path / f"x{SUFFIXES[form]}") <= 1e-5
+
+
+class OfTheBatch(nn.Module):
+    """Bakes the size of the batch that it was traced with into the file."""
+
+    def forward(self, z):
+        return z[:, :2] * int(z.shape[0])
+
+
+class Undecided(nn.Module):
+    """Branches on values, which no graph can."""
+
+    def forward(self, z):
+        return z[:, :2] if float(z.sum()) > 0 else -z[:, :2]
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_file_that_computes_something_else_is_refused(tmp_path):
+    wrong = Trained(OfTheBatch(), latent_dim=3, prior="normal", shape=(2,))
+    (tmp_path / "x.ts").write_text("what was there before")
+    with pytest.raises(SamplingError, match=r"the torchscript file computes samples that are [\d.]+ off the generator's"):
+        export(wrong, "torchscript", tmp_path / "x.ts")
+    undecided = Trained(Undecided(), latent_dim=3, prior="normal", shape=(2,))
+    with pytest.raises(SamplingError, match=r"\Athe generator cannot be written as torch_export \([^\n]*\)\Z"):
+        export(undecided, "torch_export", tmp_path / "x.pt2")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["what was there before"]
+
+
+def test_onnx_without_its_packages_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(SamplingError, match="onnx needs onnx, which is not installed: pip install onnx onnxscript onnxruntime"):
+        export(tiny.points(), "onnx", tmp_path / "x.onnx")
+    assert not [*tmp_path.iterdir()]

@@ -1,0 +1,101 @@
+"""scripts/sample.py: what it leaves where, and what it refuses, on a small run."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import ganexp
+import sample
+from tests.composing import composed
+
+SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    ganexp.build(composed(*SMALL, "batch_size=8", "iterations=2", "conditional=true"), folder).fit()
+    return folder
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    return shutil.copytree(run, tmp_path / "run")
+
+
+def test_a_grid_has_a_column_for_each_class_and_says_where_it_lies(copy, capsys):
+    path = sample.main([f"run={copy}", "--n", "20", "--truncation", "0.7", "--seed", "3"])
+    assert path == copy / "generated" / "grid_seed3_truncation0.7.png"
+    assert capsys.readouterr().out == f"Written to {path}\n"
+    wanted = ganexp.load(copy).sample(20, seed=3, truncation=0.7).numpy()
+    with Image.open(path) as file:
+        picture = np.asarray(file)
+    assert picture.shape == (22, 102, 3)
+    np.testing.assert_allclose(picture[12:20, 32:40, 0], (wanted[13, 0] + 1) * 127.5, atol=0.51)
+
+
+def test_files_films_and_neighbours(copy, capsys):
+    last = copy / "checkpoints" / "last.pt"
+    folder = sample.main([str(last), "--images", "--indices", "3", "5", "--label", "7"])
+    assert folder == copy / "generated" / "samples_seed0_label7"
+    assert sorted(path.name for path in folder.iterdir()) == ["000000003.png", "000000005.png", "samples.json"]
+    sample.main([str(last), "--images", "--n", "6", "--label", "7"])
+    assert "4 images written, 2 were there already" in capsys.readouterr().out
+    assert sample.main([str(copy), "--images", "--n", "6", "--format", "npz"]).name == "samples_npz_0-6_seed0.npz"
+    shards = sample.main([str(copy), "--images", "--n", "6", "--format", "tar", "--shard-size", "4", "--first", "2"])
+    assert sorted(path.name for path in shards.glob("*.tar")) == ["samples-000000.tar", "samples-000001.tar"]
+    with Image.open(sample.main([str(copy), "--film", "--tiles", "2", "--n", "6", "--frames", "2", "--open"])) as film:
+        assert film.n_frames == 5
+    with Image.open(sample.main([str(copy), "--neighbours", "--n", "2", "--nearest", "3"])) as picture:
+        assert picture.size == (2 + 5 * 10, 2 + 2 * 10)
+    assert not [*copy.rglob("*.unfinished")]
+
+
+def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
+    path = sample.main([str(copy), "--export", "--form", "torch_export"])
+    assert path == copy / "generated" / "generator.pt2"
+    assert "Called as network(z, labels), z of shape (n, 64): at most " in capsys.readouterr().out
+    folder = sample.main([str(copy), "--save", "--output", str(tmp_path / "shared")])
+    assert f'ganexp.load("{folder}"); choose a licence in {folder / "README.md"}' in capsys.readouterr().out
+    assert sample.main([str(folder), "--n", "10"]) == folder / "generated" / "grid_seed0.png"
+    lone = shutil.copy(copy / "checkpoints" / "last.pt", tmp_path / "lone.pt")
+    assert sample.main([str(lone), "--n", "10"]) == tmp_path / "generated" / "grid_seed0.png"
+    for again in (["--export"], ["--save", "--output", str(folder)]):
+        with pytest.raises(SystemExit, match="is there already: add --overwrite"):
+            sample.main([str(copy), *again])
+
+
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    for arguments, said in {
+        (tmp_path / "empty",): "last.pt is not there",
+        (tmp_path / "nowhere",): "nowhere is not there",
+        (copy, "--label", 10): "label should be one of 10 classes, counted from 0, not 10",
+        (copy, "--truncation", 0): "truncation should be a bound above 0",
+        (copy, "--n", 0): "--n should be 1 or more, not 0",
+        (copy, "--images", "--n", 0): "--n should be 1 or more, not 0",
+        (copy, "--images", "--output", tmp_path / "full"): "full holds something else: add --overwrite",
+        (copy, "--output", tmp_path / "full" / "x"): "x is there already: add --overwrite",
+        (copy, "--output", tmp_path / "full" / "x" / "y.png"): "cannot be written",
+        (copy, "--device", "cuda:99"): "there is no GPU for --device cuda:99",
+        (copy, "--device", "tpu"): "--device should be cpu, cuda or cuda:N, not tpu",
+    }.items():
+        with pytest.raises(SystemExit, match=rf"\AError: [^\n]*{said}[^\n]*\Z"):
+            sample.main([*map(str, arguments)])
+    assert capsys.readouterr().out == ""
+    assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "x"]
+    assert not (copy / "generated").exists()
+
+
+def test_neighbours_without_the_data_are_a_sentence(copy, monkeypatch):
+    def missing(self):
+        raise OSError("no digits on this machine")
+
+    monkeypatch.setattr("ganexp.data.Digits.load", missing)
+    monkeypatch.setenv("GANEXP_CACHE", str(copy))
+    with pytest.raises(SystemExit, match="Error: dataset=digits, on which it was trained, is not to be had here: no digits on"):
+        sample.main([str(copy), "--neighbours"])
