@@ -56,7 +56,7 @@ def test_the_sentence_names_the_argument_and_its_value():
 
 
 TARGETS = sorted({name for path in CONF.glob("*/*.yaml") for name in re.findall(r"_target_: (ganexp\.\S+)", path.read_text())})
-OF_THE_RUN = ("latent_dim", "classes", "d_steps", "g_steps")
+OF_THE_RUN = ("latent_dim", "classes", "d_steps", "g_steps", "iterations")
 """Numbers that a part is given by the run, which has checked them."""
 
 

@@ -96,7 +96,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["lr=1e-3"], "lr is no key of the configuration; it is optimizer.lr here."),
         (["epochs=3"], "epochs is no key of the configuration; it is iterations here."),
         (["losss=hinge"], "losss is no key of the configuration; did you mean loss?"),
-        (["loss=hingee"], "loss=hingee is not an option; choose one of began, ebgan, hinge, lsgan, minimax, "),
+        (["loss=hingee"], "loss=hingee is not an option; choose one of acgan, began, ebgan, hinge, lsgan, minimax, "),
         (["generator.wdth=3"], "generator.wdth is no key of the configuration; did you mean width?"),
         (["loss=began"], "choose discriminator=began"),
         (["loss=[hinge,wgan]"], "loss mixes several options into one"),

@@ -29,12 +29,29 @@ INTEGERS = (
     "checkpoint_every",
     "seed",
 )
-INTEGERS += ("workers", "threads", "keep_checkpoints", "lookahead.every")
+INTEGERS += (
+    "workers",
+    "threads",
+    "keep_checkpoints",
+    "lookahead.every",
+    "accumulate",
+    "pack",
+    "evaluate_every",
+    "evaluation.samples",
+)
 CHOICES = ("precision", "prior", "device", "on_divergence", "wandb.mode", "feed", "cuda_graph", "channels_last")
 SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}
 WORDS = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 JUNK = st.text(string.printable.replace("\n", "").replace("\r", ""), min_size=1, max_size=15)
-NESTED = ("generator.width", "discriminator.depth", "optimizer.lr", "optimizer.d.eps", "dataset.image_size", "lookahead.alpha")
+NESTED = (
+    "generator.width",
+    "discriminator.depth",
+    "optimizer.lr",
+    "optimizer.d.eps",
+    "dataset.image_size",
+    "lookahead.alpha",
+    "clip_gradients",
+)
 
 wrong_type = st.tuples(
     st.sampled_from([*INTEGERS, *NESTED]), st.sampled_from(["abc", "[1,2]", "{a:1}", "null", "true", "''", "1e400"])
@@ -178,7 +195,7 @@ def test_valid_combinations_train(choice, dataset, d_steps, g_steps, further):
 
 def test_every_key_of_the_schema_is_tried():
     fields = set(Config.model_fields) - {*GROUPS, *SWITCHES, "ema", "resume", "trust", "data_root", "sweep", "keep_best"}
-    tried = {key.partition(".")[0] for key in (*INTEGERS, *CHOICES)}
+    tried = {key.partition(".")[0] for key in (*INTEGERS, *CHOICES, *NESTED)}
     assert fields <= tried, fields - tried
 
 
