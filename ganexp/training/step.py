@@ -57,7 +57,7 @@ class Step:
         self.schedule.advance()
 
     def iterate(self, reals: Iterator[Batch]) -> None:
-        """Run one iteration, untimed, but for the learning rates, which the host sets."""
+        """Run one iteration, untimed; the host sets the learning rates of the next one."""
         self.strategy(self.gan, map(self.gan.packed, reals), d_steps=self.d_steps, g_steps=self.g_steps)
         self.gan.finish_iteration()
         self.average.update()

@@ -91,13 +91,14 @@ def test_each_loss_takes_the_discriminators_it_has_a_meaning_for(loss, discrimin
             check(cfg)
 
 
-UNROLLED_RPGAN = pytest.param("unrolled", "rpgan", marks=pytest.mark.slow)  # differentiates three times, five steps deep
+LONG = {("unrolled", "rpgan"), ("unrolled", "began"), ("unrolled", "ebgan")}
+"""Five steps deep, by penalties that differentiate three times or autoencoders."""
 
 
 @pytest.mark.parametrize(
     ("strategy", "loss"),
     [
-        UNROLLED_RPGAN if pair == ("unrolled", "rpgan") else pair
+        pytest.param(*pair, marks=pytest.mark.slow if pair in LONG else ())
         for pair in itertools.product(options("strategy"), losses_of_scores())
     ],
 )

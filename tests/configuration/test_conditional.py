@@ -19,6 +19,11 @@ POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width
 SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0"]
 
 
+def slow(*cases):
+    """Return cases that are for CI."""
+    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
 @pytest.mark.parametrize(
     "loss",
     [
@@ -35,7 +40,9 @@ def test_every_strategy_and_loss_trains_on_labels(strategy, loss):
     assert not torch.equal(before, made.gan.discriminator.projection.embedding.weight)
 
 
-@pytest.mark.parametrize("further", [[], ["generator.batch_norm=false"], ["precision=bf16"], ["feed=streamed", "workers=0"]])
+@pytest.mark.parametrize(
+    "further", [[], *slow(["generator.batch_norm=false"], ["precision=bf16"], ["feed=streamed", "workers=0"])]
+)
 def test_images_train_on_labels_and_resume_to_the_last_bit(further, tmp_path):
     settings = [*SMALL, *IMAGES, *further, "checkpoint_every=4"]
     whole = build(composed(*settings, "iterations=8"))
@@ -49,7 +56,7 @@ def test_images_train_on_labels_and_resume_to_the_last_bit(further, tmp_path):
 
 
 @pytest.mark.parametrize("family", ["resnet", "r3gan"])
-@pytest.mark.parametrize("further", [[], ["precision=bf16"], ["loss=wgan_gp"], ["strategy=one_stage"]])
+@pytest.mark.parametrize("further", [[], *slow(["precision=bf16"], ["loss=wgan_gp"], ["strategy=one_stage"])])
 def test_residual_networks_train_on_labels(family, further):
     networks = [f"generator={family}", f"discriminator={family}", "generator.width=2", "discriminator.width=2"]
     made = build(composed(*SMALL, *networks, "dataset.image_size=32", *further, "iterations=3", "batch_size=4"))

@@ -159,7 +159,7 @@ def test_one_stage_refuses_it_in_python_too():
     "further",
     [
         pytest.param(["loss@loss.base=hinge", "precision=bf16"], marks=pytest.mark.slow),
-        ["loss@loss.base=ragan", "discriminator.spectral_norm=true"],
+        pytest.param(["loss@loss.base=ragan", "discriminator.spectral_norm=true"], marks=pytest.mark.slow),
         pytest.param(["loss@loss.base=wgan_gp"], marks=pytest.mark.slow),
     ],
 )

@@ -58,7 +58,9 @@ def test_the_code_stands_behind_each_energy():
     torch.testing.assert_close(outputs[:, 0], (x - D.reconstruct(x)).abs().mean((1, 2, 3)))
 
 
-@pytest.mark.parametrize("strategy", options("strategy"))
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(name, marks=pytest.mark.slow if name == "unrolled" else ()) for name in options("strategy")]
+)
 def test_every_strategy_trains_or_refuses(strategy):
     cfg = composed(*SMALL, *EBGAN_PT, f"strategy={strategy}", "iterations=2")
     if strategy == "one_stage":
