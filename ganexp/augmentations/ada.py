@@ -41,6 +41,7 @@ class Ada(Augmentation):
 
     measures: ClassVar = {"augment/p": Measure("probability of each of ADA's transformations", "last,max", label="p")}
     needs_logits = True
+    gathers = True
     p: Tensor
 
     @checked

@@ -28,6 +28,9 @@ class Augmentation:
     needs_logits = False
     """Whether the augmentation has a meaning only for a discriminator that returns logits."""
 
+    gathers = False
+    """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph holds it."""
+
     rng: torch.Generator
 
     pack = 1

@@ -23,6 +23,8 @@ class DiffAugment(Augmentation):
         policy: Which of them are applied, in this order; at least one.
     """
 
+    gathers = True
+
     @checked
     def __init__(
         self, *, policy: Sequence[Literal["color", "translation", "cutout"]] = ("color", "translation", "cutout")
