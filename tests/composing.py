@@ -17,6 +17,11 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+def discriminator_for(loss: str) -> list[str]:
+    """Return the overrides by which a loss gets scores of the kind that it needs, where that is not the default's."""
+    return ["discriminator=began"] if loss in ("began", "ebgan") else []
+
+
 def losses_of_scores() -> list[str]:
     """Return the losses that read scores alone; acgan, which reads more, has tests of its own."""
     return [name for name in options("loss") if name != "acgan"]

@@ -8,7 +8,7 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor
 
-from ganexp.augmentations.base import Augmentation
+from ganexp.augmentations.base import Augmentation, refuse_nothing
 from ganexp.augmentations.colors import recolored
 from ganexp.augmentations.pixels import positions, shifted, turned, warped
 from ganexp.instruments.measure import Measure
@@ -33,7 +33,7 @@ class Ada(Augmentation):
     missing.
 
     Args:
-        policy: Which classes of transformations are applied, in this order.
+        policy: Which classes of transformations are applied, in this order; at least one.
         target: Of r_t.
         images: How many real images D sees while p moves from 0 to 1.
         every: Updates of D from one move of p to the next.
@@ -41,6 +41,7 @@ class Ada(Augmentation):
 
     measures: ClassVar = {"augment/p": Measure("probability of each of ADA's transformations", "last,max", label="p")}
     needs_logits = True
+    gathers = True
     p: Tensor
 
     @checked
@@ -57,6 +58,7 @@ class Ada(Augmentation):
             "geometry": self.geometry,
             "color": self.color,
         }
+        refuse_nothing(policy)
         self.policy = [all_classes[name] for name in policy]
         self.target = target
         self.images = images

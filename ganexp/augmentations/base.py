@@ -1,6 +1,6 @@
 """The contract of an augmentation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -27,6 +27,9 @@ class Augmentation:
 
     needs_logits = False
     """Whether the augmentation has a meaning only for a discriminator that returns logits."""
+
+    gathers = False
+    """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph holds it."""
 
     rng: torch.Generator
 
@@ -94,6 +97,16 @@ class Augmentation:
     def integer(self, images: Tensor, low: int, high: int) -> Tensor:
         """Draw an integer from low to high, both included, for each image, `(B, 1, 1, 1)`, int64."""
         return (self.uniform(images) * (high - low + 1)).floor().long() + low
+
+
+def refuse_nothing(policy: Sequence[str]) -> None:
+    """Refuse a policy of no transformations.
+
+    Raises:
+        ValueError: It is empty.
+    """
+    if not policy:
+        raise ValueError("policy should name at least one kind of transformation; choose augment=none for none")
 
 
 class Augmented:

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ganexp.augmentations.base import Augmentation
+from ganexp.augmentations.base import Augmentation, refuse_nothing
 from ganexp.augmentations.pixels import places, translated
 from ganexp.ranges import checked
 
@@ -20,8 +20,10 @@ class DiffAugment(Augmentation):
     - `cutout`: a rectangle with half of each side, anywhere with its centre in the image, becomes 0.
 
     Args:
-        policy: Which of them are applied, in this order.
+        policy: Which of them are applied, in this order; at least one.
     """
+
+    gathers = True
 
     @checked
     def __init__(
@@ -32,6 +34,7 @@ class DiffAugment(Augmentation):
             "translation": self.translation,
             "cutout": self.cutout,
         }
+        refuse_nothing(policy)
         self.policy = [every[name] for name in policy]
 
     def transform(self, images: Tensor) -> Tensor:

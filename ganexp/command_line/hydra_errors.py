@@ -7,6 +7,7 @@ whatever Python raises. Their texts are looked at in this file only.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
@@ -46,15 +47,27 @@ def sentence(error: Exception) -> str:
         return unknown_key(str(cause.full_key), [str(key) for key in siblings if key != "hydra"])
     text = str(error)
     if text.startswith("Config group override must be"):  # a plain ValueError
-        return "a group cannot be null; give it one of its options, as in loss=hinge."
+        return f"{_last_override(error)}a group takes one of its options, as in loss=hinge."
     if "Ambiguous value" in text:  # a plain HydraException
         key, _, value = text.splitlines()[0].split("'")[1].partition("=")
         return f"{key}={value} is several values: add -m to run each of them, or write {key}=[{value}] for a list."
+    if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
+        override = text.splitlines()[0].removeprefix("Error merging override ").strip()
+        return f"{override} does not go with what is there: set a value where there is one, and keys one by one, as in a.b=…."
     if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything
         reason = " ".join(text.split())[:80]
         return f"a value is nested too deeply, too long, or not an option of its group, as in loss=hinge ({reason})."
     lines = [line.strip().rstrip(".") for line in text.splitlines()]
     return "; ".join(line for line in lines if line and not line.startswith("See https://")) + "."
+
+
+def _last_override(error: Exception) -> str:
+    """Return the override that Hydra was looking at, where its text does not say which."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    override = trace.tb_frame.f_locals.get("override") if trace else None
+    return f"{override.input_line}: " if isinstance(override, Override) else ""
 
 
 def _unknown_option(file: str, options: list[str]) -> str:

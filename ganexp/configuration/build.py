@@ -139,7 +139,7 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
-    reason = reason_against(strategy, gan.penalty, schedule)
+    reason = reason_against(strategy, gan.penalty, schedule, gan.augment)
     if reason:
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step

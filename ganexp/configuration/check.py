@@ -11,7 +11,7 @@ from torch import nn
 from ganexp.augmentations import Augmentation
 from ganexp.configuration.assemble import networks_of, strategy_of
 from ganexp.configuration.demands import Demands
-from ganexp.configuration.evaluation import figures_of, refuse_evaluation
+from ganexp.configuration.evaluation import figures_of, refuse_evaluation, without_effect
 from ganexp.configuration.labels import classes_of
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
@@ -88,7 +88,7 @@ def _checked(values: str, trust: Trust) -> Plan:
         raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
     _check_second_derivatives(config, penalty, strategy)
     _check_schedule(config, loss)
-    warnings: list[str] = []
+    warnings = without_effect(config, figures)
     discriminator: nn.Module | None = None
     asked: Demands | None = None
     try:
@@ -161,11 +161,15 @@ def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strate
 
 def _check_schedule(config: Config, loss: Loss) -> None:
     needs = make(config.schedule, "schedule", config.iterations).needs
-    if needs is not None and needs not in loss.measures:
-        raise ConfigError(
-            f"schedule={name_of(config.schedule)} observes {needs}, which loss={name_of(config.loss)} does not measure: "
-            "choose loss=began, or schedule.metric as one that it measures."
-        )
+    if needs is None or needs in loss.measures:
+        return
+    remedy = (
+        f"schedule.metric as one of {', '.join(sorted(loss.measures))}" if loss.measures else "loss=began, or another schedule"
+    )
+    raise ConfigError(
+        f"schedule={name_of(config.schedule)} observes {needs}, which loss={name_of(config.loss)} does not measure: "
+        f"choose {remedy}."
+    )
 
 
 def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty, augment: Augmentation) -> None:
@@ -173,6 +177,11 @@ def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, p
     returned = f"discriminator={name_of(config.discriminator)} returns {output} scores"
     if output not in loss.accepts:
         kinds = " or ".join(sorted(loss.accepts))
+        if isinstance(base := config.loss.get("base"), dict):
+            raise ConfigError(
+                f"loss={name_of(config.loss)} around {name_of(base)} needs a discriminator that returns {kinds} scores, and "
+                f"{returned}: choose another loss@loss.base, such as loss@loss.base=nonsaturating."
+            )
         raise ConfigError(
             f"loss={name_of(config.loss)} needs a discriminator that returns {kinds} scores, and {returned}: {_remedy(output)}."
         )

@@ -1,5 +1,6 @@
 """How a configured run is evaluated: which measures, in which features, against which data."""
 
+import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 
 from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.sections import EvaluationConfig
 from ganexp.configuration.targets import arguments, name_of
 from ganexp.data import Dataset, Resident, StackedMNIST, Streamed, default_folder
 from ganexp.data.digest import of_data
@@ -68,12 +70,30 @@ def refuse_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> N
         )
     path = _path_of(asked, config, dataset)
     if path and not path.is_file():
-        remedy = (
-            f"train them by python scripts/train_features.py {path.stem}, or choose inception, raw or a file"
-            if asked == "classifier"
-            else "choose classifier, inception, raw, or a file that is there"
-        )
+        if asked != "classifier":
+            remedy = "choose classifier, inception, raw, or a file that is there"
+        elif getattr(dataset, "classes", 0):
+            remedy = f"train them by python scripts/train_features.py {path.stem}, or choose inception, raw or a file"
+        else:
+            remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
         raise ConfigError(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+
+
+def without_effect(config: Config, figures: Mapping[str, Measure]) -> list[str]:
+    """Say, one sentence each, what is asked of an evaluation and will not be had."""
+    said = []
+    asked = {key: value for key, value in config.evaluation if value != EvaluationConfig.model_fields[key].default}
+    if asked and not config.evaluate_every:
+        keys = " and ".join(f"evaluation.{key}" for key in asked)
+        said.append(f"There is no evaluation, so nothing comes of {keys}: choose evaluate_every=….")
+    best = config.keep_best
+    if best and best.startswith("eval/") and best not in figures:
+        close = difflib.get_close_matches(best, figures, n=1)
+        said.append(
+            f"keep_best={best} is no figure of this evaluation{f', as {close[0]} is' if close else ''}: there will be no "
+            "best checkpoint unless a watcher of your own makes it."
+        )
+    return said
 
 
 def evaluation_of(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from ganexp.configuration.elsewhere import ELSEWHERE
-from ganexp.configuration.schema import Config, ConfigError, choices_of, keys_of
+from ganexp.configuration.schema import GROUPS, Config, ConfigError, choices_of, keys_of
 
 LONGEST_SHOWN = 200
 """How many characters of a wrong value a sentence quotes."""
@@ -55,7 +55,10 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
         return f"{key} is no key of the configuration; it is {meant} here."
     known = sorted(set(known) - {"name", "_target_"})
     close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else "there are no keys here."
+    above = key.rpartition(".")[0]
+    none = f"this {above} has none: choose the one that has it too, as in {above}=… {key}=…."
+    none = none if above in GROUPS else f"{above} has none."
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else none
     remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
     return f"{key} is no key of the configuration; {hint}{remedy}"
 
@@ -66,6 +69,9 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
         return unknown_key(key, _siblings(path))
+    if first["type"] == "model_type" and path:
+        below = ", ".join(_siblings([*path, "any"]))
+        return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {_shown(value)}."
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."
     declared = dict(keys_of()).get(".".join(part for part in path if not part.isdigit()))

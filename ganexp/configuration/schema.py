@@ -16,6 +16,7 @@ from ganexp.configuration.sections import (
     IntervalOrNever,
     Keys,
     LookaheadConfig,
+    Off,
     SweepConfig,
     WandbConfig,
     key,
@@ -89,12 +90,12 @@ class Config(Keys):
     d_steps: Steps = key("updates of D per iteration", 1)
     g_steps: Steps = key("updates of G per iteration", 1)
     redundant_gradients: bool = key("true: also compute the gradients that textbook loops throw away", False)
-    clip_gradients: Literal["off", False] | Annotated[float, Field(gt=0)] = key(
+    clip_gradients: Off | Annotated[float, Field(gt=0)] = key(
         "longest gradient of a network, by its norm; a longer one is shortened; or off",
         "off",
         choices="off or a norm above 0, such as 1",
     )
-    ema: Literal["off", False] | Annotated[float, Field(gt=0, lt=1)] = key(
+    ema: Off | Annotated[float, Field(gt=0, lt=1)] = key(
         "decay of the averaged generator that samples come from, or off",
         0.995,
         choices="off or a decay between 0 and 1, such as 0.999",

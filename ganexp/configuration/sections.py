@@ -2,9 +2,19 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
+
+
+def _false(value: bool) -> bool:
+    if value:
+        raise ValueError("should be off")
+    return value
+
+
+Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
+"""What turns off something that else has a number; `Literal[False]` would take the number 0 for it."""
 
 Effect = Literal["training", "machine", "speed", "records"]
 """What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
@@ -80,7 +90,7 @@ MeasureName = Literal["fid", "kid", "inception_score", "precision_recall", "dens
 class EvaluationConfig(Keys):
     """The keys below `evaluation`."""
 
-    measures: Literal["auto"] | list[MeasureName] = key(
+    measures: Literal["auto"] | Annotated[list[MeasureName], Field(min_length=1)] = key(
         "a list, as in [fid,kid]; auto is what fits the data",
         "auto",
         choices="auto or a list of fid, kid, inception_score, precision_recall, density_coverage, sliced_wasserstein and modes",

@@ -14,6 +14,7 @@ from ganexp.data.digits import Digits
 from ganexp.data.fake import Fake
 from ganexp.data.feed import Resident, Streamed, feed
 from ganexp.data.image_folder import ImageFolder
+from ganexp.data.lsun import LSUN
 from ganexp.data.mixtures import Grid, Ring
 from ganexp.data.of_torch import Torch
 from ganexp.data.stacked_mnist import StackedMNIST
@@ -24,6 +25,7 @@ __all__ = [
     "CIFAR100",
     "EMNIST",
     "KMNIST",
+    "LSUN",
     "MNIST",
     "STL10",
     "SVHN",

@@ -5,6 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from ganexp.data.dataset import Stamp, stamp
 from ganexp.data.folder import kind_of
@@ -55,10 +56,14 @@ class Archive:
         """
         return self._handle().read(self._members[path])
 
+    def open(self, path: Path) -> IO[bytes]:
+        """Open a file, which is unpacked as far as it is read."""
+        return self._handle().open(self._members[path])
+
     def head(self, path: Path, length: int) -> bytes:
         """Return the first bytes of a file, or none if it cannot be unpacked."""
         try:
-            with self._handle().open(self._members[path]) as file:
+            with self.open(path) as file:
                 return file.read(length)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
             return b""

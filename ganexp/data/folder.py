@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from ganexp.data.dataset import Stamp, stamp
 
@@ -22,9 +23,13 @@ class Folder:
         """Where the folder is."""
         return [str(self.path.resolve())]
 
+    def open(self, path: Path) -> IO[bytes]:
+        """Open a file."""
+        return path.open("rb")
+
     def head(self, path: Path, length: int) -> bytes:
         """Return the first bytes of a file."""
-        with path.open("rb") as file:
+        with self.open(path) as file:
             return file.read(length)
 
     def walk(self) -> Iterator[tuple[Path, Stamp | str]]:

@@ -17,6 +17,7 @@ from ganexp.data.dataset import Side, Stamp, printable
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import EXTENSIONS, Folder
+from ganexp.data.headers import sample, smaller
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
@@ -45,9 +46,10 @@ class ImageFolder:
         path: The folder, or the archive.
         image_size: Side of the square images.
         channels: 3 for colour, 1 for grey.
-        strict: Whether an image that cannot be decoded is refused. If not, all such images are named in a warning and left out
-            when the set is decoded as a whole; where it is streamed, which ones they are may become known only when they
-            are read, and the first of them then ends the run.
+        strict: Whether an image that cannot be decoded, or is smaller than `image_size`, is refused. If not, those that cannot
+            be decoded are named in a warning and left out when the set is decoded as a whole; where it is streamed, which
+            ones they are may become known only when they are read, and the first of them then ends the run. Those that are
+            smaller are enlarged, and counted in a warning: up to 1000 images are looked at for it, evenly spaced.
 
     Raises:
         ValueError: The path is neither a folder nor a zip archive, or holds no images.
@@ -75,7 +77,11 @@ class ImageFolder:
         return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()], self._place.head)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read."""
+        """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read.
+
+        Raises:
+            OSError: An image is smaller, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
+        """
         return _Images(sorted(self._stamps), self.shape, self._place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
@@ -132,7 +138,25 @@ class ImageFolder:
         if skipped:
             kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
             log.warning("%s: %d images are read, %d skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds)
+        self._look_at(sorted(stamps))
         return stamps
+
+    def _look_at(self, files: list[Path]) -> None:
+        """Say whether images would be enlarged."""
+        looked_at = files if self.strict else sample(files)
+        side = self.shape[-1]
+        found = smaller(looked_at, side, self._place.open)
+        if not found:
+            return
+        path, (width, height) = found[0]
+        some = "images" if len(looked_at) == len(files) else "images looked at"
+        said = (
+            f"{printable(self.folder)}: {len(found):,} of {len(looked_at):,} {some} are smaller than {side}×{side} pixels, "
+            f"{printable(path.relative_to(self.folder))} ({width}×{height}) among them"
+        )
+        if self.strict:
+            raise OSError(f"{said}: lower dataset.image_size, leave them out of the folder, or choose dataset.strict=false")
+        log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out of the folder.", said)
 
 
 class _Images(MapStyle[Tensor]):

@@ -109,7 +109,7 @@ class Exported:
         except OSError as error:
             raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
         except Exception as error:  # what a file of any kind makes torch raise has no common type
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0][:200]
             raise EvaluationError(f"{path} is no network that sees images of shape {shape}: {reason}") from error
         self.size, self.classes = features.shape[1], 0 if logits is None else logits.shape[1]
 

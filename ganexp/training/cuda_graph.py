@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ganexp.augmentations import Augmentation
 from ganexp.batch import Batch
 from ganexp.optimizers.rates import keep_on_device
 from ganexp.penalties import Penalty
@@ -44,7 +45,7 @@ class Recorded(Step):
         warm_up: How many iterations are eager: libraries choose their kernels, optimisers create their state.
 
     Raises:
-        ValueError: The strategy or the penalty cannot be recorded.
+        ValueError: The strategy or another part cannot be recorded.
     """
 
     def __init__(self, step: Step, new_recording: Callable[[], Recording], *, warm_up: int = 4) -> None:
@@ -56,7 +57,7 @@ class Recorded(Step):
             average=step.average,
             schedule=step.schedule,
         )
-        reason = reason_against(step.strategy, step.gan.penalty, step.schedule)
+        reason = reason_against(step.strategy, step.gan.penalty, step.schedule, step.gan.augment)
         if reason:
             raise ValueError(f"it cannot be recorded: {reason}")
         self.new_recording = new_recording
@@ -185,10 +186,14 @@ def _copy_into(place: Batch, batch: Batch) -> None:
         kept.copy_(new)
 
 
-def reason_against(strategy: Strategy, penalty: Penalty, schedule: Schedule | None = None) -> str:
+def reason_against(
+    strategy: Strategy, penalty: Penalty, schedule: Schedule | None = None, augment: Augmentation | None = None
+) -> str:
     """Return why iterations cannot be recorded, or an empty string. A strategy with a `state_dict` keeps state on the host."""
     if schedule and schedule.on_host:
         return f"{schedule.on_host[0]} reads a scheduled learning rate on the host"
+    if augment and augment.gathers and torch.are_deterministic_algorithms_enabled():
+        return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
     return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""

@@ -129,7 +129,10 @@ def test_the_help_describes_them(mine, tmp_path):
         ("loss.shift=3", "loss.shift should be less than or equal to 2, not 3."),
         ("discriminator.width=2", "discriminator.width should be greater than 2, not 2."),
         ("penalty.weight=nan", "penalty.weight should be a finite number, not nan."),
-        ("+strategy.speed=2", "strategy.speed is no key of the configuration; there are no keys here."),
+        (
+            "+strategy.speed=2",
+            "strategy.speed is no key of the configuration; this strategy has none: choose the one that has it",
+        ),
         ("keep_best=shifted/gab", "keep_best=shifted/gab is not logged with loss=shifted; choose one of "),
         ("sweep.metric=began/k_t", "sweep.metric=began/k_t is not logged with loss=shifted; choose one of "),
         (f"loss._target_={MODULE}.Silent", "measures shifted/gap, shifted/spread without saying what that is"),

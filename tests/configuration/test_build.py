@@ -41,6 +41,8 @@ def data(tmp_path, monkeypatch):
     sets.write_stl10(tmp_path, noise(2, 3, 96, 96), [0] * 2, noise(7, 3, 96, 96), monkeypatch)
     sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch)
 
+    sets.write_lsun(tmp_path, "bedroom_train", noise(9, 64, 70, 3))
+
     def overrides(dataset):
         further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=32"], "fake": ["dataset.n=9"]}
         further["stacked_mnist"] = ["dataset.n=9"]

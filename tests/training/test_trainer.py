@@ -10,7 +10,7 @@ import torch
 from ganexp import build, strategies
 from ganexp.runs import Book, FolderBook
 from ganexp.runs.keys import known
-from tests.composing import composed, losses_of_scores, options
+from tests.composing import composed, discriminator_for, losses_of_scores, options
 from tests.tiny import BATCH, CASES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
 
@@ -217,11 +217,9 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 @pytest.mark.parametrize("loss", losses_of_scores())
 @pytest.mark.parametrize("strategy", options("strategy"))
 def test_the_loop_never_waits_for_the_host(strategy, loss, further):
-    chosen = ["device=cuda", f"strategy={strategy}", f"loss={loss}", further, "workers=0"]
+    chosen = ["device=cuda", f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), further, "workers=0"]
     cfg = composed(*SMALL, *chosen, "iterations=20", "ema=0.9", "log_every=1")
     cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations
-    if loss == "began":
-        cfg.discriminator = composed("discriminator=began", "discriminator.width=4").discriminator
     made = build(cfg)
     iterate(made, 5)
     torch.cuda.set_sync_debug_mode("error")

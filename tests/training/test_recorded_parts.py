@@ -1,0 +1,105 @@
+"""Parts that draw, count or move rates: recorded iterations are eager ones, on a CPU by a tape, on a GPU by a graph."""
+
+import pytest
+import torch
+
+from ganexp import build, strategies
+from ganexp.configuration.check import check
+from ganexp.training.cuda_graph import Recorded, reason_against
+from tests.composing import composed, discriminator_for, losses_of_scores, options
+from tests.tiny import iterate
+from tests.training.tape import Tape
+from tests.training.test_trainer import SMALL
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+CLASSIFIER = ["conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
+PARTS = [
+    ["augment=diffaugment"],
+    ["augment=ada", "augment.images=40", "augment.every=2"],
+    ["augment=ada", "augment.images=40", "pack=2", "penalty=r1"],
+    ["pack=2", "discriminator.minibatch_deviation=true"],
+    ["schedule=linear"],
+    ["schedule=cosine", "schedule.warm_up=3", "optimizer=optimistic_adam"],
+    ["clip_gradients=0.1"],
+    ["accumulate=2", "generator.batch_norm=false"],
+    ["penalty=orthogonal"],
+    ["penalty=spectral"],
+    ["penalty=dragan"],
+    ["penalty=sum", "+penalty@penalty.parts.a=r1", "+penalty@penalty.parts.b=orthogonal"],
+    ["conditional=true"],
+    CLASSIFIER,
+    [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
+    ["loss=ebgan", "loss.pulling_away=0.1", "discriminator=began", "discriminator.returns_code=true"],
+]
+each_part = pytest.mark.parametrize("parts", PARTS, ids=" ".join)
+
+
+def weights(made):
+    """Return what a run's iterations move, but for the random streams and what sums it up."""
+    gan = made.gan
+    moved = [*gan.generator.state_dict().values(), *gan.discriminator.state_dict().values()]
+    rates = [torch.tensor([group["lr"] for one in (gan.optimizer_g, gan.optimizer_d) for group in one.param_groups])]
+    return [*moved, *rates, *made.step.average.generator.state_dict().values(), *gan.augment.measurements().values()]
+
+
+@each_part
+def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
+    runs = []
+    for recorded in (False, True):
+        made = build(composed(*SMALL, "device=cpu", *parts, "iterations=8", "ema=0.9"))
+        if recorded:
+            made.step = Recorded(made.step, Tape)
+        made.fit()
+        streams = (*made.gan.prior.streams, *made.gan.penalty.streams(), *made.gan.augment.streams())
+        runs.append([*weights(made), *(one.get_state() for one in streams)])
+    assert made.step.recording is not None
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+def test_a_deterministic_augmentation_is_not_recorded():
+    gan = build(composed(*SMALL, "device=cpu", "augment=diffaugment")).gan
+    given = strategies.detach, gan.penalty, None, gan.augment
+    assert reason_against(*given) == ""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert reason_against(*given) == "the gradient of DiffAugment waits for the host with deterministic=true"
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@on_a_gpu
+@each_part
+def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
+    runs = []
+    for graph in ("false", "true"):
+        chosen = ["device=cuda", "deterministic=true", f"cuda_graph={graph}"]
+        made = build(composed(*SMALL, *chosen, *parts, "iterations=20", "ema=0.9"))
+        made.fit()
+        recorded = graph == "true" and not made.gan.augment.gathers
+        assert isinstance(made.step, Recorded) == recorded
+        assert not recorded or made.step.recording is not None
+        runs.append(weights(made))
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@on_a_gpu
+@pytest.mark.parametrize("graph", ["auto", "false"])
+@each_part
+def test_the_loop_never_waits_for_the_host(parts, graph):
+    made = build(composed(*SMALL, "device=cuda", f"cuda_graph={graph}", *parts, "iterations=20", "ema=0.9"))
+    iterate(made, 5)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        iterate(made, 5)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("loss", losses_of_scores())
+@pytest.mark.parametrize("strategy", ["detach", *(pytest.param(one, marks=pytest.mark.slow) for one in options("strategy"))])
+def test_what_is_trained_on_a_gpu_fits_and_can_be_recorded(strategy, loss):
+    """The CPU's half of `test_cuda_graph.py` and `test_trainer.py`: each of their runs is one that can be asked for."""
+    chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss)]
+    assert check(composed(*SMALL, "device=cpu", *chosen)).warnings == []
+    made = build(composed(*SMALL, "device=cpu", *chosen, "dataset=fake", "dataset.n=9", "iterations=20", "ema=0.9"))
+    assert reason_against(made.step.strategy, made.gan.penalty, made.step.schedule) == ""
