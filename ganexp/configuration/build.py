@@ -12,6 +12,7 @@ from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
 from ganexp.configuration.demands import CPU_FLOPS
 from ganexp.configuration.evaluation import evaluation_of
+from ganexp.configuration.held_out import held_out_of
 from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import ConfigError
@@ -25,6 +26,7 @@ from ganexp.training import (
     Guard,
     Measures,
     Samples,
+    Signs,
     Step,
     Stopping,
     Trainer,
@@ -77,6 +79,7 @@ def build(
     evaluation, figures = evaluation_of(config, machine, dataset, reals)
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
+    held_out = held_out_of(dataset, plan.classes, config.batch_size, machine) if config.sample_every else None
     torch.manual_seed(config.seed)
     step = _step(plan, frequencies)
     if folder:
@@ -85,7 +88,12 @@ def build(
         step,
         reals,
         iterations=config.iterations,
-        watchers=[Measures(config.log_every), Samples(config.sample_every), *([evaluation] if evaluation else [])],
+        watchers=[
+            Measures(config.log_every),
+            Samples(config.sample_every),
+            Signs(config.sample_every, held_out),
+            *([evaluation] if evaluation else []),
+        ],
         checkpoints=Checkpoints(
             folder,
             every=config.checkpoint_every,
