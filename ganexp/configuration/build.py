@@ -15,7 +15,7 @@ from ganexp.configuration.evaluation import evaluation_of
 from ganexp.configuration.held_out import held_out_of
 from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.resume import loaded
-from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.training import (
@@ -75,7 +75,7 @@ def build(
     for warning in plan.warnings:
         log.warning("%s", warning)
     dataset = make(config.dataset, "dataset")
-    reals, frequencies = _reals(plan, dataset)
+    reals, frequencies = reals_of(config, machine, plan.classes, dataset)
     evaluation, figures = evaluation_of(config, machine, dataset, reals)
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
@@ -154,9 +154,14 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
     return Recorded(step, CudaRecording)
 
 
-def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[float] | None]:
-    """Load the data into the feed, and count how often each class occurs in them."""
-    config, machine = plan.config, plan.machine
+def reals_of(
+    config: Config, machine: execution.Machine, classes: int, dataset: Dataset
+) -> tuple[Resident | Streamed, list[float] | None]:
+    """Load the data into the feed, and count how often each class occurs in them.
+
+    Raises:
+        ConfigError: They are not to be had.
+    """
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
     try:
@@ -167,7 +172,7 @@ def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[floa
         raise ConfigError(f"dataset: {said}.") from error
     count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
     log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
-    labels = labels_of(dataset, plan.classes)
+    labels = labels_of(dataset, classes)
     reals = feed(
         data,
         config.batch_size,
@@ -180,7 +185,7 @@ def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[floa
         digest=digest,
         labels=labels,
     )
-    return reals, frequencies_of(labels, plan.classes)
+    return reals, frequencies_of(labels, classes)
 
 
 def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:

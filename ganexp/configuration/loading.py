@@ -58,13 +58,14 @@ class Trained(nn.Module):
             return torch.cat([self(part.values, *part.given) for part in z.split(AT_ONCE)])
 
 
-def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu") -> Trained:
+def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True) -> Trained:
     """Load the generator of a run, with its averaged weights if there is an average.
 
     Args:
         place: A run folder, whose last checkpoint is taken, or a checkpoint. It may be anyone's: nothing in it is executed.
         trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
         device: Where to put it.
+        averaged: False takes the generator's own weights even if there is an average.
 
     Raises:
         ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
@@ -81,7 +82,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     if type(classes) is not int or not 0 <= classes <= 2**20 or bool(classes) != config.conditional:
         raise CheckpointError(f"{path} does not say how many classes its generator knows")
     given = {"classes": classes} if classes else {}
-    weights = _weights(state["run"])
+    weights = _weights(state["run"], averaged)
     try:
         with torch.device("meta"):  # so that a file with huge claims takes no memory
             like = make(config.generator, "generator", config.latent_dim, shape, **given)
@@ -98,9 +99,9 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     return trained
 
 
-def _weights(run: Any) -> Any:
+def _weights(run: Any, averaged: bool) -> Any:
     """Find the averaged weights in a run's state, or else the generator's own."""
-    for path in (("step", "average", "generator"), ("gan", "generator")):
+    for path in (("step", "average", "generator"), ("gan", "generator"))[not averaged :]:
         found = run
         for name in path:
             found = found.get(name) if isinstance(found, dict) else None

@@ -18,8 +18,8 @@ MOST = 64
 class Signs(Watcher):
     """Diversity of samples of the averaged generator, of latents that are always the same; and what D takes for real.
 
-    Both generators make one batch each, and D scores three, as they are: not augmented, and in evaluation mode, so that batch norm
-    has its running statistics. A sign that has no value, as without two samples, is left out of the row.
+    Both generators make one batch each, and D scores three, as they are: not augmented, and in evaluation mode, so that
+    batch norm has its running statistics. A sign that has no value, as without two samples, is left out of the row.
 
     Args:
         every: The interval in iterations.
@@ -46,8 +46,8 @@ def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
 
     A generated sample is a near-duplicate if its nearest neighbour among the others is closer than half of the median such
     distance among the real ones. (That near-duplicates in a batch tell how small a generator's support is: Arora, Risteski &
-    Zhang 2018, whose own are found by eye.) Of reals uniform in d dimensions 1 − 2^(−2^−d) are some: 16 % of points of the plane,
-    and hardly any image. Samples that are all the same count too, whatever the reals.
+    Zhang 2018, whose own are found by eye.) Of reals uniform in d dimensions 1 − 2^(−2^−d) are some: 16 % of points of the
+    plane, and hardly any image. Samples that are equal always count.
     """
     if len(fake) < 2:
         return {}
@@ -63,7 +63,8 @@ def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
 def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> dict[str, float]:
     """Return which share of each batch D puts on its own side of the loss's `boundary`.
 
-    Where the loss has none, it is the middle between the mean scores of the real and the generated batch. Packs count for samples.
+    Where the loss has none, it is the middle between the mean scores of the real and the generated batch. With packs, it is
+    these that are counted.
     """
     sign = -1 if getattr(gan.discriminator, "output", "logit") == "energy" else 1
     scores = {"real": gan.judge(real), "fake": gan.judge(fake)}
