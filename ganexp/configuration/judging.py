@@ -85,8 +85,14 @@ class Judge:
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
             execution.channels_last(network)  # which rounds otherwise
-        place = {"device": machine.device, "dtype": machine.dtype}
-        prior = Prior(config.latent_dim, config.prior, seed=config.seed, frequencies=self.frequencies, **place)
+        prior = Prior(
+            config.latent_dim,
+            config.prior,
+            seed=config.seed,
+            device=machine.device,
+            dtype=machine.dtype,
+            frequencies=self.frequencies,
+        )
         if trained.classes != prior.classes:
             raise CheckpointError(f"{path} knows {trained.classes} classes, and its data have {prior.classes}")
         samples = self.evaluation.first(network, prior, SHOWN)
