@@ -33,6 +33,7 @@ from ganexp.training import (
     execution,
 )
 from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
+from ganexp.training.watching import signs
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
@@ -79,7 +80,8 @@ def build(
     evaluation, figures = evaluation_of(config, machine, dataset, reals)
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
-    held_out = held_out_of(dataset, plan.classes, config.batch_size, machine) if config.sample_every else None
+    looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every else 0
+    held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
     torch.manual_seed(config.seed)
     step = _step(plan, frequencies)
     if folder:

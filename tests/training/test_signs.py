@@ -15,9 +15,10 @@ from ganexp.runs.keys import SIGNS
 from ganexp.training import Signs
 from ganexp.training.watching.signs import MOST, accuracies, diversity
 from tests.composing import composed
-from tests.tiny import tiny_trainer
+from tests.tiny import CASES, tiny_gan, tiny_trainer
 from tests.training.test_evaluation import SMALL, same
 from tests.training.test_samples import Moody, Noisy, seeded
+from tests.training.test_trainer import Rows
 
 
 def images(n, seed=0):
@@ -118,7 +119,7 @@ def test_looking_for_signs_moves_no_mode_no_buffer_and_no_stream(make):
         optimizers = (torch.optim.SGD(one.parameters(), 0.05) for one in (generator, discriminator))
         gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=4)
         reals = iter(lambda: torch.ones(4, 2) * torch.arange(4)[:, None], None)
-        trainer = tiny_trainer(gan=gan, reals=reals, iterations=4)
+        trainer = tiny_trainer(gan=gan, reals=reals, iterations=4, books=[Rows()])
         trainer.watchers.append(Signs(every, torch.rand(4, 2)))
         trainer.fit()
         ends.append(copy.deepcopy(gan.state_dict()))
@@ -156,7 +157,7 @@ def test_what_has_no_value_is_left_out():
     assert diversity(images(1), images(1)) == {}
     broken = diversity(images(4) * math.nan, images(4))
     assert all(math.isnan(value) for value in broken.values())
-    trainer = tiny_trainer(iterations=1)
+    trainer = tiny_trainer(iterations=1, books=[Rows()])
     trainer.watchers.append(Signs(1))
     trainer.fit()
     with torch.no_grad():
@@ -167,7 +168,7 @@ def test_what_has_no_value_is_left_out():
 
 
 def test_the_cost_is_a_few_passes_of_few_samples():
-    trainer = tiny_trainer(iterations=1)
+    trainer = tiny_trainer(iterations=1, books=[Rows()])
     trainer.fit()
     passed = []
     for network in {trainer.step.average.generator, trainer.gan.generator, trainer.gan.discriminator}:
@@ -175,3 +176,22 @@ def test_the_cost_is_a_few_passes_of_few_samples():
     trainer.reals.last = Batch(torch.rand(1000, 2, dtype=torch.float64))
     Signs(1, torch.rand(1000, 2, dtype=torch.float64))(trainer)
     assert passed == [MOST] * 5
+
+
+def test_held_out_samples_that_fill_no_pack_are_left_out():
+    trainer = tiny_trainer(gan=tiny_gan(CASES["hinge"], pack=3, wrap=Packs), iterations=1, books=[Rows()])
+    trainer.fit()
+    few, enough = (Signs(1, torch.rand(n, 2, dtype=torch.float64))(trainer) for n in (2, 5))
+    assert "accuracy/held_out" not in few
+    assert enough.keys() == SIGNS.keys()
+
+
+class Packs(nn.Module):
+    """A discriminator of packs of three points, around one of single ones."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x[:, :2])

@@ -16,10 +16,11 @@ MOST = 64
 
 
 class Signs(Watcher):
-    """Diversity of samples of the averaged generator, of latents that are always the same; and what D takes for real.
+    """Looks at the diversity of samples, and at what D takes for real, if there is a book to keep that.
 
-    Both generators make one batch each, and D scores three, as they are: not augmented, and in evaluation mode, so that
-    batch norm has its running statistics. A sign that has no value, as without two samples, is left out of the row.
+    Diversity is that of the averaged generator, of latents that are always the same. Both generators make one batch each,
+    and D scores three, as they are: not augmented, and in evaluation mode, so that batch norm has its running statistics.
+    A sign that has no value, as without two samples, is left out of the row.
 
     Args:
         every: The interval in iterations.
@@ -31,13 +32,17 @@ class Signs(Watcher):
         self.held_out = None if held_out is None else Batch.of(held_out)
 
     def __call__(self, run: Run) -> Row:
+        if not run.books:
+            return {}
         gan, average = run.gan, run.step.average.generator
-        real = _first(run.reals.last, gan.pack)
+        real, held_out = _first(run.reals.last, gan.pack), self.held_out
+        if held_out is not None:
+            held_out = _first(held_out, gan.pack) if len(held_out) >= gan.pack else None
         z = gan.prior.measured(len(real))
         with looking(gan.prior, average, gan.generator, gan.discriminator):
             signs = diversity(made(average, z), real.values)
             fake = Batch(made(gan.generator, z), z.given)
-            signs |= accuracies(gan, real, fake, self.held_out and _first(self.held_out, gan.pack))
+            signs |= accuracies(gan, real, fake, held_out)
         return {key: value for key, value in signs.items() if math.isfinite(value)}
 
 
