@@ -111,8 +111,6 @@ def _of_images(options: argparse.Namespace) -> Found:
     """Evaluate folders of images, each against the same data set."""
     if options.weights != "last" or options.of:
         raise Refused("--weights and --of are of runs, and not of a folder of images")
-    if options.measures is None and options.features is None:
-        print("Features are those of evaluation.features=auto; name others with --features.")
     composed = OmegaConf.to_container(compose(f"dataset={options.dataset}", *options.overrides), resolve=True)
     assert isinstance(composed, dict)
     values = {str(key): value for key, value in composed.items()}

@@ -48,7 +48,7 @@ def meanings(entries: Sequence[Entry]) -> list[str]:
         for key, one in entry.judged.measures.items() if entry.judged else ():
             plain = one.meaning.removesuffix(f", {one.basis}")
             ways.setdefault(one.basis, {})[f"{key} is the {plain} ({one.best} is best)"] = None
-    return [f"By {basis}: {', '.join(said)}." for basis, said in ways.items()]
+    return [f"{basis[:1].upper()}{basis[1:]}: {', '.join(said)}." for basis, said in ways.items()]
 
 
 def terminal(entries: Sequence[Entry], said: str, width: int) -> str:

@@ -70,7 +70,7 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     assert document["ranking"].startswith("Ranked by eval/sliced_wasserstein, lowest first.")
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
-    assert "By features: raw, 120 samples: eval/kid is the kernel distance (lowest is best)" in " ".join(printed.split())
+    assert "Features: raw, 120 samples: eval/kid is the kernel distance (lowest is best)" in " ".join(printed.split())
 
 
 def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
