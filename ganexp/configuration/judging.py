@@ -22,15 +22,15 @@ from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint, execution
 from ganexp.training.execution import Machine, Unavailable
 
-SHOWN = 64
-"""So many of the samples that were measured are kept for pictures."""
+SHOWN, POINTS = 64, 250
+"""So many of the images, or points, that were measured are kept for pictures."""
 OF_THE_HOUSE = ("auto", "classifier", "inception", "raw")
 """Features that run no code of others."""
 
 
 @dataclass
 class Judged:
-    """The figures of one set of samples, by key, and what they are; the first samples `(n, …)`, n at most `SHOWN`."""
+    """The figures of one set of samples, by key, and what they are; the first samples `(n, …)`, for pictures."""
 
     figures: dict[str, float]
     measures: dict[str, Measure]
@@ -95,7 +95,7 @@ class Judge:
         )
         if trained.classes != prior.classes:
             raise CheckpointError(f"{path} knows {trained.classes} classes, and its data have {prior.classes}")
-        samples = self.evaluation.first(network, prior, SHOWN)
+        samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)
         if tuple(samples.shape[1:]) != self.shape:
             raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shape}")
         return self._judged(self.evaluation.figures(network, prior), samples)
