@@ -28,6 +28,7 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
 OF_THE_MACHINE = {
+    "Collapse and over-fitting": ("diversity/", "accuracy/"),
     "Gradients": ("grad_norm/",),
     "Learning rates": ("lr/",),
     "Timings by phase": ("time/",),

@@ -45,7 +45,7 @@ ALLOWED = {
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (SUBJECT - {"losses", "networks", "strategies"} | {"evaluation", "instruments", "runs"}, FRAMEWORK),
     "sampling": (
-        {"batch", "data", "runs", "streams"},
+        {"batch", "data", "evaluation", "runs", "streams"},
         FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "configuration": (

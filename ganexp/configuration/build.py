@@ -12,9 +12,10 @@ from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
 from ganexp.configuration.demands import CPU_FLOPS
 from ganexp.configuration.evaluation import evaluation_of
+from ganexp.configuration.held_out import held_out_of
 from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.resume import loaded
-from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.training import (
@@ -25,12 +26,14 @@ from ganexp.training import (
     Guard,
     Measures,
     Samples,
+    Signs,
     Step,
     Stopping,
     Trainer,
     execution,
 )
 from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
+from ganexp.training.watching import signs
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
@@ -73,10 +76,12 @@ def build(
     for warning in plan.warnings:
         log.warning("%s", warning)
     dataset = make(config.dataset, "dataset")
-    reals, frequencies = _reals(plan, dataset)
+    reals, frequencies = reals_of(config, machine, plan.classes, dataset)
     evaluation, figures = evaluation_of(config, machine, dataset, reals)
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
+    looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every else 0
+    held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
     torch.manual_seed(config.seed)
     step = _step(plan, frequencies)
     if folder:
@@ -85,7 +90,12 @@ def build(
         step,
         reals,
         iterations=config.iterations,
-        watchers=[Measures(config.log_every), Samples(config.sample_every), *([evaluation] if evaluation else [])],
+        watchers=[
+            Measures(config.log_every),
+            Samples(config.sample_every),
+            Signs(config.sample_every, held_out),
+            *([evaluation] if evaluation else []),
+        ],
         checkpoints=Checkpoints(
             folder,
             every=config.checkpoint_every,
@@ -146,9 +156,14 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
     return Recorded(step, CudaRecording)
 
 
-def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[float] | None]:
-    """Load the data into the feed, and count how often each class occurs in them."""
-    config, machine = plan.config, plan.machine
+def reals_of(
+    config: Config, machine: execution.Machine, classes: int, dataset: Dataset
+) -> tuple[Resident | Streamed, list[float] | None]:
+    """Load the data into the feed, and count how often each class occurs in them.
+
+    Raises:
+        ConfigError: They are not to be had.
+    """
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
     try:
@@ -159,7 +174,7 @@ def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[floa
         raise ConfigError(f"dataset: {said}.") from error
     count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
     log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
-    labels = labels_of(dataset, plan.classes)
+    labels = labels_of(dataset, classes)
     reals = feed(
         data,
         config.batch_size,
@@ -172,7 +187,7 @@ def _reals(plan: Plan, dataset: Dataset) -> tuple[Resident | Streamed, list[floa
         digest=digest,
         labels=labels,
     )
-    return reals, frequencies_of(labels, plan.classes)
+    return reals, frequencies_of(labels, classes)
 
 
 def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:

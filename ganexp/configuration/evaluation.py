@@ -116,7 +116,7 @@ def evaluation_of(
             batches = real_batches(reals.data, machine.device, machine.dtype)
             n = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
             folder = default_folder().with_name("statistics")
-            evaluator.see_reals(batches, n, folder=folder, identity=_identity(config, dataset, reals))
+            evaluator.see_reals(batches, n, folder=folder, identity=identity_of(config, dataset, reals))
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
     return Evaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of), evaluator.keys
@@ -169,7 +169,7 @@ def _modes(names: tuple[str, ...], dataset: Any, features: Features) -> Modes | 
     return Classes(features.classes, f"{features.name} {features.checksum}")
 
 
-def _identity(config: Config, dataset: Any, reals: Resident | Streamed) -> str:
+def identity_of(config: Config, dataset: Any, reals: Resident | Streamed) -> str:
     """Return what tells these data, as they were prepared, from any other; empty where that is not known."""
     data = reals.data
     digest = reals.digest or (of_data(data) if isinstance(data, torch.Tensor) else "")

@@ -24,10 +24,11 @@ class Dataset(Protocol):
         """Read the data: images as uint8, points as float."""
         ...
 
-    # Three further methods are optional. `fingerprint()` returns plain values that say what else than its class and shape the
+    # Four further methods are optional. `fingerprint()` returns plain values that say what else than its class and shape the
     # content depends on, on this machine; `ganexp.data.cache` then keeps what has been decoded. `digest()` returns a string
     # that identifies the content wherever it lies; it is kept in checkpoints, and other data are refused when resuming.
     # `labels()` returns the class of each sample, `(N,)`, int64, in the order of `load`; `classes` is then their number.
+    # `held_out()` returns a dataset of samples that are not among those of `load`, or None; D's over-fitting is seen on them.
 
 
 def printable(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Mixtures of narrow Gaussians in the plane, on which missing modes can be counted."""
 
+import copy
 import math
 from typing import Annotated
 
@@ -10,6 +11,8 @@ from torch import Tensor
 from ganexp.ranges import checked
 
 Length = Annotated[float, Gt(0)]
+HELD_OUT = 10_000
+"""At most so many points are drawn that no run is trained on."""
 Count = Annotated[int, Ge(1), Le(100_000_000)]
 
 
@@ -17,6 +20,7 @@ class _Mixture:
     """`n` points around centres `(modes, 2)` that are equally likely, with standard deviation `std` in each direction."""
 
     shape = (2,)
+    seed = 0
 
     def __init__(self, centers: Tensor, std: float, n: int) -> None:
         self.centers = centers
@@ -33,8 +37,14 @@ class _Mixture:
         """Return the mode of each point, `(n,)`, int64: its place in `centers`."""
         return self._modes()[1]
 
+    def held_out(self) -> "_Mixture":
+        """Return other points around the same centres."""
+        others = copy.copy(self)
+        others.seed, others.n = self.seed + 1, min(self.n, HELD_OUT)
+        return others
+
     def _modes(self) -> tuple[torch.Generator, Tensor]:
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(self.seed)
         return generator, torch.randint(self.classes, (self.n,), generator=generator)
 
 

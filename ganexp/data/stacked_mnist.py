@@ -1,5 +1,6 @@
 """Three digits as one image: a thousand modes, which a classifier of digits can count."""
 
+import copy
 from typing import Annotated
 
 import torch
@@ -46,6 +47,15 @@ class StackedMNIST:
     def digest(self) -> str:
         """Return what identifies the images wherever MNIST lies."""
         return f"{self.mnist.digest()}-{self.n}-{self.seed}"
+
+    def held_out(self) -> "StackedMNIST | None":
+        """Return as many images of digits of MNIST's test part, or at most 10,000; None if that part is not there."""
+        mnist = self.mnist.held_out()
+        if mnist is None:
+            return None
+        others = copy.copy(self)
+        others.mnist, others.n = mnist, min(self.n, 10_000)
+        return others
 
     def load(self) -> Tensor:
         """Return `(n, 3, image_size, image_size)`, uint8, the same for the same seed.

@@ -1,7 +1,8 @@
 """Image sets that torchvision knows how to download, and that lie in memory as a whole."""
 
+import copy
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +16,9 @@ class _Vision(Downloaded):
     """A torchvision set whose images are one array of uint8."""
 
     classes = 10
+    test_files: str
+    """Where the images of the test part lie, as `files` says of the training part."""
+    test_arguments: Mapping[str, Any] = {"train": False}
 
     def load(self) -> Tensor:
         """Return `(N, C, image_size, image_size)`, uint8.
@@ -37,6 +41,12 @@ class _Vision(Downloaded):
         """
         return self._read(self._classes)
 
+    def held_out(self) -> Self | None:
+        """Return the test part, on which nothing is trained; None if it is not there, since nothing is downloaded for it."""
+        part = copy.copy(self)
+        part.files, part.arguments = self.test_files, {**self.arguments, **self.test_arguments}
+        return part if part._found() else None
+
     def _images(self, source: Any) -> Tensor:
         """Return the images of torchvision's set as `(N, C, H, W)`."""
         images = self._arranged(torch.as_tensor(source.data))
@@ -57,6 +67,7 @@ class MNIST(_Vision):
     """60,000 handwritten digits, 28×28 grey (LeCun et al. 1998)."""
 
     files = "MNIST/raw/train-images-idx3-ubyte"
+    test_files = "MNIST/raw/t10k-images-idx3-ubyte"
     channels = 1
 
 
@@ -64,6 +75,7 @@ class FashionMNIST(_Vision):
     """60,000 articles of clothing, 28×28 grey (Xiao et al. 2017)."""
 
     files = "FashionMNIST/raw/train-images-idx3-ubyte"
+    test_files = "FashionMNIST/raw/t10k-images-idx3-ubyte"
     channels = 1
 
 
@@ -71,6 +83,7 @@ class KMNIST(_Vision):
     """60,000 cursive characters of ten hiragana, 28×28 grey (Kuzushiji-MNIST, Clanuwat et al. 2018)."""
 
     files = "KMNIST/raw/train-images-idx3-ubyte"
+    test_files = "KMNIST/raw/t10k-images-idx3-ubyte"
     channels = 1
 
 
@@ -94,6 +107,7 @@ class EMNIST(_Vision):
     def __init__(self, root: str, *, split: Split = "balanced", image_size: Side = 32) -> None:
         self.arguments = {"split": split, "train": True}
         self.files = f"EMNIST/raw/emnist-{split}-train-images-idx3-ubyte"
+        self.test_files = f"EMNIST/raw/emnist-{split}-test-images-idx3-ubyte"
         self.classes = {"byclass": 62, "bymerge": 47, "balanced": 47, "letters": 26, "digits": 10, "mnist": 10}[split]
         self._first = int(split == "letters")  # there the labels begin with 1
         super().__init__(root, image_size=image_size)
@@ -109,6 +123,7 @@ class CIFAR10(_Vision):
     """50,000 photographs of ten kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
 
     files = "cifar-10-batches-py/data_batch_*"
+    test_files = "cifar-10-batches-py/test_batch"
     channels = 3
 
 
@@ -116,6 +131,7 @@ class CIFAR100(_Vision):
     """50,000 photographs of a hundred kinds of thing, 32×32 in colour (Krizhevsky 2009)."""
 
     files = "cifar-100-python/train"
+    test_files = "cifar-100-python/test"
     channels = 3
     classes = 100
 
@@ -124,8 +140,10 @@ class SVHN(_Vision):
     """73,257 house numbers, centred on one digit each, 32×32 in colour (Netzer et al. 2011)."""
 
     files = "train_32x32.mat"
+    test_files = "test_32x32.mat"
     channels = 3
     arguments: Mapping[str, Any] = {"split": "train"}
+    test_arguments: Mapping[str, Any] = {"split": "test"}
 
     def _arranged(self, images: Tensor) -> Tensor:
         return images
@@ -143,7 +161,9 @@ class STL10(_Vision):
         image_size: Side of the square images.
     """
 
+    test_files = "stl10_binary/test_X.bin"
     channels = 3
+    test_arguments: Mapping[str, Any] = {"split": "test"}
 
     @checked
     def __init__(

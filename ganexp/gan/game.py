@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.augmentations import Augmentation, NoAugmentation
-from ganexp.batch import Batch, Objective
+from ganexp.batch import Batch, Objective, scores_of
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
 from ganexp.networks.packing import packed
@@ -84,6 +84,10 @@ class Game:
             ValueError: There is not one score per sample, or not what the loss reads.
         """
         return self.processes.gather(self._passes.score(discriminator, self.augment(Batch.of(batch))))
+
+    def judge(self, batch: Batch) -> Tensor:
+        """Return D's scores of samples as they are, neither augmented nor gathered from other processes, one for each pack."""
+        return scores_of(self._passes.score(self.discriminator, self.packed(batch)))
 
     def penalty_term(self, discriminator: Callable[..., Tensor], x: Batch, fake: Batch) -> Tensor | None:
         """Form the penalty on D, or on any other discriminator, as a function of samples that are still to be augmented."""

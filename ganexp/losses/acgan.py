@@ -39,6 +39,7 @@ class ACGAN(Loss):
         self.weight = weight
         self.accepts = base.accepts
         self.g_needs_real = base.g_needs_real
+        self.boundary = base.boundary
         self.measures = {**base.measures, **type(self).measures}  # type: ignore[misc]  # the class has its own alone
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:

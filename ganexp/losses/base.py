@@ -30,6 +30,9 @@ class Loss(nn.Module):
     uniform_ratio = False
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
 
+    boundary: float | None = None
+    """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
+
     measures: ClassVar[Mapping[str, Measure]] = {}
     """What `measurements` returns, by key; the report, the dashboard, W&B, the progress bar and `keep_best` read it here."""
 

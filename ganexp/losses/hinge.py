@@ -9,6 +9,8 @@ from ganexp.losses.base import Loss
 class Hinge(Loss):
     """Hinge for D, linear for G (Lim & Ye 2017; Miyato et al. 2018, equations 16 and 17)."""
 
+    boundary = 0.0
+
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return relu(1 - real).mean() + relu(1 + fake).mean()
 

@@ -14,6 +14,7 @@ class Minimax(Loss):
     """The zero-sum game (Goodfellow et al. 2014, equation 1): L_G is minus the part of L_D that G can change."""
 
     uniform_ratio = True
+    boundary = 0.0
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return -logsigmoid(real).mean() - logsigmoid(-fake).mean()
@@ -24,6 +25,8 @@ class Minimax(Loss):
 
 class NonSaturating(Loss):
     """The same discriminator, but G maximises log D(G(z)) (Goodfellow et al. 2014, section 3)."""
+
+    boundary = 0.0
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return -logsigmoid(real).mean() - logsigmoid(-fake).mean()

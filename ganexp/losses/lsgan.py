@@ -8,6 +8,8 @@ from ganexp.losses.base import Loss
 class LSGAN(Loss):
     """Least squares with targets a = 0, b = c = 1 (Mao et al. 2017, equation 9)."""
 
+    boundary = 0.5
+
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return 0.5 * (real - 1).square().mean() + 0.5 * fake.square().mean()
 

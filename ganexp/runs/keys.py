@@ -15,6 +15,15 @@ LEARNING = {
     "lr/d": Measure("D's learning rate in the interval's last iteration, if there is a schedule"),
     "lr/g": Measure("G's learning rate, likewise"),
 }
+SIGNS = {
+    "diversity/distance": Measure("mean distance of two samples, of latents that stay the same"),
+    "diversity/relative": Measure("of it, over that of the last real batch"),
+    "diversity/near_duplicates": Measure("share of samples with a neighbour nearer than half of what is usual among real ones"),
+    "accuracy/real": Measure("share of the last real batch that D takes for real"),
+    "accuracy/fake": Measure("share of generated samples that D takes for generated"),
+    "accuracy/held_out": Measure("share of real samples that D takes for real and is never trained on"),
+}
+"""Of collapse and of over-fitting: with each drawing."""
 COST = {
     "time/iteration_ms": Measure("one iteration", "mean,last"),
     "time/data_ms": Measure("of it, waiting for data", "mean,last"),
@@ -28,7 +37,7 @@ COST = {
     "progress/g_updates": Measure("updates of G"),
     "progress/wall_s": Measure("seconds since training began"),
 }
-KEYS = LEARNING | COST
+KEYS = LEARNING | SIGNS | COST
 
 STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 """What a chart can have as its x-axis."""
@@ -36,7 +45,7 @@ STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 
 def known(measures: Mapping[str, Measure]) -> dict[str, Measure]:
     """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
-    return {**LEARNING, **measures, **COST}
+    return {**LEARNING, **measures, **SIGNS, **COST}
 
 
 def may_be_logged(key: str, measures: Mapping[str, Measure]) -> bool:

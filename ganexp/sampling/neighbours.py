@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.feed import to_range
+from ganexp.evaluation.nearest import nearest as among
 from ganexp.runs.pictures import image_grid
 from ganexp.sampling.errors import SamplingError
 
@@ -31,17 +32,7 @@ def nearest(samples: Tensor, data: Tensor | MapStyle[Tensor], k: int = 7) -> tup
     if k < 1:
         raise SamplingError(f"there should be 1 or more neighbours, not {k}")
     samples = samples.cpu()
-    flat = samples.flatten(1).double()
-    distances, found = torch.empty(len(samples), 0, dtype=torch.float64), samples[:, None][:, :0]
-    for part in _parts(data, samples):
-        # Not cdist's expansion into a matrix product, which loses the digits of small distances.
-        apart = torch.cdist(flat, part.flatten(1).double(), compute_mode="donot_use_mm_for_euclid_dist")
-        of_part = apart.topk(min(k, len(part)), dim=1, largest=False)
-        distances = torch.cat([distances, of_part.values], 1)
-        found = torch.cat([found, part[of_part.indices]], 1)
-        distances, best = distances.sort(dim=1, stable=True)
-        distances, best = distances[:, :k], best[:, :k]
-        found = found[torch.arange(len(found))[:, None], best]
+    distances, found = among(samples, _parts(data, samples), lambda images: images.flatten(1), k)
     if not distances.shape[1]:
         raise SamplingError("the data set has no samples to compare with")
     return distances, found

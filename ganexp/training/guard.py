@@ -17,7 +17,7 @@ from ganexp.training.checkpoint import load
 from ganexp.training.run import Run
 
 log = logging.getLogger(__name__)
-UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/")
+UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/", "diversity/", "accuracy/")
 """Prefixes of keys that say nothing about divergence."""
 SENSIBLE = 1e8
 """Losses, scores and norms above this count as diverged, like those that are not finite."""

@@ -19,7 +19,7 @@ from ganexp.training.run import Watcher
 from ganexp.training.step import Step
 from ganexp.training.stopping import Stopping
 from ganexp.training.untrusted import CheckpointError
-from ganexp.training.watching import Measures, Samples
+from ganexp.training.watching import Measures, Samples, Signs
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Trainer:
         reals: Real batches `(gan.batch_size, …)`, from an endless iterator, or from what can be iterated again, epoch by
             epoch, such as a DataLoader: see `Reals`.
         iterations: How many iterations `fit` runs.
-        watchers: What looks at the run; by default `Measures` every 50 iterations, and `Samples` every 500.
+        watchers: What looks at the run; by default `Measures` every 50 iterations, `Samples` and `Signs` every 500.
         books: Where rows go.
         checkpoints: Which states are kept; by default none.
         guard: What is done when the run diverges; by default it stops.
@@ -63,7 +63,7 @@ class Trainer:
         self.iterations = iterations
         prior = self.gan.prior
         self.reals = Reals(reals, self.gan.phase, batch_size=self.gan.batch_size, device=prior.device, dtype=prior.dtype)
-        self.watchers = [Measures(), Samples()] if watchers is None else list(watchers)
+        self.watchers = [Measures(), Samples(), Signs()] if watchers is None else list(watchers)
         self.books = list(books)
         self.checkpoints = checkpoints or Checkpoints()
         self.guard = guard or Guard()

@@ -11,6 +11,7 @@ from PIL import Image
 
 import report
 from ganexp.runs import reading as runs
+from ganexp.runs.keys import SIGNS
 from reporting import charts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -166,3 +167,13 @@ def test_a_browser_draws_it(tmp_path):
     shown, hidden = json.loads(re.search("<title>(.*?)</title>", dumped.stdout.decode())[1])
     assert shown == [[0, True, 0.5], [1, False, 0.5]]
     assert hidden == 3  # the second group's name and bar among the timings, and its samples
+
+
+def test_early_signs_have_charts_with_their_meanings(tmp_path):
+    folder = make_run(tmp_path / "run")
+    row = {"progress/iteration": 21, **dict.fromkeys(SIGNS, 0.5)}
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    page = report.main([str(folder)]).read_text()
+    assert SIGNS.keys() <= figures(page).keys()
+    assert all(measure.meaning in page for measure in SIGNS.values())

@@ -3,5 +3,6 @@
 from ganexp.training.watching.evaluation import Evaluation
 from ganexp.training.watching.measures import Measures
 from ganexp.training.watching.samples import Samples
+from ganexp.training.watching.signs import Signs
 
-__all__ = ["Evaluation", "Measures", "Samples"]
+__all__ = ["Evaluation", "Measures", "Samples", "Signs"]

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ganexp.evaluation import EvaluationError
+from ganexp.prior import Prior
 from ganexp.runs import Row
 from ganexp.training.run import Run, Watcher
 from ganexp.training.watching.drawing import looking, made
@@ -35,11 +36,23 @@ class Evaluation(Watcher):
         self.every, self.evaluate, self.samples, self.of = every, evaluate, samples, of
 
     def __call__(self, run: Run) -> Row:
-        prior = run.gan.prior
         generator = run.step.average.generator if self.of == "average" else run.gan.generator
+        try:
+            return {**self.figures(generator, run.gan.prior)}
+        except EvaluationError as error:
+            log.warning("No evaluation at iteration %d: %s.", run.iteration, error)
+            return {}
+
+    def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
+        """Return the figures of a generator, by key.
+
+        Raises:
+            EvaluationError: A measure has no value.
+        """
         with looking(prior, generator):
-            try:
-                return {**self.evaluate(made(generator, z) for z in prior.measured(self.samples).split(BATCH))}
-            except EvaluationError as error:
-                log.warning("No evaluation at iteration %d: %s.", run.iteration, error)
-                return {}
+            return self.evaluate(made(generator, z) for z in prior.measured(self.samples).split(BATCH))
+
+    def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
+        """Return the first samples that `figures` measures, at most `n`."""
+        with looking(prior, generator):
+            return made(generator, prior.measured(self.samples).split(BATCH)[0])[:n]

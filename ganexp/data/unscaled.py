@@ -1,0 +1,52 @@
+"""Images of a folder as they are: what is to be measured must not be scaled on the way."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import Subset
+
+from ganexp.data.dataset import printable
+from ganexp.data.image_folder import ImageFolder
+
+
+def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> MapStyle[Tensor]:
+    """Return the images in a folder or zip archive, all of one shape `(C, H, W)`, as they are.
+
+    Args:
+        place: The folder or archive.
+        shape: What they must have; colour becomes grey where C is 1.
+        most: So many at most are taken, drawn at random, always the same ones.
+
+    Raises:
+        ValueError: There are none, one is of another size or cannot be decoded, or the shape is none of images.
+        OSError: The archive cannot be read.
+    """
+    if len(shape) != 3 or shape[0] not in (1, 3) or shape[1] != shape[2]:
+        raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
+    listed: Any = ImageFolder(str(place), image_size=1).load()
+    for path in listed.files:
+        _refuse_other_size(path, io.BytesIO(listed.read(path)) if listed.read else path, (shape[2], shape[1]))
+    data: Any = ImageFolder(str(place), image_size=shape[1], channels=1 if shape[0] == 1 else 3, strict=True).load()
+    if most is None or most >= len(data):
+        return data
+    return Subset(data, torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:most].tolist())
+
+
+def _refuse_other_size(path: Path, file: Any, size: tuple[int, int]) -> None:
+    try:
+        with Image.open(file) as image:
+            found = image.size
+    except Exception as error:  # what a broken file makes Pillow raise has no common type
+        raise ValueError(f"{printable(path)} cannot be decoded as an image") from error
+    if found != size:
+        said = ["×".join(map(str, one)) for one in (found, size)]
+        raise ValueError(
+            f"{printable(path)} has {said[0]} pixels, and the data {said[1]}: scale the images yourself, or set "
+            "dataset.image_size, since scaling changes every figure"
+        )

@@ -1,0 +1,36 @@
+"""Which real samples are nearest to generated ones: what a generator that has learnt its data by heart would show."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+
+@torch.no_grad()
+def nearest(samples: Tensor, reals: Iterable[Tensor], see: Callable[[Tensor], Tensor], k: int) -> tuple[Tensor, Tensor]:
+    """Find the `k` real samples that are nearest to each sample, in one pass through the real ones.
+
+    Memory is that of one batch of these, and of what is found.
+
+    Args:
+        samples: `(N, …)`.
+        reals: Batches `(B, …)` of real samples of the same shape.
+        see: What distances are Euclidean in: maps `(B, …)` to `(B, F)`, pixels or features.
+        k: How many; all if there are fewer.
+
+    Returns:
+        Distances `(N, k)` in rising order, and the nearest themselves, `(N, k, …)`, on the CPU.
+    """
+    seen = see(samples).double()
+    distances = torch.empty(len(samples), 0, dtype=torch.float64)
+    found = samples.cpu()[:, None][:, :0]
+    for batch in reals:
+        # Not cdist's expansion into a matrix product, which loses the digits of small distances.
+        apart = torch.cdist(seen, see(batch).double(), compute_mode="donot_use_mm_for_euclid_dist")
+        best, which = apart.topk(min(k, len(batch)), dim=1, largest=False)
+        distances = torch.cat([distances, best.cpu()], 1)
+        found = torch.cat([found, batch.cpu()[which.cpu()]], 1)
+        distances, order = distances.sort(dim=1, stable=True)
+        distances, order = distances[:, :k], order[:, :k]
+        found = found[torch.arange(len(found))[:, None], order]
+    return distances, found

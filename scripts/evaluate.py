@@ -1,0 +1,217 @@
+"""Measure what was made: runs, checkpoints and sweeps against their data, or a folder of images against any data set.
+
+    python scripts/evaluate.py run=outputs/latest                              # as the run itself measures
+    python scripts/evaluate.py run=outputs/latest --weights best --measures fid kid --samples 50000
+    python scripts/evaluate.py outputs/2026-11-21_08-00-00_multirun --features inception
+    python scripts/evaluate.py path/to/images --dataset mnist --set dataset.image_size=28
+
+It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
+training images nearest to them. With the same settings and on the same device, figures are those of the run's last row.
+Of several runs, the best by the first measure comes first, if data, features and number of samples are the same.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import get_args
+
+import torch
+from omegaconf import OmegaConf
+
+from ganexp import compose
+from ganexp.configuration.judging import Judge, config_of, evaluated
+from ganexp.configuration.parsing import parse
+from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.sections import MeasureName
+from ganexp.configuration.targets import make
+from ganexp.data.unscaled import images_in
+from ganexp.evaluation import EvaluationError
+from ganexp.runs import reading
+from ganexp.runs.documents import atomic_write
+from ganexp.runs.layout import RunFolder
+from ganexp.training import CheckpointError
+from judging import tables
+from judging.page import Beside, page
+from judging.tables import Entry
+
+PICTURED = 24
+"""Of so many sets of samples the page has pictures."""
+ROWS, NEAREST = 8, 6
+"""Samples that are shown beside their nearest training images, and how many of these."""
+ASKED = ("measures", "features", "samples", "of", "device")
+
+
+class Refused(ValueError):
+    """Nothing can be measured; the message is one sentence without its full stop."""
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Measure, print a table, and write two files; return the page."""
+    options = _parser().parse_args(arguments)
+    try:
+        output = _output(options)
+        entries, judges = (_of_images if options.dataset else _of_runs)(options)
+        if not any(entry.judged for entry in entries):
+            several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
+            raise Refused(several + entries[0].problem)
+        order, said = tables.ranked(entries)
+        print(tables.terminal(order, said, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
+        judge_of = {entry.name: judge for entry, judge in zip(entries, judges, strict=True)}
+        title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
+        written = page(title, order, said, _beside(order, judge_of, options.nearest))
+        document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order, said)}
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
+            with atomic_write(output / f"evaluation.{name}") as file:
+                file.write(text.encode(errors="replace"))
+    except (ConfigError, CheckpointError, EvaluationError, Refused) as error:
+        sys.exit(f"Error: {str(error).rstrip('.')}.")
+    except OSError as error:
+        sys.exit(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.")
+    print(f"Written to {output / 'evaluation.html'} and evaluation.json")
+    return output / "evaluation.html"
+
+
+Found = tuple[list[Entry], list[Judge | None]]
+"""Sets of samples, and what judged each, if anything did."""
+
+
+def _of_runs(options: argparse.Namespace) -> Found:
+    """Evaluate checkpoints, runs and sweeps; data and features of several runs are loaded once."""
+    if options.overrides:
+        raise Refused("--set goes with --dataset: a run says itself what its data are")
+    checkpoints = [path for place in options.places for path in _checkpoints(place, options.weights)]
+    names = _names(checkpoints)
+    asked = {key: getattr(options, key) for key in ASKED}
+    known: dict[str, Judge] = {}
+    entries: list[Entry] = []
+    judges: list[Judge | None] = []
+    for path, name in zip(checkpoints, names, strict=True):
+        entry, judge = Entry(name, path), None
+        try:
+            config, iteration = config_of(path, asked, trust=options.trust)
+            seen_by = json.dumps(
+                [config.dataset, config.evaluation.model_dump(), config.conditional, config.precision, config.device]
+            )
+            judge = known[seen_by] if seen_by in known else known.setdefault(seen_by, Judge(config))
+            entry.judged = judge.checkpoint(path, config, trust=options.trust)
+            entry.judged.iteration = iteration
+        except (ConfigError, CheckpointError, EvaluationError) as error:
+            entry.problem = str(error).rstrip(".")
+        entries.append(entry)
+        judges.append(judge)
+    return entries, judges
+
+
+def _of_images(options: argparse.Namespace) -> Found:
+    """Evaluate folders of images, each against the same data set."""
+    if options.weights != "last" or options.of:
+        raise Refused("--weights and --of are of runs, and not of a folder of images")
+    composed = OmegaConf.to_container(compose(f"dataset={options.dataset}", *options.overrides), resolve=True)
+    assert isinstance(composed, dict)
+    values = {str(key): value for key, value in composed.items()}
+    entries, judges = [Entry(str(place), place) for place in options.places], []
+    shape = make(parse(values).dataset, "dataset").shape
+    for entry in entries:
+        judge = None
+        try:
+            try:
+                data = images_in(entry.path, shape, options.samples)
+            except (ValueError, OSError) as error:
+                raise EvaluationError(str(error).removeprefix("path should be ")) from None
+            asked = {key: getattr(options, key) for key in ASKED} | {"samples": len(data)}  # type: ignore[arg-type]
+            judge = Judge(parse(evaluated(values, asked)))
+            entry.judged = judge.images(data)
+        except (ConfigError, EvaluationError) as error:
+            entry.problem = str(error).rstrip(".")
+        judges.append(judge)
+    return entries, judges
+
+
+def _checkpoints(place: Path, weights: str) -> list[Path]:
+    """Return the checkpoints of a run or of a sweep's runs, whether they are there or not; a file stands for itself."""
+    if not place.is_dir():
+        return [place]
+    runs = reading.find(place)
+    if not runs and not RunFolder(place).last.exists():
+        raise Refused(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
+    return [getattr(RunFolder(run), weights) for run in runs or [place]]
+
+
+def _names(checkpoints: Sequence[Path]) -> list[str]:
+    """Return the shortest names of runs that tell them apart."""
+    runs = [RunFolder.of_checkpoint(path.resolve()).path.name for path in checkpoints]
+    with_files = [f"{run}/{path.stem}" for run, path in zip(runs, checkpoints, strict=True)]
+    for names in (runs, with_files):
+        if len({*names}) == len(names):
+            return names
+    return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
+
+
+def _beside(entries: Sequence[Entry], judge_of: dict[str, Judge | None], wanted: str | None) -> list[Beside | None]:
+    """Find what samples are shown beside; the data of several entries are read once."""
+    pictured = [entry for entry in entries if entry.judged][:PICTURED]
+    found: dict[str, Beside] = {}
+    for judge in {id(judge): judge for judge in judge_of.values() if judge}.values():
+        own = [entry for entry in pictured if judge_of[entry.name] is judge]
+        if len(judge.shape) != 3:
+            found |= {entry.name: Beside(judge.some_reals().cpu()) for entry in own}
+        elif own:
+            found |= _nearest(own, judge, wanted)
+    return [found.get(entry.name) for entry in entries]
+
+
+def _nearest(entries: Sequence[Entry], judge: Judge, wanted: str | None) -> dict[str, Beside]:
+    samples = [entry.judged.samples[:ROWS] for entry in entries if entry.judged]
+    in_features = wanted != "pixels"
+    seen_by = judge.evaluator.features
+    where = f"features of {seen_by.name} {seen_by.checksum}".strip() if in_features and seen_by.name != "raw" else "pixels"
+    distances, nearest = judge.nearest(torch.cat(samples), NEAREST, in_features=in_features)
+    parts = zip(entries, distances.split([*map(len, samples)]), nearest.split([*map(len, samples)]), strict=True)
+    return {entry.name: Beside(own, apart, where) for entry, apart, own in parts}
+
+
+def _output(options: argparse.Namespace) -> Path:
+    """Return the folder of the results, after making sure that nothing is there yet."""
+    first: Path = options.places[0]
+    beside = first.with_name(f"{first.resolve().name}_evaluation")
+    inside = (first if first.is_dir() else RunFolder.of_checkpoint(first).path) / "evaluation"
+    folder: Path = options.output or (beside if options.dataset else inside)
+    for path in (folder / "evaluation.json", folder / "evaluation.html"):
+        if path.exists() and not options.overwrite:
+            raise Refused(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")
+    return folder
+
+
+def _place(typed: str) -> Path:
+    return Path(typed.removeprefix("run="))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
+    parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
+    measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
+    measured.add_argument(
+        "--measures", nargs="+", choices=get_args(MeasureName), metavar="NAME", help=", ".join(get_args(MeasureName))
+    )
+    measured.add_argument("--features", help="classifier, inception, raw or a file, which is code and runs")
+    measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
+    measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
+    images = parser.add_argument_group("folders of images")
+    images.add_argument("--dataset", help="what they are compared with, such as mnist")
+    images.add_argument("--set", dest="overrides", nargs="+", default=[], help="its settings, as in dataset.image_size=64")
+    parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
+    parser.add_argument("--device", help="cpu or cuda; the run's own by default")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--output", type=Path, help="the folder of the results; evaluation in the first run or sweep otherwise")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The parts of an evaluation's table, JSON file and page."""

@@ -1,0 +1,88 @@
+"""The page of an evaluation: figures, and samples beside the training images that are nearest to them."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from PIL import Image
+from torch import Tensor, cat, full_like
+
+from ganexp.runs.pictures import image_grid, scatter
+from judging.tables import Entry, figure, keys_of, meanings
+from pages import html
+
+WIDEST = 1400
+"""Larger pictures are made smaller, to so many pixels on the longer side."""
+
+
+@dataclass
+class Beside:
+    """What an entry's first samples are shown beside: real points, or their nearest real images with distances `(n, k)`."""
+
+    reals: Tensor
+    distances: Tensor | None = None
+    where: str = ""
+
+
+def page(title: str, entries: Sequence[Entry], said: str, beside: Sequence[Beside | None]) -> str:
+    """Return the page; `beside` has one for each entry, and None for those without pictures."""
+    pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.judged and one]
+    left = sum(entry.judged is not None and one is None for entry, one in zip(entries, beside, strict=True))
+    notes = "".join(f"<li>{escape(one)}</li>" for one in meanings(entries))
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{escape(said)}</p>" if said else "",
+        _table(entries),
+        f'<ul class="note">{notes}</ul>',
+        *pictured,
+        f'<p class="note">{left} more are not pictured.</p>' if left else "",
+    ]
+    return html.page(title, "\n".join(body))
+
+
+def _table(entries: Sequence[Entry]) -> str:
+    keys = keys_of(entries)
+    heads = "".join(f"<th>{escape(text)}</th>" for text in ("samples of", "iteration", "data", *keys))
+    lines = []
+    for entry in entries:
+        judged = entry.judged
+        cells = [f'<td class="name">{escape(entry.name)}</td>']
+        if judged is None:
+            cells.append(f'<td class="problem" colspan="{2 + len(keys)}">{escape(entry.problem)}.</td>')
+        else:
+            iteration = "" if judged.iteration is None else f"{judged.iteration:,}"
+            cells += [f'<td class="number">{iteration}</td>', f"<td>{escape(judged.dataset)}</td>"]
+            cells += [f'<td class="number">{figure(entry, key)}</td>' for key in keys]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<div class="scroll"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
+
+
+def _pictures(entry: Entry, beside: Beside) -> str:
+    assert entry.judged
+    samples = entry.judged.samples.cpu()
+    head = f"<h2>{escape(entry.name)}</h2>"
+    if samples.dim() != 4:
+        return f'{head}<div class="pictures">{_figure(scatter(beside.reals, samples), "generated points on real ones")}</div>'
+    assert beside.distances is not None
+    n, k = beside.distances.shape
+    first = samples[:n, None]
+    row = cat([first, full_like(first, 1), beside.reals.to(first)], 1).flatten(0, 1)
+    nearest = beside.distances[:, 0]
+    said = (
+        f"left: samples; right: the {k} training images nearest to each, in {beside.where}. The nearest one is at distances of "
+        f"{nearest.min():.3g} to {nearest.max():.3g}, and a copy would be at 0"
+    )
+    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(image_grid(row, columns=k + 2), said)
+    return f'{head}<div class="pictures">{drawn}</div>'
+
+
+def _figure(drawn: np.ndarray, caption: str) -> str:
+    picture = Image.fromarray(drawn)
+    picture.thumbnail((WIDEST, WIDEST))
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    url = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return f'<figure><img alt="{escape(caption)}" src="{url}"><figcaption>{escape(caption)}</figcaption></figure>'

@@ -1,0 +1,219 @@
+"""Evaluating anew: figures are the run's own, nothing is overwritten, and what cannot be measured is one sentence."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import evaluate
+from ganexp import build
+from ganexp.data import Digits
+from tests.composing import composed
+from tests.scripts.test_report import CHROMIUM
+
+FAST = ("device=cpu", "log_every=100", "sample_every=0", "wandb.mode=disabled", "batch_size=8", "threads=1")
+RING = (*FAST, "experiment=ring", "iterations=6", "dataset.n=500", "generator.width=8", "discriminator.width=8")
+IMAGES = (*FAST, "dataset=digits", "dataset.image_size=16", "iterations=3", "generator.width=8", "discriminator.width=8")
+RING_MEASURED = (
+    "evaluate_every=100",
+    "evaluation.samples=300",
+    "evaluation.measures=[sliced_wasserstein,density_coverage,modes]",
+)
+IMAGES_MEASURED = (
+    "evaluate_every=100",
+    "evaluation.samples=120",
+    "evaluation.features=raw",
+    "evaluation.measures=[kid,density_coverage]",
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A sweep of two runs on the ring, one on digits, and their last rows."""
+    place, rows = tmp_path_factory.mktemp("runs"), {}
+    jobs = {
+        "sweep/0_plain": (*RING, *RING_MEASURED),
+        "sweep/1_conditional": (*RING, *RING_MEASURED, "conditional=true", "seed=3", "keep_best=eval/sliced_wasserstein"),
+        "digits": (*IMAGES, *IMAGES_MEASURED, "ema=0.9"),
+    }
+    for name, settings in jobs.items():
+        trainer = build(composed(*settings), place / name)
+        trainer.fit()
+        rows[name] = {key: value for key, value in trainer.last_row.items() if key.startswith("eval/")}
+    return place, rows
+
+
+def evaluated(*arguments):
+    page = evaluate.main([*map(str, arguments)])
+    document = json.loads(page.with_suffix(".json").read_text())
+    return page, {one["name"]: one for one in document["results"]}, document
+
+
+def values(result):
+    return {key: figure["value"] for key, figure in result["figures"].items()}
+
+
+def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
+    place, rows = runs
+    _, sweep, document = evaluated(f"run={place / 'sweep'}", "--output", tmp_path / "sweep")
+    _, digits, _ = evaluated(place / "digits", "--output", tmp_path / "digits")
+    assert values(sweep["0_plain"]) == rows["sweep/0_plain"]
+    assert values(sweep["1_conditional"]) == rows["sweep/1_conditional"]
+    assert values(digits["digits"]) == rows["digits"]
+    best = min(("0_plain", "1_conditional"), key=lambda name: rows[f"sweep/{name}"]["eval/sliced_wasserstein"])
+    assert document["results"][0]["name"] == best
+    assert document["ranking"].startswith("Ranked by eval/sliced_wasserstein, lowest first.")
+    printed = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
+    assert "Features: raw, 120 samples: eval/kid is the kernel distance (lowest is best)" in " ".join(printed.split())
+
+
+def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
+    place, rows = runs
+    of = ("--measures", "kid", "--samples", "200", "--of", "generator")
+    _, found, _ = evaluated(place / "digits/checkpoints/last.pt", *of, "--output", tmp_path / "one")
+    figures = found["digits"]["figures"]
+    assert list(figures) == ["eval/kid"]
+    assert figures["eval/kid"]["meaning"] == "kernel distance, features: raw, 200 samples"
+    assert figures["eval/kid"]["value"] != rows["digits"]["eval/kid"]
+    best, last = (
+        evaluated(place / "sweep/1_conditional", "--weights", w, "--output", tmp_path / w)[1] for w in ("best", "last")
+    )
+    assert values(best["1_conditional"]) == values(last["1_conditional"])  # it was evaluated once
+
+
+def test_nothing_is_overwritten_without_being_told(runs, tmp_path):
+    place, _ = runs
+    page, _, _ = evaluated(place / "digits")
+    assert page == place / "digits/evaluation/evaluation.html"
+    page.write_text("mine")
+    with pytest.raises(SystemExit, match=r"^Error: .*evaluation\.json is there already: add --overwrite .* --output\.$"):
+        evaluate.main([str(place / "digits")])
+    assert page.read_text() == "mine"
+    evaluate.main([str(place / "digits"), "--overwrite"])
+    assert "<h1>digits</h1>" in page.read_text()
+
+
+def test_the_page_needs_nothing_but_itself_and_shows_nearest_training_images(runs, tmp_path):
+    place, _ = runs
+    page, _, _ = evaluated(place / "digits", "--output", tmp_path)
+    text = page.read_text()
+    assert not re.search(r'(src|href)="(?!data:)', text)
+    assert text.count("<figure>") == 2
+    assert "the 6 training images nearest to each, in pixels" in text
+    page, _, _ = evaluated(place / "sweep", "--output", tmp_path / "sweep")
+    assert page.read_text().count("generated points on real ones") == 4  # two captions, and as many alternative texts
+
+
+def test_real_images_in_a_folder_are_found_among_the_data(tmp_path):
+    data, folder = Digits(image_size=16).load(), tmp_path / "images"
+    folder.mkdir()
+    for i in range(40):
+        Image.fromarray(data[i, 0].numpy()).save(folder / f"{i}.png")
+    asked = ("--dataset", "digits", "--set", "dataset.image_size=16", "--features", "raw", "--measures", "precision_recall")
+    page, found, _ = evaluated(folder, *asked)
+    assert page == tmp_path / "images_evaluation/evaluation.html"
+    assert found[str(folder)]["figures"]["eval/precision"]["value"] == 1
+    assert found[str(folder)]["figures"]["eval/precision"]["meaning"].endswith("40 samples")
+    assert re.search(
+        r"nearest one is at distances of 0 to \d(\.\d+)?e-\d+|nearest one is at distances of 0 to 0", page.read_text()
+    )
+
+
+def refused(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        evaluate.main([*map(str, arguments)])
+    said = str(stopped.value)
+    assert re.fullmatch(r"Error: [^\n]*[^.]\.", said), said
+    return said
+
+
+def test_runs_of_different_data_or_features_are_not_ranked(runs, tmp_path, capsys):
+    place, _ = runs
+    both = (place / "sweep/0_plain", place / "digits", "--measures", "density_coverage")
+    assert evaluated(*both, "--output", tmp_path)[2]["ranking"] == "Not ranked: these are figures of different data."
+    shutil.copytree(place / "sweep", tmp_path / "other")
+    shutil.rmtree(tmp_path / "other" / "1_conditional")
+    trainer = build(composed(*RING, *RING_MEASURED, "evaluation.samples=200"), tmp_path / "other" / "1_fewer")
+    trainer.fit()
+    said = evaluated(tmp_path / "other", "--output", tmp_path / "again")[2]["ranking"]
+    assert said == "Not ranked: these are different measures, or of different features or numbers of samples."
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, monkeypatch):
+    place, _ = runs
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
+    out = ("--output", tmp_path / "out")
+    plain, digits = place / "sweep/0_plain", place / "digits"
+    assert "holds no run; name a run" in refused(tmp_path, *out)
+    assert "best.pt is not there" in refused(plain, "--weights", "best", *out)
+    assert "density_coverage: it needs more than 5 generated samples" in refused(plain, "--samples", 5, *out)
+    assert "fid: it needs more than 256 generated samples" in refused(digits, "--measures", "fid", "--samples", 100, *out)
+    assert "evaluation.features=classifier are not there" in refused(digits, "--features", "classifier", *out)
+    assert "evaluation.samples" in refused(digits, "--samples", 0, *out)
+    wrong = tmp_path / "wrong.pt"
+    torch.jit.script(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(7, 3))).save(wrong)
+    assert "is no network that sees images of shape (1, 16, 16)" in refused(digits, "--features", wrong, *out)
+    assert "--set goes with --dataset" in refused(digits, "--set", "dataset.image_size=16", *out)
+    assert not (tmp_path / "out").exists()
+
+
+def test_code_that_a_run_names_is_not_executed(runs, tmp_path):
+    place, _ = runs
+    state = torch.load(place / "digits/checkpoints/last.pt", weights_only=True)
+    state["config"]["evaluation"]["features"] = "/somewhere/features.pt"
+    torch.save(state, tmp_path / "theirs.pt")
+    said = refused(tmp_path / "theirs.pt", "--output", tmp_path / "out")
+    assert "evaluation.features=/somewhere/features.pt is code that the run names" in said
+
+
+def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
+    place, rows = runs
+    shutil.copytree(place / "sweep", tmp_path / "sweep")
+    broken = tmp_path / "sweep/0_plain/checkpoints/last.pt"
+    broken.unlink()
+    state = torch.load(place / "sweep/0_plain/checkpoints/last.pt", weights_only=True)
+    _, found, _ = evaluated(tmp_path / "sweep")
+    assert "last.pt is not there" in found["0_plain"]["problem"]
+    assert "figures" not in found["0_plain"]
+    assert values(found["1_conditional"]) == rows["sweep/1_conditional"]
+    weights = state["run"]["step"]["average"]["generator"] or state["run"]["gan"]["generator"]
+    next(iter(weights.values())).fill_(3e38)  # finite, and what is made with it is not
+    torch.save(state, broken)
+    page, found, _ = evaluated(tmp_path / "sweep", "--overwrite")
+    assert found["0_plain"]["problem"] == "the generated samples are not finite"
+    assert "nan" not in re.sub(r'"data:[^"]*"', "", page.read_text()).split("</style>")[1].lower()
+
+
+def test_folders_that_do_not_fit_are_refused(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    asked = (folder, "--dataset", "digits", "--features", "raw", "--measures", "density_coverage", "--output", tmp_path / "out")
+    assert "holds none of .jpg" in refused(*asked)
+    for i in range(4):
+        Image.fromarray(np.full((8, 8), 50 * i, np.uint8)).save(folder / f"{i}.png")
+    assert "0.png has 8×8 pixels, and the data 32×32" in refused(*asked).replace("1.png", "0.png")
+    assert "it needs more than 5 generated samples, and there are 4" in refused(*asked, "--set", "dataset.image_size=8")
+    assert "--weights and --of are of runs" in refused(*asked, "--of", "average")
+    assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_fits_it_into_its_window(runs, tmp_path, width):
+    place, _ = runs
+    page, _, _ = evaluated(place / "digits", "--output", tmp_path)
+    seen = "[document.documentElement.scrollWidth <= innerWidth, [...document.images].every((one) => one.naturalWidth > 0)]"
+    probe = f"<script>onload = () => {{ document.title = JSON.stringify({seen}); }}</script>"
+    page.write_text(page.read_text().replace("</body>", f"{probe}</body>"))
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += [f"--window-size={width},1200", "--virtual-time-budget=5000", "--dump-dom", page.as_uri()]
+    dumped = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()
+    assert json.loads(re.search("<title>(.*?)</title>", dumped)[1]) == [True, True]
