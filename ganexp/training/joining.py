@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from ganexp.processes import Processes
@@ -50,6 +51,8 @@ def join() -> Processes:
     try:
         store, rank, count = next(rendezvous("env://", timeout=FINDING))
         store.set_timeout(FINDING)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = PrefixStore(f"attempt {attempt}", store)  # torchrun's outlives a restart, addresses of the dead included
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=WAITING)
         atexit.register(_leave)
         return DistributedProcesses(store)
