@@ -1,25 +1,48 @@
-"""One process or several: the three places where they communicate. Nothing else in the package knows about it."""
+"""One process or several: where they share their work, and where they communicate. Nothing else knows about it."""
+
+from typing import TypeVar
 
 from torch import Tensor
 
-from ganexp.batch import Gradients
+from ganexp.batch import Batch, Gradients
+
+Whole = TypeVar("Whole", Tensor, Batch)
 
 
 class Processes:
     """The interface, and its implementation for a single process, which does nothing.
 
-    Every process draws its share of the global batch, forms the loss of the *global* batch, of which its own share has a
-    graph, and sums gradients with the others where an update is applied. That is exact for any loss; the mean of local
-    losses is not, if a loss compares scores with one another.
+    Every process draws the random numbers of the global batch and takes its own share of them, forms the loss of the *global*
+    batch, of which its own share has a graph, and sums gradients with the others where an update is applied. That is exact for
+    any loss; the mean of local losses is not, if a loss compares scores with one another.
     """
 
-    def gather(self, scores: Tensor) -> Tensor:
-        """Return the scores of the global batch, `(B,)`: one's own with their graph, the others' as constants."""
-        return scores
+    count = 1
+    """How many train together."""
+
+    rank = 0
+    """Which of them this is, counted from 0."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether this one writes what a run leaves: exactly one of them does."""
+        return self.rank == 0
+
+    def own(self, whole: Whole) -> Whole:
+        """Return this process's share of what belongs to the global batch, `(B, …)`: the rank-th of `count` equal parts."""
+        return whole
+
+    def gather(self, share: Tensor) -> Tensor:
+        """Return the scores, or other values, of all samples, `(B, …)`: one's own with a graph, the others' as constants."""
+        return share
 
     def sum(self, gradients: Gradients) -> Gradients:
         """Return the gradients of the global objective, which are the sum of every process's."""
         return gradients
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of every process's tensor, through which each of them can differentiate."""
+        return value
 
     def agree(self, asked: bool) -> bool:
         """Return whether any process was asked to stop; all of them get the same answer."""

@@ -32,24 +32,27 @@ ALLOWED = {
     "networks": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "schedules": ({"optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "penalties": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "augmentations": ({"batch", "instruments", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "penalties": ({"batch", "processes", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "augmentations": ({"batch", "instruments", "processes", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": (SUBJECT - {"gan", "strategies", "streams"} | {"instruments", "processes"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
-        {"batch", "ranges", "streams"},
+        {"batch", "processes", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "lmdb", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
-    "training": (SUBJECT - {"losses", "networks", "strategies"} | {"evaluation", "instruments", "runs"}, FRAMEWORK),
+    "training": (
+        SUBJECT - {"losses", "networks", "strategies"} | {"evaluation", "instruments", "processes", "runs"},
+        FRAMEWORK,
+    ),
     "sampling": (
         {"batch", "data", "evaluation", "runs", "streams"},
         FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "configuration": (
-        SUBJECT | {"data", "evaluation", "instruments", "runs", "sampling", "training"},
+        SUBJECT | {"data", "evaluation", "instruments", "processes", "runs", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
     "compare": (

@@ -11,6 +11,7 @@ from ganexp import GAN, Prior, Step, Trainer, strategies
 from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
+from ganexp.processes import Processes
 from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
 from ganexp.training.cuda_graph import Recorded
 
@@ -68,6 +69,7 @@ def tiny_gan(
     momentum: float = 0.9,
     fused: bool | None = None,
     pack: int = 1,
+    processes: Processes | None = None,
     wrap: Callable[[nn.Module], nn.Module] = lambda discriminator: discriminator,
 ) -> GAN:
     """Return the same float64 GAN at every call; `wrap` may put something around its discriminator."""
@@ -85,6 +87,7 @@ def tiny_gan(
         pack=pack,
         penalty=case.penalty(),
         redundant_gradients=redundant_gradients,
+        processes=processes,
     )
 
 

@@ -135,5 +135,6 @@ class Ada(Augmentation):
 
     def _now_and_then(self, drawn: Tensor, otherwise: float, p: Tensor | None = None) -> Tensor:
         """Return what was drawn for each image, `(…, B, 1, 1, 1)`, with probability p, and else what changes nothing."""
-        share = torch.empty(drawn.shape[-4:], device=drawn.device).uniform_(generator=self.rng)
-        return torch.where(share < (self.p if p is None else p), drawn, otherwise)
+        everyone = self.processes.count * drawn.shape[-4]
+        share = torch.empty(everyone, *drawn.shape[-3:], device=drawn.device).uniform_(generator=self.rng)
+        return torch.where(self.processes.own(share) < (self.p if p is None else p), drawn, otherwise)

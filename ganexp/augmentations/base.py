@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.instruments.measure import Measure
+from ganexp.processes import Processes
 from ganexp.streams import stream
 
 Discriminator = Callable[..., Tensor]
@@ -32,6 +33,9 @@ class Augmentation:
     """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph holds it."""
 
     rng: torch.Generator
+
+    processes = Processes()
+    """Those that train together: random numbers are drawn for the global batch, of which each takes its share."""
 
     pack = 1
     """How many images lie behind one another in the channels of what D judges."""
@@ -88,15 +92,19 @@ class Augmentation:
 
     def uniform(self, images: Tensor, low: float = 0, high: float = 1) -> Tensor:
         """Draw a number from [low, high) for each image, `(B, 1, 1, 1)`."""
-        return images.new_empty(len(images), 1, 1, 1).uniform_(low, high, generator=self.rng)
+        return self.processes.own(self._one_each(images).uniform_(low, high, generator=self.rng))
 
     def normal(self, images: Tensor, std: float) -> Tensor:
         """Draw a normal number of mean 0 for each image, `(B, 1, 1, 1)`."""
-        return images.new_empty(len(images), 1, 1, 1).normal_(0, std, generator=self.rng)
+        return self.processes.own(self._one_each(images).normal_(0, std, generator=self.rng))
 
     def integer(self, images: Tensor, low: int, high: int) -> Tensor:
         """Draw an integer from low to high, both included, for each image, `(B, 1, 1, 1)`, int64."""
         return (self.uniform(images) * (high - low + 1)).floor().long() + low
+
+    def _one_each(self, images: Tensor) -> Tensor:
+        """Return room for a number for each image of the global batch."""
+        return images.new_empty(self.processes.count * len(images), 1, 1, 1)
 
 
 def refuse_nothing(policy: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from ganexp.command_line.ending import command_to_resume
 from ganexp.command_line.errors import exiting_with_a_sentence
 from ganexp.command_line.folders import lock_or_refuse, make_new
 from ganexp.command_line.hydra_errors import composing
+from ganexp.command_line.launching import is_one_of_several, prepare_together, refuse_several, restarted_since
 from ganexp.command_line.naming import CHOICES, rename_groups, run_name, short, typed_overrides
 from ganexp.command_line.recorded import config_options
 from ganexp.command_line.resuming import find_checkpoint, newest_unfinished, quoted
@@ -39,22 +40,10 @@ class PrepareRun(Callback):
         state.composed = True
         with exiting_with_a_sentence():
             rename_groups(config, typed_overrides(config.hydra))
-            values = check_run(config)
-            checkpoint = _checkpoint_to_resume(config, values)
-            with read_write(config), open_dict(config):
-                config.resume = _literal(checkpoint) if checkpoint else None
-                if checkpoint:
-                    config.hydra.run.dir = _literal(RunFolder.of_checkpoint(checkpoint).path)
-                    config.hydra.output_subdir = None  # what Hydra has written there stays as it is
-                elif not _is_given("hydra.run.dir", config):
-                    config.hydra.run.dir = _raw(config.hydra.run, "dir").replace(CHOICES, run_name(config))
-                    config.hydra.run.dir = _literal(make_new(Path(config.hydra.run.dir)))
-            folder = Path(config.hydra.run.dir)
-            if checkpoint is None:
-                from ganexp.configuration.books import refuse_used_folder  # imports torch
-
-                refuse_used_folder(folder)
-            lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
+            if is_one_of_several():
+                state.processes = prepare_together(config, _prepare)
+            else:
+                _prepare(config, check_run(config))
 
 
 class PrepareSweep(Callback):
@@ -64,6 +53,7 @@ class PrepareSweep(Callback):
         """Refuse a used folder, a sweep whose jobs cannot be composed, and one of whose jobs none could run."""
         state.composed = True
         with exiting_with_a_sentence():
+            refuse_several()
             folder = Path(config.hydra.sweep.dir)
             hydra_overrides = [str(one) for one in config.hydra.overrides.hydra if not one.startswith("hydra.mode=")]
             _name_jobs(config)
@@ -88,6 +78,30 @@ class PrepareSweep(Callback):
             raise SystemExit(f"Error: job {', '.join(failed)} failed; its train.log says why.")
         if "finished" not in states.values():
             raise SystemExit("Error: every job was skipped; the table says why.")
+
+
+def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | None]:
+    """Make and lock the folder of a run, and return it with the checkpoint that is resumed, if one is.
+
+    Raises:
+        ConfigError: The folder is used, or there is no such checkpoint.
+    """
+    checkpoint = _checkpoint_to_resume(config, values)
+    with read_write(config), open_dict(config):
+        config.resume = _literal(checkpoint) if checkpoint else None
+        if checkpoint:
+            config.hydra.run.dir = _literal(RunFolder.of_checkpoint(checkpoint).path)
+            config.hydra.output_subdir = None  # what Hydra has written there stays as it is
+        elif not _is_given("hydra.run.dir", config):
+            config.hydra.run.dir = _raw(config.hydra.run, "dir").replace(CHOICES, run_name(config))
+            config.hydra.run.dir = _literal(make_new(Path(config.hydra.run.dir)))
+    folder = Path(config.hydra.run.dir)
+    if checkpoint is None:
+        from ganexp.configuration.books import refuse_used_folder  # imports torch
+
+        refuse_used_folder(folder)
+    lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
+    return folder, checkpoint
 
 
 def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path:
@@ -124,15 +138,23 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
 def _checkpoint_to_resume(config: DictConfig, values: dict[str, Any]) -> Path | None:
     """Return the checkpoint that `resume` names, None for a new run; `auto` begins one if there is nothing to resume.
 
+    What torchrun has restarted goes on from the last checkpoint that it has written since it was started first.
+
     Raises:
         ConfigError: There is no such checkpoint, or it does not fit the configuration.
     """
-    if config.resume is None:
+    since = restarted_since()
+    if config.resume is None and since is None:
         return None
     from ganexp.configuration.resume import loaded  # imports torch
 
-    auto = config.resume == "auto"
-    checkpoint = newest_unfinished(values, Path(config.hydra.run.dir).parent) if auto else find_checkpoint(config.resume)
+    if config.resume in (None, "auto"):
+        checkpoint = newest_unfinished(
+            values, Path(config.hydra.run.dir).parent, since=since if config.resume is None else None
+        )
+    else:
+        checkpoint = find_checkpoint(config.resume)
+        checkpoint = RunFolder.of_checkpoint(checkpoint).last if since else checkpoint
     if checkpoint:
         loaded(checkpoint, values)
     return checkpoint

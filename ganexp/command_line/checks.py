@@ -14,7 +14,7 @@ from ganexp.configuration.schema import GROUPS, ConfigError
 from ganexp.runs.wandb_account import WandbError, resolved_mode
 
 
-def check_run(config: DictConfig) -> dict[str, Any]:
+def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
     """Check the composed configuration of a run, Hydra's part included, and return its own part as plain values.
 
     Raises:
@@ -25,7 +25,7 @@ def check_run(config: DictConfig) -> dict[str, Any]:
     mode = parse(values).wandb.mode  # most mistakes are found here, before seconds are spent on importing torch
     from ganexp.configuration.check import check
 
-    check(values, trust=config.trust)
+    check(values, trust=config.trust, processes=processes)
     try:
         resolved_mode(mode)
     except WandbError as error:

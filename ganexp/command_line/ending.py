@@ -29,7 +29,12 @@ def command_to_resume(*overrides: str) -> str:
     return shlex.join(["python", sys.argv[0], *options, *overrides, *trusted])
 
 
+def stopped_by(received: signal.Signals, *overrides: str) -> str:
+    """Return what a run that was stopped by a signal says last: how to resume it."""
+    return f"Stopped by {received.name}; to resume: {command_to_resume(*overrides)}"
+
+
 def exit_stopped(received: signal.Signals, *overrides: str) -> NoReturn:
     """End the program after a signal, and print how to resume."""
-    print(f"Stopped by {received.name}; to resume: {command_to_resume(*overrides)}")
+    print(stopped_by(received, *overrides))
     raise SystemExit(128 + received)

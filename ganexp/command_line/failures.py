@@ -16,11 +16,14 @@ NO_WORKER = (
     "A worker process that decodes images has died, usually for lack of memory: lower workers, and continue with resume=."
 )
 BROKEN_GPU = "The GPU has failed ({}): the last checkpoint is intact; continue with resume=."
+ENDED = "Another process of this run has ended ({}): the last checkpoint is intact; continue with resume=."
 BY_TEXT = {
     "can't allocate memory": OUT_OF_MEMORY,
     "not enough memory": OUT_OF_MEMORY,
     "DataLoader worker (pid": NO_WORKER,
     "CUDA error": BROKEN_GPU,
+    "gloo/transport": ENDED,
+    "NCCL": ENDED,
 }
 """Failures for which torch raises a plain RuntimeError, by a part of its text: nothing else tells them from bugs."""
 

@@ -86,11 +86,15 @@ def find_checkpoint(name: str) -> Path:
     raise ConfigError(f"resume={name} has no checkpoint; name a run folder below outputs/ that has one, or its file.")
 
 
-def newest_unfinished(values: dict[str, Any], outputs: Path) -> Path | None:
-    """Return the last checkpoint of the newest unfinished run with the same configuration, or None."""
+def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | None = None) -> Path | None:
+    """Return the last checkpoint of the newest unfinished run with the same configuration, or None.
+
+    With `since`, only one that was written after that time, in seconds since the epoch.
+    """
     from ganexp.configuration.resume import contradictions  # imports torch
 
     folders = [RunFolder(path) for path in runs.find(outputs) if RunFolder(path).last.exists()]
+    folders = [folder for folder in folders if since is None or folder.last.stat().st_mtime >= since]
     for folder in sorted(folders, key=lambda folder: folder.last.stat().st_mtime, reverse=True):
         run = runs.read(folder.path)
         reached = run.summary.get("iteration")

@@ -1,6 +1,7 @@
 """From a composed configuration to a trained run: what Hydra calls, once for a run and once for each job of a sweep."""
 
 import logging
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,17 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from ganexp.command_line.ending import epilogue, exit_stopped
+from ganexp.command_line.ending import epilogue, exit_stopped, stopped_by
 from ganexp.command_line.failures import log_failure
 from ganexp.command_line.folders import point_latest_at
 from ganexp.command_line.jobs import run_job
+from ganexp.command_line.launching import exit_silently
 from ganexp.command_line.naming import short, typed_overrides
 from ganexp.command_line.recorded import config_options, record_command
+from ganexp.command_line.state import state
 from ganexp.configuration.build import build
 from ganexp.training import Stopping
+from ganexp.training.processes import DistributedProcesses, FailedElsewhere
 
 
 def run(cfg: DictConfig) -> float | None:
@@ -36,6 +40,9 @@ def _run_alone(cfg: DictConfig, hydra: Any) -> None:
     """Train one run; its errors also go into its own log. The configuration has been checked by `callbacks`."""
     logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
     folder = short(Path(hydra.runtime.output_dir))
+    if state.processes:
+        _run_together(cfg, hydra, folder, state.processes)
+        return
     with Stopping() as stopping:
         try:
             trainer = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust)
@@ -49,3 +56,39 @@ def _run_alone(cfg: DictConfig, hydra: Any) -> None:
         print(epilogue(summary))
     if stopping.received and summary["state"] == "preempted":
         exit_stopped(stopping.received, f"resume={folder}")
+
+
+def _run_together(cfg: DictConfig, hydra: Any, folder: Path, processes: DistributedProcesses) -> None:
+    """Train one run in several processes. One of them says how it ends; what fails in one ends all.
+
+    As soon as one process has ended, torchrun ends the others by a signal: whatever is to be said is said before.
+    """
+    with Stopping() as stopping:
+        try:
+            trainer = processes.together(
+                lambda: build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust, processes=processes)
+            )
+            if processes.writes:
+                options, _ = config_options(sys.argv[1:])
+                record_command(folder, typed_overrides(hydra), options)
+                point_latest_at(folder)
+            summary = trainer.fit()
+            signals = [number for number in processes.tell(stopping.received) if number is not None]
+        except Exception as error:
+            silent = isinstance(error, FailedElsewhere) or not processes.speaks()
+            if not silent:
+                log_failure(error)
+        else:
+            stopped = bool(signals) and summary["state"] == "preempted"
+            if processes.writes:
+                print(epilogue(summary))
+            if processes.writes and stopped:
+                print(stopped_by(signal.Signals(signals[0]), f"resume={folder}"), flush=True)
+            processes.tell(None)
+            processes.close()
+            if stopped:
+                raise SystemExit(128 + signals[0])
+            return
+    if silent:
+        exit_silently()
+    raise SystemExit(1)

@@ -13,6 +13,7 @@ from ganexp.configuration.targets import arguments, make, target
 from ganexp.gan import GAN
 from ganexp.networks.packing import packed_shape
 from ganexp.prior import Prior
+from ganexp.processes import Processes
 from ganexp.strategies import Lookahead
 from ganexp.training import Strategy
 
@@ -33,6 +34,7 @@ def gan_of(
     dtype: torch.dtype,
     autocast: torch.dtype | None = None,
     frequencies: Sequence[float] | None = None,
+    processes: Processes | None = None,
 ) -> GAN:
     """Make the GAN around networks, which are on the device already."""
     return GAN(
@@ -50,6 +52,7 @@ def gan_of(
         autocast=autocast,
         accumulate=config.accumulate,
         clip_gradients=config.clip_gradients if isinstance(config.clip_gradients, float) else None,
+        processes=processes,
     )
 
 

@@ -18,6 +18,7 @@ from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.processes import Processes
 from ganexp.training import (
     EMA,
     Average,
@@ -32,7 +33,9 @@ from ganexp.training import (
     Trainer,
     execution,
 )
+from ganexp.training.checkpoints import OthersCheckpoints
 from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
+from ganexp.training.synchronised import synchronise
 from ganexp.training.watching import signs
 
 log = logging.getLogger(__name__)
@@ -46,6 +49,7 @@ def build(
     checkpoint: str | Path | None = None,
     stopping: Stopping | None = None,
     trust: Trust = (),
+    processes: Processes | None = None,
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
@@ -58,34 +62,37 @@ def build(
         stopping: Reports that a signal has asked the run to stop.
         trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
             for a configuration that is your own.
+        processes: Those that train together, as `ganexp.training.joining.join` returns them; one of them writes.
 
     Raises:
         ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
             of a module that is not trusted.
     """
-    plan = check(cfg, trust=trust)
+    processes = processes or Processes()
+    plan = check(cfg, trust=trust, processes=processes.count)
     config, machine = plan.config, plan.machine
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None
     folder = Path(folder) if folder else None
-    if folder and state is None:
+    if folder and state is None and processes.writes:
         refuse_used_folder(folder)
     threads = None if config.threads == "auto" else config.threads
     execution.set_up(machine, deterministic=config.deterministic, threads=threads)
     if folder:
-        log.info("Training in %s, on %s.", folder, machine)
+        others = f", in {processes.count} processes" if processes.count > 1 else ""
+        log.info("Training in %s, on %s%s.", folder, machine, others)
     for warning in plan.warnings:
         log.warning("%s", warning)
     dataset = make(config.dataset, "dataset")
-    reals, frequencies = reals_of(config, machine, plan.classes, dataset)
-    evaluation, figures = evaluation_of(config, machine, dataset, reals)
+    reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
+    evaluation, figures = evaluation_of(config, machine, dataset, reals) if processes.writes else (None, {})
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every else 0
     held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
     torch.manual_seed(config.seed)
-    step = _step(plan, frequencies)
+    step = _step(plan, frequencies, processes)
     if folder:
-        _say_if_heavy(plan)
+        _say_if_heavy(plan, processes.count)
     trainer = Trainer(
         step,
         reals,
@@ -96,7 +103,7 @@ def build(
             Signs(config.sample_every, held_out),
             *([evaluation] if evaluation else []),
         ],
-        checkpoints=Checkpoints(
+        checkpoints=(Checkpoints if processes.writes else OthersCheckpoints)(
             folder,
             every=config.checkpoint_every,
             keep=config.keep_checkpoints,
@@ -106,7 +113,7 @@ def build(
             shape=plan.shape,
             classes=plan.classes,
         ),
-        guard=Guard(config.on_divergence, folder),
+        guard=Guard(config.on_divergence, folder if processes.writes else None),
         stopping=stopping,
     )
     if state is not None:
@@ -114,11 +121,12 @@ def build(
             trainer.load_state_dict(state["run"])
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
-    trainer.log_to(books_of(plan, folder, figures, resumed=state is not None))
+    if processes.writes:
+        trainer.log_to(books_of(plan, folder, figures, resumed=state is not None))
     return trainer
 
 
-def _step(plan: Plan, frequencies: list[float] | None) -> Step:
+def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine = plan.config, plan.machine
     made = networks_of(config, plan.shape, plan.classes)
@@ -130,6 +138,8 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
             execution.channels_last(network)
+        if processes.count > 1:
+            synchronise(network, processes)
     if machine.autocast:
         execution.last_layer_in_float32(discriminator)
     average = EMA(generator, config.ema) if isinstance(config.ema, float) else Average(generator)
@@ -143,13 +153,15 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
         dtype=machine.dtype,
         autocast=machine.autocast,
         frequencies=frequencies,
+        processes=processes,
     )
     strategy = strategy_of(config)
     schedule = make(config.schedule, "schedule", config.iterations)
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
-    reason = reason_against(strategy, gan.penalty, schedule, gan.augment)
+    several = "several processes train" if processes.count > 1 else ""
+    reason = several or reason_against(strategy, gan.penalty, schedule, gan.augment)
     if reason:
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step
@@ -157,7 +169,7 @@ def _step(plan: Plan, frequencies: list[float] | None) -> Step:
 
 
 def reals_of(
-    config: Config, machine: execution.Machine, classes: int, dataset: Dataset
+    config: Config, machine: execution.Machine, classes: int, dataset: Dataset, processes: Processes | None = None
 ) -> tuple[Resident | Streamed, list[float] | None]:
     """Load the data into the feed, and count how often each class occurs in them.
 
@@ -186,6 +198,7 @@ def reals_of(
         flip=config.flip,
         digest=digest,
         labels=labels,
+        processes=processes,
     )
     return reals, frequencies_of(labels, classes)
 
@@ -197,12 +210,12 @@ def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> No
     log.info("%s=%s: %s parameters%s.", key, name, f"{count:,}", operations)
 
 
-def _say_if_heavy(plan: Plan) -> None:
+def _say_if_heavy(plan: Plan, processes: int) -> None:
     """Warn at the start if a run on a CPU will take longer than most people are willing to wait."""
     config = plan.config
     if plan.machine.device.type != "cpu" or plan.demands is None:
         return
-    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps)
+    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps) / processes
     hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
     if hours > PATIENCE_HOURS:
         log.warning(

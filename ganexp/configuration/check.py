@@ -17,6 +17,7 @@ from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.several import refuse_inexact_shares, refuse_unshared
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
 from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_parts, try_values
 from ganexp.losses import Loss
@@ -48,7 +49,7 @@ class Plan:
     demands: Demands | None = None
 
 
-def check(cfg: Any, *, trust: Trust = ()) -> Plan:
+def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that what
@@ -57,17 +58,18 @@ def check(cfg: Any, *, trust: Trust = ()) -> Plan:
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         trust: Modules beside ganexp's whose code the configuration may run, or None for any.
+        processes: How many will train together.
 
     Raises:
         ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
     """
     values = plain(cfg)
     parse(values)
-    return _checked(json.dumps(values), trust if trust is None or isinstance(trust, str) else tuple(trust))
+    return _checked(json.dumps(values), trust if trust is None or isinstance(trust, str) else tuple(trust), processes)
 
 
 @functools.lru_cache(maxsize=1)
-def _checked(values: str, trust: Trust) -> Plan:
+def _checked(values: str, trust: Trust, processes: int) -> Plan:
     config = parse(json.loads(values))
     check_targets(config, trust)
     machine = machine_of(config)
@@ -80,6 +82,7 @@ def _checked(values: str, trust: Trust) -> Plan:
     if config.flip and len(shape) != 3:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     _check_pack(config)
+    refuse_unshared(config, processes)
     loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
     augment: Augmentation = make(config.augment, "augment")
     try:
@@ -95,9 +98,11 @@ def _checked(values: str, trust: Trust) -> Plan:
         with torch.device(META):
             generator, discriminator = networks_of(config, shape, classes)
         _check_scores(config, discriminator, loss, penalty, augment)
+        refuse_inexact_shares(config, processes, strategy, {"generator": generator, "discriminator": discriminator})
         try_networks(config, shape, classes, generator, discriminator)
         differentiates = penalty.differentiates_gradients
-        asked = refuse_too_large(config, machine, generator, discriminator, differentiates_gradients=differentiates)
+        share = config.model_copy(update={"batch_size": config.batch_size // processes})
+        asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=differentiates)
         try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]

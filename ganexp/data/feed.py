@@ -7,7 +7,7 @@ data lie, the batches are the same.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -16,8 +16,10 @@ from torch.utils.data import default_convert
 
 from ganexp.batch import Batch
 from ganexp.data.digest import of_data
+from ganexp.data.order import Share, index_batches
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
+from ganexp.processes import Processes
 from ganexp.streams import stream
 
 
@@ -33,12 +35,22 @@ def feed(
     flip: bool = False,
     digest: str | None = None,
     labels: Tensor | None = None,
+    processes: Processes | None = None,
 ) -> "Resident | Streamed":
     """Choose the feed that serves what a dataset has loaded; what is not a tensor is always streamed."""
+    made: Callable[..., Resident | Streamed] = functools.partial(Streamed, workers=workers)
     if isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True):
-        return Resident(data, batch_size, seed=seed, device=device, dtype=dtype, flip=flip, digest=digest, labels=labels)
-    return Streamed(
-        data, batch_size, seed=seed, device=device, dtype=dtype, workers=workers, flip=flip, digest=digest, labels=labels
+        made = Resident
+    return made(
+        data,
+        batch_size,
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        flip=flip,
+        digest=digest,
+        labels=labels,
+        processes=processes,
     )
 
 
@@ -65,10 +77,11 @@ class Resident(_OfData):
 
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
-        batch_size: Samples per batch.
+        batch_size: Samples per batch, over all processes.
         flip: Whether each image is mirrored left to right with probability ½, anew in each epoch.
         digest: What identifies the data when a run is resumed; by default made of them.
         labels: `(N,)`, the classes of the samples, with which every batch is then given.
+        processes: Those that train together, of which each gets its share of every batch.
     """
 
     def __init__(
@@ -82,13 +95,15 @@ class Resident(_OfData):
         flip: bool = False,
         digest: str | None = None,
         labels: Tensor | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.data: Tensor = data.to(device)
         self._labels = None if labels is None else labels.to(device)
         self._digest = digest
         self.dtype = dtype
-        self.batch_size = batch_size
-        at_once = CHUNK // (batch_size * data[0].numel() * dtype.itemsize)
+        self._share = Share(processes or Processes(), batch_size)
+        self.batch_size = self._share.size
+        at_once = CHUNK // (self.batch_size * data[0].numel() * dtype.itemsize)
         size = batch_size * min(64, max(1, at_once))
         self._order = functools.partial(index_batches, len(data), size, seed, device, flip=flip)
         self._gather = functools.partial(_gather_flipped if flip else _gather, self.data)
@@ -96,7 +111,7 @@ class Resident(_OfData):
 
     def seek(self, batches: int) -> None:
         """Continue as if this many batches had been drawn."""
-        self._indices = self._order(batches * self.batch_size)
+        self._indices = map(self._share, self._order(batches * self._share.of))
         self._ready: list[Batch] = []
 
     def __iter__(self) -> Iterator[Batch]:
@@ -129,12 +144,14 @@ class Streamed(_OfData):
         flip: bool = False,
         digest: str | None = None,
         labels: Tensor | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.data = data
         self.device = torch.device(device)
         self._labels = labels
         self.dtype = dtype
-        self.batch_size = batch_size
+        self._share = Share(processes or Processes(), batch_size)
+        self.batch_size = self._share.size
         self._digest = digest
         self._seed = seed
         self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
@@ -155,10 +172,10 @@ class Streamed(_OfData):
         self._ahead: Batch | None = None
 
     def _start(self) -> None:
-        indices = (batch.tolist() for batch in self._order(self._drawn * self.batch_size))
+        indices = (batch.tolist() for batch in map(self._share, self._order(self._drawn * self._share.of)))
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
-        self._indices = self._order(self._drawn * self.batch_size)  # once more, for the labels
+        self._indices = map(self._share, self._order(self._drawn * self._share.of))  # once more, for the labels
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -220,28 +237,6 @@ def _gather_flipped(data: Tensor, indices: Tensor) -> Tensor:
 
 def _mirrored(images: Tensor, which: Tensor) -> Tensor:
     return torch.where(which.view(-1, *[1] * (images.dim() - 1)), images.flip(-1), images)
-
-
-def index_batches(
-    n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0, *, flip: bool = False
-) -> Iterator[Tensor]:
-    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after `drawn` samples.
-
-    With `flip`, an index of n + i means sample i, mirrored.
-    """
-    epoch, skipped = divmod(drawn, n)
-    rest = torch.empty(0, dtype=torch.long, device=device)
-    while True:
-        while len(rest) < batch_size:
-            permutation = torch.randperm(n, generator=stream(seed, "data order", index=epoch))
-            if flip:
-                permutation += n * torch.randint(2, (n,), generator=stream(seed, "flips", index=epoch))
-            if rest.is_cuda:
-                permutation = permutation.pin_memory()  # so that the copy does not make the host wait
-            rest = torch.cat([rest, permutation.to(device, non_blocking=True)[skipped:]])
-            epoch, skipped = epoch + 1, 0
-        batch, rest = rest[:batch_size], rest[batch_size:]
-        yield batch
 
 
 def to_range(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -42,13 +42,21 @@ class Game:
         self.discriminator = discriminator
         self.loss = loss
         self.prior = prior
+        self.processes = processes or Processes()
+        if batch_size % (self.processes.count * pack) and self.processes.count > 1:
+            whole = self.processes.count * pack
+            raise ValueError(
+                f"batch_size={batch_size} cannot be shared equally among {self.processes.count} processes: choose a multiple "
+                f"of {whole}, such as {whole * -(-batch_size // whole)}"
+            )
         self.batch_size = batch_size
         self.pack = pack
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
+        self.penalty.share_among(self.processes)
         self.augment = augment or NoAugmentation()
         self.augment.begin(prior.seed, prior.device, pack)
-        self.processes = processes or Processes()
+        self.augment.processes = self.processes
         self.timer = timer_for(prior.device)
         self._passes = Passes(autocast, accumulate, further=loss.reads)
 
@@ -57,8 +65,8 @@ class Game:
         return self.timer.phase(network)
 
     def sample(self) -> Batch:
-        """Draw a batch of latents, `(B, latent_dim)`."""
-        return self.prior.sample(self.batch_size)
+        """Draw a batch of latents, `(B, latent_dim)`; of several processes each gets its share."""
+        return self.processes.own(self.prior.sample(self.batch_size))
 
     def generate(self, z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions, packed."""
@@ -127,5 +135,5 @@ class Game:
         loss = self.loss.d_loss(real_scores, fake_scores)
         penalty = self.penalty_term(self.discriminator, x, fake.detach())
         if penalty is not None and len(x) != len(real_scores):
-            penalty = penalty * (len(x) / len(real_scores))  # gradients of all processes are summed
+            penalty = self.processes.gather((penalty * (len(x) / len(real_scores))).view(1)).sum()  # that of the global batch
         return Objective(loss, real_scores, fake_scores, penalty)

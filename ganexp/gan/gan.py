@@ -31,7 +31,7 @@ class GAN(Game):
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
-        batch_size: How many latents one batch has.
+        batch_size: How many latents one batch has, over all processes.
         pack: How many samples D judges together (PacGAN). Batches that a strategy sees, real and generated, are then of
             batch_size/pack packs, and so D, losses and penalties have packs for samples, and one score for each.
         penalty: A further term of D's loss, or a constraint on its weights.

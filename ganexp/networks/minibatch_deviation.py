@@ -15,7 +15,8 @@ class MinibatchDeviation(nn.Module):
     Maps `(B, C, H, W)` to `(B, C + 1, H, W)`, and `(B, C)` to `(B, C + 1)`. Of each number the standard deviation over
     the images of a group is taken, and averaged; all images of a group get the same. It couples images: `one_stage` refuses it.
     Departures: as in the authors' later networks, 1e-8 is added under the root, which keeps gradients finite, and statistics
-    are of groups; here these are neighbours in the batch. Each of several processes has its own share of the batch only.
+    are of groups; here these are neighbours in the batch, which several processes
+    must not tear apart.
 
     Args:
         group: Images per group; where it does not divide the batch size, the whole batch is one.

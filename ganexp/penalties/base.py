@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.processes import Processes
 
 Discriminator = Callable[..., Tensor]
 """A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
@@ -40,7 +41,14 @@ class Penalty:
     """Whether it remembers on the host how many updates there were, so that iterations cannot be recorded as CUDA graphs."""
 
     rng: torch.Generator | None = None
-    """The random stream that it draws from, if it does."""
+    """The random stream that it draws from, if it does: numbers for the global batch, of which it takes its own share."""
+
+    processes = Processes()
+    """Those that train together."""
+
+    def share_among(self, processes: Processes) -> None:
+        """Take part with other processes; called once, by the GAN."""
+        self.processes = processes
 
     def streams(self) -> list[torch.Generator]:
         """Return the random streams that it draws from."""

@@ -31,8 +31,9 @@ class GradientPenalty(Lazy):
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
         refuse_unpaired("the gradient penalty", x, fake)
         real, made = x.values, fake.values
-        share = torch.empty(len(real), *[1] * (real.dim() - 1), device=real.device, dtype=real.dtype)
-        between = torch.lerp(made, real, share.uniform_(generator=self.rng))
+        everyone = self.processes.count * len(real)
+        share = torch.empty(everyone, *[1] * (real.dim() - 1), device=real.device, dtype=real.dtype)
+        between = torch.lerp(made, real, self.processes.own(share.uniform_(generator=self.rng)))
         return self.cost(norms(discriminator, Batch(between, x.given)))
 
     def cost(self, norm: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Penalties that give D the slope 1 at and around real samples."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
@@ -30,7 +31,7 @@ class Dragan(OneCentred):
 
     δ = α · noise · s · u, where s is the standard deviation of all numbers of the real batch, α is uniform on (0, 1) for
     each sample, and u for each of its numbers. Departure: that is the noise of the authors' experiments; the paper's equation
-    has normal noise of a fixed variance. Each of several processes takes s from its own share of the batch.
+    has normal noise of a fixed variance.
 
     Args:
         weight: The paper's λ.
@@ -54,9 +55,12 @@ class Dragan(OneCentred):
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
         real = x.values
-        share = self._uniform(real, (len(real), *[1] * (real.dim() - 1)))
-        delta = share * self.noise * real.std(unbiased=False) * self._uniform(real, real.shape)
+        share = self._uniform(real, [1] * (real.dim() - 1))
+        spread = self.processes.gather(real).std(unbiased=False)
+        delta = share * self.noise * spread * self._uniform(real, real.shape[1:])
         return super().__call__(discriminator, Batch(real + delta, x.given), fake)
 
-    def _uniform(self, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-        return torch.empty(shape, device=like.device, dtype=like.dtype).uniform_(generator=self.rng)
+    def _uniform(self, like: Tensor, shape: Sequence[int]) -> Tensor:
+        """Draw numbers from [0, 1) for each sample, `(B, *shape)`."""
+        drawn = torch.empty(self.processes.count * len(like), *shape, device=like.device, dtype=like.dtype)
+        return self.processes.own(drawn.uniform_(generator=self.rng))

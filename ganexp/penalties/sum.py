@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.penalties.base import Demand, Discriminator, Penalty
+from ganexp.processes import Processes
 
 EXCLUSIVE: dict[frozenset[Demand], str] = {
     frozenset({"slope 0", "slope 1"}): "one pulls D's gradient norm to 0, the other to 1",
@@ -55,6 +56,10 @@ class Sum(Penalty):
     def begin(self, seed: int, device: torch.device) -> None:
         for part in self._parts.values():
             part.begin(seed, device)
+
+    def share_among(self, processes: Processes) -> None:
+        for part in self._parts.values():
+            part.share_among(processes)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
         """Return the sum of the terms that there are now, a scalar, or None for nothing."""

@@ -79,6 +79,11 @@ def _version(package: str) -> str | None:
         return None
 
 
+def same_everywhere() -> dict[str, Any]:
+    """Return what has to be the same in all processes that train together: the commit and the versions that compute."""
+    return {"git": _git(), **{name: _version(name) for name in ("ganexp", "torch", "numpy")}}
+
+
 def versions() -> str:
     """Return the line that `--version` prints."""
     return f"ganexp {_version('ganexp')}, torch {torch.__version__}, Python {platform.python_version()}"

@@ -71,7 +71,7 @@ def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> 
             further = torch.autograd.grad(d.penalty, parameters, allow_unused=True)
             d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))
     with gan.phase("g"):
-        scales = scales.view(-1, *[1] * (fake.values.dim() - 1))
+        scales = gan.processes.own(scales).view(-1, *[1] * (fake.values.dim() - 1))
         return d_gradients, torch.autograd.grad(fake.values, gan.g_parameters, scales * by_image, allow_unused=True)
 
 

@@ -90,3 +90,10 @@ class Checkpoints:
     def load_state_dict(self, state: dict[str, float]) -> None:
         """Resume from a checkpoint's state."""
         self.lowest = state["lowest"]
+
+
+class OthersCheckpoints(Checkpoints):
+    """Those that another process of the same run writes: read here, where a run is rolled back."""
+
+    def write(self, run: Run, *, best: bool = False) -> None:
+        """Leave it to the other one."""

@@ -34,6 +34,8 @@ class Machine:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         place = torch.device(device)
+        if place.type == "cuda" and place.index is None and torch.cuda.is_available():
+            place = torch.device("cuda", torch.cuda.current_device())  # which `join` has set, in several processes
         if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
             raise Unavailable(f"device={device} is not there: torch sees {torch.cuda.device_count()} GPUs; choose device=auto")
         has_tf32 = place.type == "cuda" and torch.cuda.get_device_capability(place) >= (8, 0)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from ganexp.batch import Batch
+from ganexp.processes import Processes
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +26,11 @@ class Reals:
     the networks' device and type, conditions to the device.
 
     Args:
-        reals: Each a `Batch` or a tensor `(batch_size, …)` of floats, on any device.
+        reals: Each a `Batch` or a tensor `(batch_size, …)` of floats, on any device; of several processes, one's share of it.
         phase: What times them, as the phase `data`.
         batch_size: How many latents the GAN draws for a batch, and so how many samples a real batch must have.
         device, dtype: Where and as what they are wanted.
+        processes: Those that train together, whose shares make a batch.
 
     Raises:
         ValueError: These are no batches; here, or when the first one is drawn, or when an iterator ends.
@@ -42,6 +44,7 @@ class Reals:
         batch_size: int,
         device: torch.device,
         dtype: torch.dtype,
+        processes: Processes | None = None,
     ) -> None:
         map_style = isinstance(reals, Dataset) and not isinstance(reals, IterableDataset)
         if map_style or isinstance(reals, Tensor) or not hasattr(reals, "__iter__"):
@@ -51,15 +54,16 @@ class Reals:
             )
         self.source: Any = reals
         self.phase = phase
-        self.batch_size, self.device, self.dtype = batch_size, device, dtype
+        self.processes = processes or Processes()
+        self.batch_size, self.device, self.dtype = batch_size // self.processes.count, device, dtype
         self.seeks = hasattr(reals, "seek")
         self.passes_once = hasattr(reals, "__next__") and not self.seeks
         self.batches, self.images = 0, 0
         self.last: Batch
         self._full = self._full_batches()
-        self._first: list[Batch] = []
+        self._first: list[Tensor] = []
         said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
-        if said not in (None, batch_size):
+        if said not in (None, self.batch_size):
             raise ValueError(self._wrong_size(said))
 
     def seek(self, batches: int, images: int) -> None:
@@ -88,14 +92,14 @@ class Reals:
         with self.phase("data"):
             self.last = next(self._full)
         if self.last.values.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
-            self._first.append(Batch(self.last.values.clone(), self.last.given))
+            self._first.append(self.processes.gather(self.last.values.clone()))
         self.batches += 1
-        self.images += len(self.last)
+        self.images += len(self.last) * self.processes.count
         return self.last
 
     def shown(self) -> Tensor:
         """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay."""
-        return torch.cat([batch.values for batch in self._first])[:ENOUGH] if self._first else self.last.values
+        return torch.cat(self._first)[:ENOUGH] if self._first else self.last.values
 
     def state_dict(self) -> dict[str, Any]:
         """Return what identifies the data, and how many batches and images were drawn."""

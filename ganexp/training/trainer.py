@@ -33,7 +33,7 @@ class Trainer:
     Args:
         step: One iteration.
         reals: Real batches `(gan.batch_size, …)`, from an endless iterator, or from what can be iterated again, epoch by
-            epoch, such as a DataLoader: see `Reals`.
+            epoch, such as a DataLoader: see `Reals`. In several processes, this one's share of each.
         iterations: How many iterations `fit` runs.
         watchers: What looks at the run; by default `Measures` every 50 iterations, `Samples` and `Signs` every 500.
         books: Where rows go.
@@ -62,7 +62,14 @@ class Trainer:
         self.step = step
         self.iterations = iterations
         prior = self.gan.prior
-        self.reals = Reals(reals, self.gan.phase, batch_size=self.gan.batch_size, device=prior.device, dtype=prior.dtype)
+        self.reals = Reals(
+            reals,
+            self.gan.phase,
+            batch_size=self.gan.batch_size,
+            device=prior.device,
+            dtype=prior.dtype,
+            processes=self.gan.processes,
+        )
         self.watchers = [Measures(), Samples(), Signs()] if watchers is None else list(watchers)
         self.books = list(books)
         self.checkpoints = checkpoints or Checkpoints()
