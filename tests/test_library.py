@@ -156,7 +156,7 @@ def test_a_composed_configuration_is_the_command_lines(overrides):
     [
         ("loss=hing", "loss=hing is not an option; choose one of acgan, began, ebgan, hinge, "),
         ("d_stepz=2", "d_stepz is no key of the configuration; did you mean d_steps?"),
-        ("loss=null", "a group cannot be null; give it one of its options, as in loss=hinge."),
+        ("loss=null", "a group takes one of its options, as in loss=hinge."),
         ("loss=[hinge,wgan]", "loss mixes several options into one: choose one of them"),
         ("resume=auto", "resume= is for the command line: here, ganexp.build(cfg, folder, checkpoint=…) resumes a run."),
     ],

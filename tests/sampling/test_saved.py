@@ -25,7 +25,7 @@ class Own(MLPGenerator):
 
 
 def trained(folder, *further, target=None, trust=()):
-    cfg = composed(*SMALL, "batch_size=8", "iterations=2", "conditional=true", *further)
+    cfg = composed(*SMALL, "wandb.mode=disabled", "batch_size=8", "iterations=2", "conditional=true", *further)
     cfg.generator._target_ = target or cfg.generator._target_
     ganexp.build(cfg, folder, trust=trust).fit()
     return ganexp.load(folder, trust=trust)
