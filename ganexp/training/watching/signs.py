@@ -32,10 +32,12 @@ class Signs(Watcher):
         self.held_out = None if held_out is None else Batch.of(held_out)
 
     def __call__(self, run: Run) -> Row:
+        gan, average = run.gan, run.step.average.generator
+        last = run.reals.last  # of several processes' batch one share, which all of them gather
+        whole = Batch(gan.processes.gather(last.values), tuple(map(gan.processes.gather, last.given)))
         if not run.books:
             return {}
-        gan, average = run.gan, run.step.average.generator
-        real, held_out = _first(run.reals.last, gan.pack), self.held_out
+        real, held_out = _first(whole, gan.pack), self.held_out
         if held_out is not None:
             held_out = _first(held_out, gan.pack) if len(held_out) >= gan.pack else None
         z = gan.prior.measured(len(real))
