@@ -36,7 +36,7 @@ ALLOWED = {
     "augmentations": ({"batch", "instruments", "processes", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": (SUBJECT - {"gan", "strategies", "streams"} | {"instruments", "processes"}, FRAMEWORK),
-    "strategies": ({"batch", "gan", "losses", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "strategies": ({"batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
         {"batch", "processes", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "lmdb", "sklearn", "psutil", "tqdm"},

@@ -87,7 +87,7 @@ def build(
     evaluation, figures = evaluation_of(config, machine, dataset, reals) if processes.writes else (None, {})
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
-    looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every else 0
+    looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every and processes.writes else 0
     held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
     torch.manual_seed(config.seed)
     step = _step(plan, frequencies, processes)

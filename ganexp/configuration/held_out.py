@@ -27,7 +27,7 @@ def held_out_of(dataset: Any, classes: int, n: int, machine: Machine) -> Batch |
     if others is None:
         return None
     try:
-        data = load_cached(others, default_folder(), place="resident")
+        data = load_cached(others, default_folder(), place="streamed")
         labels = others.labels() if classes else None
     except (OSError, ValueError) as error:
         log.warning("There is no accuracy on held-out images: %s.", error)

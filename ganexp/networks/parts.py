@@ -1,6 +1,6 @@
 """A batch through a network in parts, each recomputed in the backward pass, so that memory is that of one part."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ganexp.batch import Batch
+from ganexp.networks.coupling import coupled
 from ganexp.streams import undisturbed
 
 Run = Callable[[nn.Module, Batch], Tensor]
@@ -82,13 +83,13 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
             draws = not torch.equal(before, _random_state(values.device))
             changed = [buffer.name for buffer in buffers if buffer.written()]
             sums = (output * torch.randn_like(output)).reshape(len(values), -1).sum(1)
-            coupled = len(values) > 1 and _coupled(values, sums.unbind())
+            couples = len(values) > 1 and coupled(values, sums.unbind())
         finally:
             for buffer in buffers:
                 buffer.put_back()
     if changed:
         raise ValueError(f"changes its {changed[0]} in every pass, as batch norm and spectral norm do")
-    if coupled:
+    if couples:
         raise ValueError("lets the samples of a batch depend on each other, as batch norm and minibatch statistics do")
     return draws
 
@@ -109,13 +110,6 @@ class _Buffer:
         with torch.no_grad():
             self.buffer.copy_(self.kept)
         self.module._buffers[self.name] = self.buffer
-
-
-def _coupled(values: Tensor, sums: Sequence[Tensor]) -> bool:
-    by_first, by_last = (
-        torch.autograd.grad(one, values, retain_graph=True, materialize_grads=True)[0] for one in (sums[0], sums[-1])
-    )
-    return bool(by_first[1:].any() or by_last[:-1].any())
 
 
 def _random_state(device: torch.device) -> Tensor:

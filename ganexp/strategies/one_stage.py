@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from ganexp.batch import Batch, Gradients, Objective, scores_of
 from ganexp.gan import GAN
 from ganexp.losses import Loss
+from ganexp.networks.coupling import coupled
 from ganexp.strategies.steps import d_step, g_step
 from ganexp.streams import undisturbed
 
@@ -148,10 +149,7 @@ def _coupled(discriminator: nn.Module, x: Batch) -> bool:
     images = images.view_as(images)  # no leaf: counting operations fails for one that enters a module
     with undisturbed(images.device), _buffers_kept(discriminator), torch.enable_grad():
         scores = scores_of(discriminator(images, *x.given))
-        by_first, by_last = (
-            torch.autograd.grad(scores[i], images, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
-        )
-    return bool(by_first[1:].any() or by_last[:-1].any())
+        return coupled(images, scores.unbind())
 
 
 @contextmanager
