@@ -7,8 +7,9 @@ import functools
 import inspect
 import math
 import operator
+import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -54,6 +55,9 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
                 yield f"{words} {limit}"
     elif get_origin(hint) is Literal and value not in get_args(hint):
         yield " or ".join(map(str, get_args(hint)))
+    elif get_origin(hint) in (Union, types.UnionType):
+        if value is not None:
+            yield from _violated(value, next(one for one in get_args(hint) if one is not type(None)))
     elif get_origin(hint) is Sequence:
         for part in value:
             yield from _violated(part, *get_args(hint))

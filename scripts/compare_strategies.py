@@ -33,6 +33,10 @@ from pages.machine import machine
 CONF = Path(__file__).resolve().parent.parent / "conf"
 BASELINE = f"detach{REDUNDANT}"
 DEFAULT_STRATEGIES = [path.stem for path in sorted((CONF / "strategy").glob("*.yaml"))]
+LEAN = {"one_stage", "consensus", "symplectic", "competitive"}
+"""Strategies that have nothing redundant to compute."""
+ZERO_SUM = {"minimax", "wgan", "wgan_gp"}
+"""Losses that `competitive` does not refuse."""
 Row = dict[str, Any]
 
 
@@ -59,7 +63,8 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
     """Measure every strategy with one loss, lean and redundant, and the plain loops."""
     settings = (*overrides, f"loss={loss}")
     names = [f"{name}{how}" for name in dict.fromkeys(["detach", *strategies]) for how in (REDUNDANT, "")]
-    names = [name for name in names if name != f"one_stage{REDUNDANT}"]  # it has nothing redundant to compute
+    names = [name for name in names if name.removesuffix(REDUNDANT) not in LEAN or not name.endswith(REDUNDANT)]
+    names = [name for name in names if name != "competitive" or loss in ZERO_SUM]
     trainers = {name: trainer_of(*settings, *settings_of(name)) for name in names}
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
     if loss == "nonsaturating":

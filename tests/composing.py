@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
@@ -15,6 +16,20 @@ def composed(*overrides: str) -> DictConfig:
 
 def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+GAMES = ("competitive", "consensus", "past_extragradient", "symplectic")
+"""Strategies from game theory, which have tests of their own."""
+
+
+def every_strategy(*, but: tuple[str, ...] = ()) -> list:
+    """Return the strategies to test something with; with those of `GAMES` it is tested by CI."""
+    return [pytest.param(one, marks=pytest.mark.slow) if one in GAMES else one for one in options("strategy") if one not in but]
+
+
+def suited(strategy: str, loss: str = "nonsaturating") -> str:
+    """Return the loss, or a zero-sum one for a strategy that refuses others."""
+    return "minimax" if strategy == "competitive" and loss not in ("minimax", "wgan", "wgan_gp") else loss
 
 
 def discriminator_for(loss: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Tiny GANs in float64, and real batches to feed them."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -15,8 +16,20 @@ from ganexp.processes import Processes
 from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
 from ganexp.training.cuda_graph import Recorded
 
-STRATEGIES = {name: getattr(strategies, name) for name in strategies.__all__ if name.islower()}
+
+class Strategies(dict):
+    """Strategies by name; one with a state is a new one each time that it is looked up."""
+
+    def __getitem__(self, name):
+        return copy.deepcopy(super().__getitem__(name))
+
+
+STRATEGIES = Strategies((name, getattr(strategies, name)) for name in strategies.__all__ if name.islower())
 STRATEGIES["unrolled"] = strategies.Unrolled(k=2, rate=0.05)
+STRATEGIES["consensus"] = strategies.Consensus(gamma=0.3)
+STRATEGIES["symplectic"] = strategies.Symplectic(strength=0.7)
+STRATEGIES["competitive"] = strategies.Competitive(rate=0.3, steps=3)
+STRATEGIES["past_extragradient"] = strategies.PastExtragradient()
 BATCH = 6
 LATENT = 3
 

@@ -74,8 +74,8 @@ class TracingGAN(GAN):
         super().update_g(g)
         self.trace.append("G+")
 
-    def move(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
-        moved = super().move(d_gradients, g_gradients)
+    def move_along(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
+        moved = super().move_along(d_gradients, g_gradients)
         self.trace.append("DG+")
         return moved
 

@@ -50,7 +50,7 @@ def refuse_inexact_shares(config: Config, processes: int, strategy: Strategy, ne
         return
     if getattr(strategy, "differentiates_gradients", False):
         raise ConfigError(
-            f"strategy={name_of(config.strategy)} differentiates D's gradients, of which each of {processes} processes has its "
+            f"strategy={name_of(config.strategy)} differentiates gradients, of which each of {processes} processes has its "
             "share only: choose another strategy, or start one process."
         )
     share = config.batch_size // processes // config.pack

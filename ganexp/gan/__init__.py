@@ -1,5 +1,6 @@
-"""The GAN, in two files: the game that both networks play, and their moves."""
+"""The GAN, in three files: the game that both networks play, their moves, and the game's Jacobian."""
 
+from ganexp.gan.field import Field, Vector, dot
 from ganexp.gan.gan import GAN
 
-__all__ = ["GAN"]
+__all__ = ["GAN", "Field", "Vector", "dot"]

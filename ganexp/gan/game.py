@@ -104,7 +104,7 @@ class Game:
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
         """Form D's objective on real and generated samples, penalty included."""
         with self.phase("d"):
-            return self._d_objective(x, fake, self.score_real(x), self.score_fake(fake))
+            return self._d_objective(x, fake.detach(), self.score_real(x), self.score_fake(fake))
 
     def g_loss(self, x: Batch | None, fake: Batch) -> Objective:
         """Form G's objective; `x` is looked at only if the loss compares with real scores, and may else be None."""
@@ -122,9 +122,20 @@ class Game:
         """Form both objectives from one scoring of each batch."""
         with self.phase("d"):
             real_scores, fake_scores = self.score_real(x), self.score_fake(fake)
-            d = self._d_objective(x, fake, real_scores, fake_scores)
+            d = self._d_objective(x, fake.detach(), real_scores, fake_scores)
         with self.phase("g"):
             real_scores = real_scores.detach()
+            return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
+
+    def losses_of_both(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
+        """Form both objectives as functions of both networks, for `field`: what `losses` takes as constants keeps its graph.
+
+        These are the fakes that a penalty looks at, and the real scores that G's loss compares with.
+        """
+        with self.phase("d"):
+            real_scores, fake_scores = self.score_real(x), self.score_fake(fake)
+            d = self._d_objective(x, fake, real_scores, fake_scores)
+        with self.phase("g"):
             return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
     def reals_for_g(self, reals: Iterator[Batch]) -> Batch | None:
@@ -133,7 +144,7 @@ class Game:
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
-        penalty = self.penalty_term(self.discriminator, x, fake.detach())
+        penalty = self.penalty_term(self.discriminator, x, fake)
         if penalty is not None and len(x) != len(real_scores):
             penalty = self.processes.gather((penalty * (len(x) / len(real_scores))).view(1)).sum()  # that of the global batch
         return Objective(loss, real_scores, fake_scores, penalty)

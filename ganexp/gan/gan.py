@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation
 from ganexp.batch import Gradients, Objective
+from ganexp.gan.field import Field, refuse_once_differentiable
 from ganexp.gan.game import Game
 from ganexp.instruments.meter import Meter
 from ganexp.losses import Loss
@@ -20,9 +21,9 @@ from ganexp.processes import Processes
 class GAN(Game):
     """Two networks, a loss, two optimisers and a latent prior, with one verb for each thing a strategy can say.
 
-    Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`), move networks
-    (`move`), or update: differentiate, move and record. Only updates record, so that looking at a loss, or ahead, moves no
-    k_t and no mean in the log. An update computes gradients for the parameters of the network that moves, applies
+    Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`, `field`), move
+    networks (`move`), or update: differentiate, move and record. Only updates record, so that looking at a loss, or ahead,
+    moves no k_t and no mean in the log. An update computes gradients for the parameters of the network that moves, applies
     them, and leaves no gradient behind in either network. Where a batch is wanted, a plain tensor is one without conditions.
 
     Args:
@@ -83,6 +84,7 @@ class GAN(Game):
             processes=processes,
         )
         self.redundant_gradients = redundant_gradients
+        self._differentiated_twice = False
         self.meter = Meter(prior.device)
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, clip_gradients)
         self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d, clip_gradients)
@@ -114,12 +116,35 @@ class GAN(Game):
         with self.phase("g"):
             return d_gradients, self._g.gradients(g.value, self._redundant(self._d))
 
+    def field(self, d: Objective, g: Objective) -> Field:
+        """Take the same gradients together with their graph, to be multiplied by their Jacobian; see `losses_of_both`.
+
+        Raises:
+            ValueError: Batches go through networks in parts, which are not kept for a second backward pass, or a layer has no
+                second derivative.
+        """
+        if self._passes.parts.count > 1:
+            raise ValueError("this strategy differentiates gradients, which accumulate cannot: choose accumulate=1")
+        with self.phase("d"):
+            d_gradients = self._d.gradients(d.value, create_graph=True)
+        with self.phase("g"):
+            g_gradients = self._g.gradients(g.value, create_graph=True)
+        if not self._differentiated_twice:
+            refuse_once_differentiable([*d_gradients, *g_gradients])
+            self._differentiated_twice = True
+        return Field(d_gradients, g_gradients, self.d_parameters, self.g_parameters)
+
     def move(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
         """Move both networks by one step of their optimisers, recording nothing; return what all processes moved along."""
+        return self.move_along(self.processes.sum(d_gradients), self.processes.sum(g_gradients))
+
+    def move_along(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
+        """Move both networks along gradients that all processes have, such as those that an earlier move returned."""
         with self.phase("d"):
-            d_gradients = self._move_d(d_gradients)
+            d_gradients = self._d.step(d_gradients)
+            self.penalty.constrain(self.discriminator)
         with self.phase("g"):
-            return d_gradients, self._g.step(self.processes.sum(g_gradients))
+            return d_gradients, self._g.step(g_gradients)
 
     def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
         """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass."""
@@ -133,11 +158,17 @@ class GAN(Game):
             gradients = self._g.gradients(g.value, self._redundant(self._d))
             self.meter.record_g(g, self._g.step(self.processes.sum(gradients)))
 
-    def update_both(self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None) -> None:
-        """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are."""
+    def update_both(
+        self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
+    ) -> tuple[Gradients, Gradients]:
+        """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are.
+
+        What all processes moved along is returned.
+        """
         d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
         self._record_d(d, d_gradients)
         self.meter.record_g(g, g_gradients)
+        return d_gradients, g_gradients
 
     def finish_iteration(self) -> None:
         """Let the loss move its own state, once, by the scores of the last D update and the last G update."""

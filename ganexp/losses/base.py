@@ -30,6 +30,9 @@ class Loss(nn.Module):
     uniform_ratio = False
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
 
+    zero_sum = False
+    """Whether `g_loss` is minus the part of `d_loss` that G can change, so that both players bid for one number."""
+
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
 

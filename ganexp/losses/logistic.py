@@ -14,6 +14,7 @@ class Minimax(Loss):
     """The zero-sum game (Goodfellow et al. 2014, equation 1): L_G is minus the part of L_D that G can change."""
 
     uniform_ratio = True
+    zero_sum = True
     boundary = 0.0
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:

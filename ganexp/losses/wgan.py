@@ -12,6 +12,7 @@ class WGAN(Loss):
     """
 
     uniform_ratio = True
+    zero_sum = True
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return fake.mean() - real.mean()

@@ -47,7 +47,12 @@ class Optimized:
         return moving
 
     def gradients(
-        self, objective: Tensor, redundant: Sequence[nn.Parameter] = (), *, retain_graph: bool = False
+        self,
+        objective: Tensor,
+        redundant: Sequence[nn.Parameter] = (),
+        *,
+        retain_graph: bool = False,
+        create_graph: bool = False,
     ) -> tuple[Tensor | None, ...]:
         """Take an objective's gradient for the trainable parameters, and for redundant ones to be thrown away.
 
@@ -55,7 +60,13 @@ class Optimized:
             ValueError: The objective depends on none of them.
         """
         own = self.trainable()
-        gradients = torch.autograd.grad(objective, [*own, *redundant], retain_graph=retain_graph, allow_unused=True)
+        gradients = torch.autograd.grad(
+            objective,
+            [*own, *redundant],
+            retain_graph=retain_graph or create_graph,
+            create_graph=create_graph,
+            allow_unused=True,
+        )
         if all(gradient is None for gradient in gradients[: len(own)]):
             raise ValueError(
                 "the objective of an update depends on no parameter of the network that it moves: a batch was detached that "

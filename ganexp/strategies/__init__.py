@@ -4,10 +4,13 @@ The contract is one signature, `strategy(gan, reals, *, d_steps, g_steps)`; one 
 is called so. A strategy is written in the verbs of `ganexp.gan.GAN` and touches nothing else. Lines that two strategies
 share are repeated on purpose: what differs between two algorithms can be read as a diff.
 
-It may declare two things as attributes: `differentiates_gradients`, which compiled networks cannot, and
-`refuse(discriminator, loss, x)`, which raises a ValueError for a discriminator that it is not exact for.
+It may declare three things as attributes: `differentiates_gradients`, which compiled networks cannot; `refuse(discriminator,
+loss, x)`, which raises a ValueError for a discriminator or a loss that it is not exact for; and `keeps_count`, whether a state
+that it has is on the host, so that iterations cannot be recorded as CUDA graphs.
 """
 
+from ganexp.strategies.competitive import Competitive
+from ganexp.strategies.consensus import Consensus
 from ganexp.strategies.detach import detach
 from ganexp.strategies.extragradient import extragradient
 from ganexp.strategies.g_first import g_first
@@ -15,13 +18,19 @@ from ganexp.strategies.g_first_resample import g_first_resample
 from ganexp.strategies.joint import joint
 from ganexp.strategies.lookahead import Lookahead
 from ganexp.strategies.one_stage import one_stage
+from ganexp.strategies.past_extragradient import PastExtragradient
 from ganexp.strategies.resample import resample
 from ganexp.strategies.retain_graph import retain_graph
 from ganexp.strategies.reuse_z import reuse_z
+from ganexp.strategies.symplectic import Symplectic
 from ganexp.strategies.unrolled import Unrolled
 
 __all__ = [
+    "Competitive",
+    "Consensus",
     "Lookahead",
+    "PastExtragradient",
+    "Symplectic",
     "Unrolled",
     "detach",
     "extragradient",

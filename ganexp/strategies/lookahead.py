@@ -57,7 +57,8 @@ class Lookahead:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
-        return {"iterations": self.iterations, "slow": self.slow}
+        inner = {"strategy": self.strategy.state_dict()} if hasattr(self.strategy, "state_dict") else {}
+        return {"iterations": self.iterations, "slow": self.slow, **inner}
 
     def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
         """Refuse a state that is not of networks like these.
@@ -65,6 +66,8 @@ class Lookahead:
         Raises:
             ValueError: It counts no iterations, or its slow copies are of other shapes or types.
         """
+        if hasattr(self.strategy, "check_state_dict"):
+            self.strategy.check_state_dict(state["strategy"], gan)
         iterations, slow = state["iterations"], state["slow"]
         fast = [*gan.generator.parameters(), *gan.discriminator.parameters()]
         if type(iterations) is not int or not 0 <= iterations < 2**62:
@@ -80,3 +83,5 @@ class Lookahead:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
         self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
+        if hasattr(self.strategy, "load_state_dict"):
+            self.strategy.load_state_dict(state["strategy"])

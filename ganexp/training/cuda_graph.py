@@ -189,11 +189,15 @@ def _copy_into(place: Batch, batch: Batch) -> None:
 def reason_against(
     strategy: Strategy, penalty: Penalty, schedule: Schedule | None = None, augment: Augmentation | None = None
 ) -> str:
-    """Return why iterations cannot be recorded, or an empty string. A strategy with a `state_dict` keeps state on the host."""
+    """Return why iterations cannot be recorded, or an empty string.
+
+    A strategy with a `state_dict` keeps state on the host, unless it says by `keeps_count` that it does not.
+    """
     if schedule and schedule.on_host:
         return f"{schedule.on_host[0]} reads a scheduled learning rate on the host"
     if augment and augment.gathers and torch.are_deterministic_algorithms_enabled():
         return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
-    return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""
+    counts = getattr(strategy, "keeps_count", hasattr(strategy, "state_dict"))
+    return f"{type(strategy).__name__} keeps count of iterations" if counts else ""

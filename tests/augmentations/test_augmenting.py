@@ -13,7 +13,7 @@ from ganexp.networks.packing import packed
 from ganexp.penalties import R1, Orthogonal
 from ganexp.training.cuda_graph import Recorded
 from tests.augmentations.images import begun, built, images, weights
-from tests.composing import composed, options
+from tests.composing import composed, every_strategy, options, suited
 from tests.tiny import iterate
 from tests.training.tape import Tape
 
@@ -128,12 +128,12 @@ def test_r1_takes_the_slope_of_d_after_the_transformation_at_the_image_itself(na
 
 
 @every_augmentation
-@pytest.mark.parametrize("strategy", options("strategy"))
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_every_strategy_trains(name, strategy):
     ends = []
     for choice in (CHOICES[name], []):
         few = ["strategy.k=1"] if strategy == "unrolled" else []
-        trainer = built(*choice, f"strategy={strategy}", *few, "loss=ragan", "d_steps=2", "g_steps=3")
+        trainer = built(*choice, f"strategy={strategy}", *few, f"loss={suited(strategy, 'ragan')}", "d_steps=2", "g_steps=3")
         iterate(trainer, 3)
         ends.append(weights(trainer.gan))
         assert all(weight.isfinite().all() for weight in ends[-1])

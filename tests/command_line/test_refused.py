@@ -77,6 +77,17 @@ REFUSED = [
     (["lookahead.alpha=2"], "lookahead.alpha should be less than or equal to 1, not 2"),
     (["+lookahead.evry=2"], "lookahead.evry is no key of the configuration; did you mean every?"),
     (["strategy=one_stage", "discriminator.batch_norm=true"], "take strategy=joint, or a discriminator without it"),
+    (
+        ["strategy=competitive"],
+        "competitive needs a zero-sum loss, in which G maximises what D minimises, and NonSaturating is none",
+    ),
+    (
+        ["strategy=competitive", "loss=minimax", "strategy.rate=-1"],
+        "strategy.rate should be greater than or equal to 0, not -1",
+    ),
+    (["strategy=consensus", "strategy.gamma=-1"], "strategy.gamma should be greater than or equal to 0, not -1"),
+    (["strategy=symplectic", "compile=true"], "strategy=symplectic differentiates gradients, which compiled networks cannot"),
+    (["strategy=consensus", "accumulate=2", "generator.batch_norm=false"], "which accumulate cannot: choose accumulate=1"),
     (["strategy=unrolled", "strategy.k=-1"], "strategy.k should be greater than or equal to 0, not -1"),
     (["strategy=unrolled", "strategy.rate=0"], "strategy.rate should be greater than 0, not 0"),
     (["optimizer=sgd", "optimizer.momentum=-0.5"], "optimizer.momentum should be greater than or equal to 0, not -0.5"),

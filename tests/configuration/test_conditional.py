@@ -10,7 +10,7 @@ from ganexp import Prior, build
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from ganexp.data import Digits, Resident, Streamed
-from tests.composing import composed, losses_of_scores, options
+from tests.composing import composed, every_strategy, losses_of_scores, suited
 from tests.tiny import iterate
 from tests.training.test_resume import assert_same, state
 
@@ -32,9 +32,11 @@ def slow(*cases):
         if loss not in ("began", "ebgan")
     ],
 )
-@pytest.mark.parametrize("strategy", options("strategy"))
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_every_strategy_and_loss_trains_on_labels(strategy, loss):
-    made = build(composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={loss}", "iterations=3", "log_every=1"))
+    made = build(
+        composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={suited(strategy, loss)}", "iterations=3", "log_every=1")
+    )
     before = made.gan.discriminator.projection.embedding.weight.clone()
     assert made.fit()["state"] == "finished"
     assert not torch.equal(before, made.gan.discriminator.projection.embedding.weight)

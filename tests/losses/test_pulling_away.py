@@ -10,7 +10,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.losses import EBGAN
 from ganexp.losses.ebgan import alike
 from ganexp.networks import BEGANDiscriminator
-from tests.composing import composed, options
+from tests.composing import GAMES, composed, options
 from tests.training.test_resume import assert_same, state
 
 SMALL = ["batch_size=4", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0", "dataset.image_size=16"]
@@ -59,12 +59,17 @@ def test_the_code_stands_behind_each_energy():
 
 
 @pytest.mark.parametrize(
-    "strategy", [pytest.param(name, marks=pytest.mark.slow if name == "unrolled" else ()) for name in options("strategy")]
+    "strategy",
+    [pytest.param(name, marks=pytest.mark.slow if name in ("unrolled", *GAMES) else ()) for name in options("strategy")],
 )
 def test_every_strategy_trains_or_refuses(strategy):
     cfg = composed(*SMALL, *EBGAN_PT, f"strategy={strategy}", "iterations=2")
-    if strategy == "one_stage":
-        with pytest.raises(ConfigError, match=r"exact only for losses of one score per image, and EBGAN also reads D's code"):
+    refused = {
+        "one_stage": "exact only for losses of one score per image, and EBGAN also reads D's code",
+        "competitive": "needs a zero-sum loss, in which G maximises what D minimises, and EBGAN is none",
+    }
+    if strategy in refused:
+        with pytest.raises(ConfigError, match=refused[strategy]):
             check(cfg)
         return
     made = build(cfg)

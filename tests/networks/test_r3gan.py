@@ -11,7 +11,7 @@ from torch.nn import functional
 from ganexp import build
 from ganexp.networks import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.r3gan import Bottleneck, Down, Up
-from tests.composing import composed, options
+from tests.composing import composed, options, suited
 
 TINY = [
     *("generator=r3gan", "discriminator=r3gan", "generator.width=2", "discriminator.width=2"),
@@ -136,7 +136,7 @@ def test_images_do_not_see_each_other_in_the_discriminator():
 
 
 CASES = {
-    **{strategy: [f"strategy={strategy}"] for strategy in options("strategy")},
+    **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
     "fp64": ["precision=fp64"],
     "bf16": ["precision=bf16", "channels_last=true"],
     "penalty": ["loss=wgan_gp"],

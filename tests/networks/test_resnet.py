@@ -12,7 +12,7 @@ from ganexp import build
 from ganexp.networks import ResNetDiscriminator, ResNetGenerator
 from ganexp.networks.attention import SelfAttention
 from ganexp.networks.residual import DownBlock, FirstBlock, UpBlock
-from tests.composing import composed, options
+from tests.composing import composed, options, suited
 
 TINY = [
     *("generator=resnet", "discriminator=resnet", "generator.width=1", "discriminator.width=1"),
@@ -212,7 +212,7 @@ def test_attention_is_the_papers_equations():
 
 
 CASES = {
-    **{strategy: [f"strategy={strategy}"] for strategy in options("strategy")},
+    **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
     "fp64": ["precision=fp64"],
     "bf16": ["precision=bf16", "channels_last=true"],
     "penalty": ["loss=wgan_gp", "generator.attention=true", "discriminator.attention=true"],

@@ -12,7 +12,7 @@ import torch
 
 from ganexp import GAN, Prior
 from ganexp.compare.cost import LiveActivations, operations
-from ganexp.losses import NonSaturating, SoftmaxGAN
+from ganexp.losses import Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Unrolled
 from tests.tiny import STRATEGIES
@@ -30,6 +30,11 @@ COST = {
     "joint": ((8, 5, -1, -2), (7, 3, -2, -1), 0),
     "one_stage": ((6, 3, -1, -1), (6, 3, -1, -1), 0),
     "extragradient": ((16, 10, -2, -4), (14, 6, -4, -2), 0),
+    "past_extragradient": ((8, 5, -1, -2), (7, 3, -2, -1), 0),
+    # those that differentiate both gradients compute nothing redundant
+    "consensus": ((21, 9, -7, -4), (21, 9, -7, -4), 0),
+    "symplectic": ((39, 17, -14, -9), (39, 17, -14, -9), 0),
+    "competitive": ((25 + 9 * 3, 15 + 6 * 3, -8 - 3 * 3, -7 - 3 * 3), (25 + 9 * 3, 15 + 6 * 3, -8 - 3 * 3, -7 - 3 * 3), 0),
 }
 
 
@@ -63,13 +68,16 @@ def units(gan):
 @pytest.mark.parametrize("redundant_gradients", [True, False])
 @pytest.mark.parametrize("strategy", COST)
 def test_operations(strategy, redundant_gradients, loss):
+    if strategy == "competitive":
+        loss = Minimax
     gan = made(loss(), redundant_gradients)
     on, off, real = COST[strategy]
     d, g, d1, g1 = on if redundant_gradients else off
     d += real if loss is SoftmaxGAN else 0
     reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
-    STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)  # the first of one_stage also tries whether images interact
-    counted = operations(lambda: STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1))
+    function = STRATEGIES[strategy]
+    function(gan, reals, d_steps=1, g_steps=1)  # the first of one_stage also tries whether images interact
+    counted = operations(lambda: function(gan, reals, d_steps=1, g_steps=1))
     assert counted == sum(n * unit for n, unit in zip((d, g, d1, g1), units(gan), strict=True))
 
 
@@ -84,13 +92,17 @@ PASSES = {
     "joint": (2, 1),
     "one_stage": (2, 1),
     "extragradient": (4, 2),
+    "past_extragradient": (2, 1),
+    "consensus": (2, 1),
+    "symplectic": (2, 1),
+    "competitive": (2, 1),
     "unrolled": (2 + 2 * 2 + 1, 1),  # two for D's own loss, two for each of k = 2 inner steps, one for G's
 }
 
 
 @pytest.mark.parametrize("strategy", PASSES)
 def test_forward_passes(strategy):
-    gan, counts = made(NonSaturating(), False), {"d": 0, "g": 0}
+    gan, counts = made(Minimax(), False), {"d": 0, "g": 0}
     reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
     STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)
     gan.discriminator.register_forward_hook(lambda *_: counts.update(d=counts["d"] + 1))
@@ -146,6 +158,7 @@ PEAK = {
     "g_first_resample": lambda a_g, a_d: max(a_g + a_d + IMAGES, 2 * a_d + 2 * IMAGES),
     "joint": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
     "one_stage": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
+    "past_extragradient": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
 }
 
 

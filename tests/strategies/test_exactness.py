@@ -8,6 +8,7 @@ import torch
 from ganexp import strategies
 from ganexp.compare.tracing import TracingGAN
 from ganexp.strategies.steps import g_step
+from tests.composing import GAMES, every_strategy, suited
 from tests.tiny import CASES, MANY, STRATEGIES, real_batches, state, tiny_gan
 
 ITERATIONS = 4
@@ -66,11 +67,11 @@ def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_ste
 
 @every_loss
 @every_count
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_redundant_gradients_change_nothing(strategy, loss, d_steps, g_steps):
-    function = STRATEGIES[strategy]
-    lean = train(function, loss, d_steps, g_steps)
-    assert_close(lean, train(function, loss, d_steps, g_steps, redundant_gradients=True))
+    loss = suited(strategy, loss)
+    lean = train(STRATEGIES[strategy], loss, d_steps, g_steps)
+    assert_close(lean, train(STRATEGIES[strategy], loss, d_steps, g_steps, redundant_gradients=True))
 
 
 @every_loss
@@ -95,9 +96,9 @@ def test_detaching_leaves_the_discriminators_gradient_untouched(loss):
 
 @every_loss
 @pytest.mark.parametrize("redundant_gradients", [False, True])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss, redundant_gradients):
-    gan, reals = tiny_gan(CASES[loss], redundant_gradients=redundant_gradients), real_batches()
+    gan, reals = tiny_gan(CASES[suited(strategy, loss)], redundant_gradients=redundant_gradients), real_batches()
     moved = []
     for network, optimizer, other in (
         (gan.generator, gan.optimizer_g, gan.discriminator),
@@ -111,7 +112,8 @@ def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss
 
         optimizer.register_step_pre_hook(watch)
     STRATEGIES[strategy](gan, reals, d_steps=2, g_steps=2)
-    assert len(moved) == (8 if strategy == "extragradient" else 4)
+    looks_ahead = {"extragradient": 4, "past_extragradient": 2}.get(strategy, 0)  # the latter has no past at first
+    assert len(moved) == 4 + looks_ahead
     assert gan.meter.updates == {"d": 2, "g": 2}
     assert all(p.grad is None for net in (gan.generator, gan.discriminator) for p in net.parameters())
 
@@ -164,6 +166,21 @@ TRACES = {
         "z G r f DG+ z G r f DG+ z G r f D+",
         "z G r f DG+ z G r f DG+ z G [r] f G+",
     ),
+    # the first iteration has no past to look ahead along
+    "past_extragradient": (
+        "z G r f DG+",
+        "z G r f DG+ z G r f D+",
+        "z G r f DG+ z G [r] f G+",
+    ),
+    # of those that differentiate both gradients, only the steps of both networks do
+    **dict.fromkeys(
+        ("competitive", "consensus", "symplectic"),
+        (
+            "z G r f DG+",
+            "z G r f DG+ z G r f D+",
+            "z G r f DG+ z G [r] f G+",
+        ),
+    ),
     # D's unrolled steps score with other weights, not with D itself
     "unrolled": (
         "z G r f DG+",
@@ -174,31 +191,40 @@ TRACES = {
 
 
 @pytest.mark.parametrize("loss", ["nonsaturating", "softmaxgan", "ragan", "rpgan"])
-@pytest.mark.parametrize("strategy", TRACES)
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_traces(strategy, loss):
     for (d_steps, g_steps), expected in zip([(1, 1), (2, 1), (1, 2)], TRACES[strategy], strict=True):
-        gan = tiny_gan(CASES[loss], gan_class=TracingGAN)
+        gan = tiny_gan(CASES[suited(strategy, loss)], gan_class=TracingGAN)
         STRATEGIES[strategy](gan, real_batches(), d_steps=d_steps, g_steps=g_steps)
         wanted = expected.replace("[r]", "r") if gan.loss.g_needs_real else expected.replace("[r] ", "")
         assert " ".join(gan.trace) == wanted
+
+
+def test_past_extragradient_looks_ahead_from_its_second_iteration_on():
+    gan, strategy, reals = tiny_gan(CASES["hinge"], gan_class=TracingGAN), STRATEGIES["past_extragradient"], real_batches()
+    for _ in range(2):
+        strategy(gan, reals, d_steps=1, g_steps=1)
+    assert " ".join(gan.trace) == "z G r f DG+ DG+ z G r f DG+"
 
 
 def test_every_strategy_has_a_golden_trace():
     assert set(TRACES) == set(STRATEGIES)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_real_batches_are_drawn_only_for_updates_that_look_at_them(strategy):
     def drawn(loss, d_steps, g_steps):
         count, reals = itertools.count(), real_batches()
         counted = (batch for batch in reals if next(count) >= 0)
-        STRATEGIES[strategy](tiny_gan(CASES[loss]), counted, d_steps=d_steps, g_steps=g_steps)
+        STRATEGIES[strategy](tiny_gan(CASES[suited(strategy, loss)]), counted, d_steps=d_steps, g_steps=g_steps)
         return next(count)
 
     for d_steps, g_steps in STEPS:
         both = min(d_steps, g_steps)
         further = {"extragradient": both, "unrolled": g_steps - both}.get(strategy, 0)
         assert drawn("nonsaturating", d_steps, g_steps) == d_steps + further
-        shared = both if strategy in ("joint", "one_stage", "extragradient", "unrolled") else 1
+        if strategy == "competitive":
+            continue  # softmaxgan is not zero-sum
+        shared = both if strategy in ("joint", "one_stage", "extragradient", "unrolled", *GAMES) else 1
         further = both if strategy == "extragradient" else 0
         assert drawn("softmaxgan", d_steps, g_steps) == d_steps + g_steps - shared + further

@@ -5,6 +5,7 @@ import torch
 
 from ganexp import strategies
 from ganexp.streams import stream
+from tests.composing import GAMES
 from tests.tiny import BATCH, CASES, LATENT, MANY, STRATEGIES, real_batches, state, tiny_gan
 
 
@@ -197,7 +198,7 @@ def test_strategy_equals_plain_loop(strategy, loss, steps):
 
 
 def test_every_strategy_has_a_plain_loop_or_a_test_of_its_own():
-    assert set(PLAIN) | {"unrolled"} == set(STRATEGIES)
+    assert set(PLAIN) | {"unrolled", *GAMES} == set(STRATEGIES)
 
 
 @pytest.mark.parametrize("loss", ["nonsaturating", "lsgan", "softmaxgan", "ragan", "rpgan", "began"])

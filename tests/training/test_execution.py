@@ -14,7 +14,7 @@ from ganexp.networks import BEGANDiscriminator, DCGANDiscriminator, DCGANGenerat
 from ganexp.penalties import GradientPenalty
 from ganexp.training import execution
 from ganexp.training.execution import Machine
-from tests.composing import composed, options
+from tests.composing import composed, every_strategy, options, suited
 
 CPU = torch.device("cpu")
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8", "batch_size=8"]
@@ -88,9 +88,9 @@ def test_a_penalty_sees_slopes_in_float32():
     assert torch.equal(gan.d_loss(x, fake).penalty, 10 * by_hand(D, Batch(x), Batch(fake)).mean())
 
 
-@pytest.mark.parametrize("strategy", options("strategy"))
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_bfloat16_trains_as_float32_does_but_for_its_rounding(strategy):
-    wide = [*POINTS, f"strategy={strategy}", "precision=fp32"]
+    wide = [*POINTS, f"strategy={strategy}", f"loss={suited(strategy)}", "precision=fp32"]
     exact, rounded = weights(*wide), weights(*wide[:-1], "precision=bf16")
     apart = torch.cat([(a - b).flatten() for a, b in zip(exact, rounded, strict=True)]).abs()
     assert 0 < apart.mean() < 1e-3  # six steps of Adam go up to 6 · 2e-4
@@ -128,9 +128,13 @@ def test_deterministic_and_threads_are_set_for_the_process():
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+TWICE = ("unrolled", "competitive", "consensus", "symplectic")
+"""Strategies that differentiate gradients."""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("strategy", [name for name in options("strategy") if name != "unrolled"])
+@pytest.mark.parametrize("strategy", [name for name in options("strategy") if name not in TWICE])
 def test_compiled_networks_train_as_others(strategy, recwarn):
     eager, compiled = (weights(*POINTS, f"strategy={strategy}", f"compile={on}", "sample_every=2") for on in ("false", "true"))
     for a, b in zip(eager, compiled, strict=True):

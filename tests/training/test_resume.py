@@ -14,7 +14,7 @@ from ganexp import build
 from ganexp.configuration.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.training import Checkpoints, checkpoint
-from tests.composing import composed, options
+from tests.composing import composed, options, suited
 from tests.tiny import iterate
 
 TINY = [
@@ -36,7 +36,7 @@ DATA = [
 ]
 EVERY = ["log_every=4", "sample_every=7", "checkpoint_every=3"]
 CASES = {
-    **{strategy: [f"strategy={strategy}"] for strategy in options("strategy")},
+    **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
     **{f"optimizer {name}": [f"optimizer={name}"] for name in options("optimizer")},
     "began": ["loss=began", "generator=began", "discriminator=began", "dataset.image_size=16"],
     "penalty": ["loss=wgan_gp", "d_steps=2"],
@@ -52,6 +52,7 @@ CASES = {
     "clipping": ["loss=wgan", "g_steps=2"],
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["lookahead.every=3"],
+    "lookahead around a state": ["lookahead.every=3", "strategy=past_extragradient"],
     "without ema": ["ema=off"],
     "spectral norm": ["generator=dcgan", "discriminator=dcgan", "dataset.image_size=16", "discriminator.spectral_norm=true"],
     "flipped": ["flip=true"],

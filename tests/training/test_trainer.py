@@ -10,7 +10,7 @@ import torch
 from ganexp import build, strategies
 from ganexp.runs import Book, FolderBook
 from ganexp.runs.keys import known
-from tests.composing import composed, discriminator_for, losses_of_scores, options
+from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, suited
 from tests.tiny import BATCH, CASES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
 
@@ -215,8 +215,9 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("further", ["cuda_graph=auto", "cuda_graph=false", "feed=streamed", "flip=true"])
 @pytest.mark.parametrize("loss", losses_of_scores())
-@pytest.mark.parametrize("strategy", options("strategy"))
+@pytest.mark.parametrize("strategy", every_strategy())
 def test_the_loop_never_waits_for_the_host(strategy, loss, further):
+    loss = suited(strategy, loss)
     chosen = ["device=cuda", f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), further, "workers=0"]
     cfg = composed(*SMALL, *chosen, "iterations=20", "ema=0.9", "log_every=1")
     cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations

@@ -1,0 +1,114 @@
+"""The joint gradient of both players, and products with its Jacobian, which is never formed."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Gradients
+
+Vector = list[Tensor]
+"""One tensor for each parameter that has a gradient: those of D, then those of G."""
+
+
+class Field:
+    """v = (∇_ψ L_D, ∇_θ L_G) at one point, with its graph, and its Jacobian J = ∂v/∂(ψ, θ) as a linear map.
+
+    Vectors are plain lists of tensors, for `torch._foreach_add` and its like. Parameters whose gradient is None are left out
+    of them; `gradients` puts the None back. None of the products can itself be differentiated.
+
+    Args:
+        d_gradients, g_gradients: v, one for each parameter of D and of G, made with `create_graph`.
+        d_parameters, g_parameters: ψ and θ.
+    """
+
+    def __init__(
+        self,
+        d_gradients: Gradients,
+        g_gradients: Gradients,
+        d_parameters: Sequence[Tensor],
+        g_parameters: Sequence[Tensor],
+    ) -> None:
+        self._d = [*zip(d_parameters, d_gradients, strict=True)]
+        self._g = [*zip(g_parameters, g_gradients, strict=True)]
+        reached = [(p, v) for p, v in (*self._d, *self._g) if v is not None]
+        self._parameters = [p for p, _ in reached]
+        self._with_graph = [v for _, v in reached]
+        self._of_d = sum(v is not None for _, v in self._d)
+        self.vector: Vector = [v.detach() for v in self._with_graph]
+
+    def gradients(self, vector: Vector) -> tuple[Gradients, Gradients]:
+        """Return a vector as gradients of D and of G, one for each of their parameters."""
+        rest = iter(vector)
+        d, g = (tuple(None if v is None else next(rest) for _, v in player) for player in (self._d, self._g))
+        return d, g
+
+    def split(self, vector: Vector) -> tuple[Vector, Vector]:
+        """Return the part of a vector that is D's, and that which is G's."""
+        return vector[: self._of_d], vector[self._of_d :]
+
+    def transposed(self, u: Vector) -> Vector:
+        """Return Jᵀu, by one backward pass through the one that made v."""
+        return _pulled(self._with_graph, self._parameters, u)
+
+    def both(self, u: Vector) -> tuple[Vector, Vector]:
+        """Return Jᵀu and Ju; the latter is the derivative by w of ⟨Jᵀw, u⟩, by a backward pass through that of Jᵀw."""
+        w = [one.detach().requires_grad_() for one in u]
+        forth = _pulled(self._with_graph, self._parameters, w, create_graph=True)
+        return [one.detach() for one in forth], _pulled(forth, w, u)
+
+    def of_d_by_g(self, u: Vector) -> Vector:
+        """Return ∇_θ⟨∇_ψ L_D, u⟩ for a vector u of D's part."""
+        return _pulled(self._with_graph[: self._of_d], self._parameters[self._of_d :], u)
+
+    def of_g_by_d(self, u: Vector) -> Vector:
+        """Return ∇_ψ⟨∇_θ L_G, u⟩ for a vector u of G's part."""
+        return _pulled(self._with_graph[self._of_d :], self._parameters[: self._of_d], u)
+
+
+def dot(first: Vector, second: Vector) -> Tensor:
+    """Return the inner product of two vectors, a scalar on their device."""
+    return torch.stack([product.sum() for product in torch._foreach_mul(first, second)]).sum()
+
+
+def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, create_graph: bool = False) -> Vector:
+    """Return the derivative by the inputs of ⟨outputs, u⟩, zero where there is none.
+
+    Raises:
+        ValueError: A layer of a network has no second derivative.
+    """
+    moving = [(one, along) for one, along in zip(outputs, u, strict=True) if one.requires_grad]
+    if not moving:
+        return [torch.zeros_like(one) for one in inputs]
+    ends, along = zip(*moving, strict=True)
+    try:
+        return [*torch.autograd.grad(ends, inputs, along, retain_graph=True, create_graph=create_graph, materialize_grads=True)]
+    except RuntimeError as error:
+        if "is not implemented" not in str(error):
+            raise
+        raise ValueError(_cannot(str(error).splitlines()[0])) from error
+
+
+def refuse_once_differentiable(gradients: Sequence[Tensor | None]) -> None:
+    """Refuse gradients of a function that is marked as differentiable once: autograd takes it for a constant, in silence.
+
+    Raises:
+        ValueError: There is one in their graph.
+    """
+    seen: set[object] = set()
+    ahead = [one.grad_fn for one in gradients if one is not None]
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "torch::autograd::Error":
+            raise ValueError(_cannot("it is marked as once_differentiable"))
+        seen.add(node)
+        ahead += [following for following, _ in node.next_functions]
+
+
+def _cannot(why: str) -> str:
+    return (
+        f"a layer of a network cannot be differentiated twice ({why}): choose one that can, or a strategy that differentiates "
+        "once, such as joint"
+    )

@@ -1,0 +1,152 @@
+"""Move to the equilibrium of a bilinear model of the game (Schäfer & Anandkumar 2019)."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Gt, Lt
+from torch import Tensor, nn
+
+from ganexp.batch import Batch, Gradients, Objective
+from ganexp.gan import GAN, Vector, dot
+from ganexp.losses import Loss
+from ganexp.ranges import checked
+from ganexp.strategies.kept import Kept
+from ganexp.strategies.steps import d_step, g_step
+
+
+class Competitive:
+    """Competitive gradient descent, zero-sum (algorithm 1, with f = L_G and −f in L_D). Trace: `z G r f DG+`.
+
+    Each player expects the other's step: with mixed second derivatives D of f, the vectors that the optimisers get solve
+
+        θ: x = ∇_θ L_G − η_ψ D_θψ y,    ψ: y = ∇_ψ L_D + η_θ D_ψθ x.
+
+    y put into the first equation leaves (1 + M) x = ∇_θ L_G − η_ψ D_θψ ∇_ψ L_D with M = η_θ η_ψ D_θψ D_ψθ, which conjugate
+    gradients solve, from where they ended in the previous iteration. Neither host nor device waits: all steps are computed,
+    and those beyond the tolerance change nothing.
+
+    This is `joint` for η = 0, and so are the steps that only one network has left. The penalty, a term of D's alone, takes
+    part in ∇_ψ L_D; what it has of G by its samples is not in D. Departure: the rates of the two players may differ.
+
+    Args:
+        rate: η of both; None is the optimisers' own learning rates, as in the paper, whose steps are η times the vector. Steps
+            of Adam are not, so that it wants a rate.
+        steps: The most steps of conjugate gradients; each takes two products with D.
+        tolerance: The residual, relative to the right side, at which they end.
+    """
+
+    differentiates_gradients = True
+    keeps_count = False
+
+    @checked
+    def __init__(
+        self,
+        *,
+        rate: Annotated[float, Ge(0)] | None = None,
+        steps: Annotated[int, Ge(1)] = 10,
+        tolerance: Annotated[float, Gt(0), Lt(1)] = 1e-6,
+    ) -> None:
+        self.rate = rate
+        self.steps = steps
+        self.tolerance = tolerance
+        self.kept = Kept("competitive's solution")
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration.
+
+        Raises:
+            ValueError: The loss is not zero-sum.
+        """
+        both = min(d_steps, g_steps)
+        for _ in range(both):
+            x, fake = next(reals), gan.generate(gan.sample())
+            self.refuse(gan.discriminator, gan.loss, x)
+            d, g = gan.losses(x, fake)
+            gan.update_both(d, g, self.anticipated(gan, d, g))
+        for _ in range(d_steps - both):
+            d_step(gan, reals)
+        for _ in range(g_steps - both):
+            g_step(gan, reals)
+
+    def anticipated(self, gan: GAN, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
+        """Return y and x, which replace the gradients of D and G.
+
+        With b for the right side, the correction e = x − b solves (1 + M) e = −M b, so that nothing is added where M is zero.
+        """
+        field = gan.field(d, g)
+        v_d, v_g = field.split(field.vector)
+        rate_d, rate_g = self.rates(gan)
+
+        def expected(x: Vector) -> Vector:  # η_θ D_ψθ x
+            return torch._foreach_mul(field.of_g_by_d(x), rate_g)
+
+        def answer(y: Vector) -> Vector:  # −η_ψ D_θψ y
+            return torch._foreach_mul(field.of_d_by_g(y), rate_d)
+
+        def minus_m(x: Vector) -> Vector:
+            return answer(expected(x))
+
+        b = torch._foreach_add(v_g, answer(v_d))
+        before = self.kept.of(gan, gan.g_parameters)
+        reached = [k for k, v in zip(before, field.gradients(field.vector)[1], strict=True) if v is not None]
+        e = [torch.zeros_like(v) if k is None else k for k, v in zip(reached, v_g, strict=True)]
+        e = conjugate_gradients(
+            lambda p: torch._foreach_sub(p, minus_m(p)),
+            e,
+            torch._foreach_sub(minus_m(torch._foreach_add(b, e)), e),
+            steps=self.steps,
+            enough=self.tolerance**2 * dot(b, b),
+        )
+        self.kept.keep(gan, gan.g_parameters, field.gradients([*v_d, *e])[1])
+        x = torch._foreach_add(b, e)
+        return field.gradients([*torch._foreach_add(v_d, expected(x)), *x])
+
+    def rates(self, gan: GAN) -> tuple[float | Tensor, float | Tensor]:
+        """Return η of D and of G; an optimiser of several groups has that of its first one."""
+        if self.rate is not None:
+            return self.rate, self.rate
+        return gan.optimizer_d.param_groups[0]["lr"], gan.optimizer_g.param_groups[0]["lr"]
+
+    def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
+        """Refuse a loss that is not zero-sum, for which M would not be symmetric.
+
+        Raises:
+            ValueError: It is not.
+        """
+        if not loss.zero_sum:
+            raise ValueError(
+                f"competitive needs a zero-sum loss, in which G maximises what D minimises, and {type(loss).__name__} is none: "
+                "choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return self.kept.state_dict()
+
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of networks like these."""
+        self.kept.check_state_dict(state, gan)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.kept.load_state_dict(state)
+
+
+def conjugate_gradients(
+    product: Callable[[Vector], Vector], x: Vector, residual: Vector, *, steps: int, enough: Tensor
+) -> Vector:
+    """Solve a symmetric positive definite system from a start x, whose residual is given (Hestenes & Stiefel 1952).
+
+    There are always as many steps as are asked for; those after the squared norm of the residual has fallen to `enough` are
+    steps of length zero.
+    """
+    direction, size = residual, dot(residual, residual)
+    for _ in range(steps):
+        along, going = product(direction), size > enough
+        length = torch.where(going, size / dot(direction, along), 0)
+        x = torch._foreach_add(x, torch._foreach_mul(direction, length))
+        residual = torch._foreach_sub(residual, torch._foreach_mul(along, length))
+        before, size = size, dot(residual, residual)
+        direction = torch._foreach_add(residual, torch._foreach_mul(direction, torch.where(going, size / before, 0)))
+    return x

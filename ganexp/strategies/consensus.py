@@ -1,0 +1,42 @@
+"""Descend towards where both gradients vanish (Mescheder et al. 2017)."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import torch
+from annotated_types import Ge
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.strategies.steps import d_step, g_step
+
+
+class Consensus:
+    """Move along v + γ ∇½‖v‖² = v + γ Jᵀv, with v both networks' gradients (algorithm 2). Trace: `z G r f DG+`.
+
+    This is `joint` for γ = 0, and so are the steps that only one network has left. The penalty is a part of L_D.
+
+    Args:
+        gamma: γ. The authors took 10 on Gaussians, with RMSprop at 1e-4, and 0.1 in their code for images.
+    """
+
+    differentiates_gradients = True
+
+    @checked
+    def __init__(self, *, gamma: Annotated[float, Ge(0)] = 0.1) -> None:
+        self.gamma = gamma
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration."""
+        both = min(d_steps, g_steps)
+        for _ in range(both):
+            x, fake = next(reals), gan.generate(gan.sample())
+            d, g = gan.losses_of_both(x, fake)
+            field = gan.field(d, g)
+            v = field.vector
+            gan.update_both(d, g, field.gradients(torch._foreach_add(v, field.transposed(v), alpha=self.gamma)))
+        for _ in range(d_steps - both):
+            d_step(gan, reals)
+        for _ in range(g_steps - both):
+            g_step(gan, reals)

@@ -1,0 +1,53 @@
+"""Look ahead along the previous gradient, go back, and step with the gradients found there."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.strategies.kept import Kept
+from ganexp.strategies.steps import d_step, g_step, looking_ahead
+
+
+class PastExtragradient:
+    """Popov 1980; for GANs Gidel et al. 2019, extrapolation from the past. Trace: `(DG+) z G r f DG+`.
+
+    `extragradient` for the operations of `joint`: the step ahead takes the gradients that the previous iteration found ahead,
+    and the first iteration, which has none, takes no step ahead. As in the paper's ExtraAdam, an optimiser with state moves its
+    state at both. Steps that only one network has left are those of `joint`.
+    """
+
+    keeps_count = False
+
+    def __init__(self) -> None:
+        self.past = Kept("past_extragradient's gradients")
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration."""
+        both = min(d_steps, g_steps)
+        for _ in range(both):
+            parameters = gan.d_parameters, gan.g_parameters
+            with looking_ahead(gan):
+                if self.past.tensors:
+                    gan.move_along(*(self.past.of(gan, own) for own in parameters))
+                x, fake = next(reals), gan.generate(gan.sample())
+                d, g = gan.losses(x, fake)
+                there = gan.gradients(d, g)
+            d_gradients, g_gradients = gan.update_both(d, g, there)
+            self.past.keep(gan, [*parameters[0], *parameters[1]], [*d_gradients, *g_gradients])
+        for _ in range(d_steps - both):
+            d_step(gan, reals)
+        for _ in range(g_steps - both):
+            g_step(gan, reals)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return self.past.state_dict()
+
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of networks like these."""
+        self.past.check_state_dict(state, gan)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.past.load_state_dict(state)

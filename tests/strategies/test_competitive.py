@@ -1,0 +1,151 @@
+"""Competitive gradient descent against a dense solve, and its conjugate gradients against NumPy."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from ganexp import Batch, strategies
+from ganexp.gan import dot
+from ganexp.losses import WGAN
+from ganexp.penalties import R1, GradientPenalty
+from ganexp.strategies.competitive import conjugate_gradients
+from tests.tiny import CASES, Case, real_batches, state, tiny_gan
+
+
+def flat(tensors):
+    return torch.cat([one.reshape(-1) for one in tensors]).detach().numpy()
+
+
+def dense(gan, x, z, rate_d, rate_g):
+    """Return y and x of the class's two equations, from the Hessian of L_G as a function of all weights at once."""
+    networks = gan.generator, gan.discriminator
+    names = [[name for name, _ in network.named_parameters()] for network in networks]
+    sizes = [[p.numel() for p in network.parameters()] for network in networks]
+    shapes = [[p.shape for p in network.parameters()] for network in networks]
+    n = sum(sizes[0])
+
+    def f(weights):
+        found = []
+        for k, part in enumerate((weights[:n], weights[n:])):
+            tensors = [one.view(shape) for one, shape in zip(part.split(sizes[k]), shapes[k], strict=True)]
+            found.append(dict(zip(names[k], tensors, strict=True)))
+        fake = functional_call(networks[0], found[0], (z.values,))
+        return gan.loss.g_loss(None, functional_call(networks[1], found[1], (fake,)))
+
+    at = torch.cat([p.detach().reshape(-1) for network in networks for p in network.parameters()])
+    mixed = torch.autograd.functional.hessian(f, at).numpy()[:n, n:]  # D_θψ
+    d, g = gan.gradients(*gan.losses(x, gan.generate(z)))
+    m = len(at) - n
+    system = np.block([[np.eye(n), rate_d * mixed], [-rate_g * mixed.T, np.eye(m)]])
+    solved = np.linalg.solve(system, np.concatenate([flat(g), flat(d)]))
+    return solved[n:], solved[:n]
+
+
+@pytest.mark.parametrize(
+    ("case", "rate"),
+    [
+        (CASES["minimax"], 3.0),
+        pytest.param(CASES["minimax"], None, marks=pytest.mark.slow),
+        pytest.param(CASES["wgan"], 3.0, marks=pytest.mark.slow),
+        pytest.param(Case(WGAN, R1), None, marks=pytest.mark.slow),
+    ],
+)
+def test_it_is_a_dense_solve_also_from_where_the_last_one_ended(case, rate):
+    gan, reals = tiny_gan(case), real_batches()
+    with torch.no_grad():
+        torch._foreach_mul_([*gan.discriminator.parameters(), *gan.generator.parameters()], 3)  # so that D is large
+    strategy = strategies.Competitive(rate=rate, steps=60, tolerance=1e-12)
+    for _ in range(3):
+        x, z = Batch(next(reals)), gan.sample()
+        d, g = gan.losses(x, gan.generate(z))
+        y, x_g = strategy.anticipated(gan, d, g)
+        expected_y, expected_x = dense(gan, x, z, *(rate or 0.02, rate or 0.05))
+        np.testing.assert_allclose(flat(y), expected_y, rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(flat(x_g), expected_x, rtol=1e-8, atol=1e-11)
+        gan.update_both(d, g, (y, x_g))
+
+
+def test_the_penalty_takes_part_in_ds_gradient_alone():
+    """Its samples move with G, which is left out of the mixed derivatives: they stay those of the loss."""
+    products = []
+    for penalty in (GradientPenalty, R1):
+        gan, x = tiny_gan(Case(WGAN, penalty)), Batch(next(real_batches()))
+        field = gan.field(*gan.losses(x, gan.generate(gan.sample())))
+        products.append(field.of_d_by_g([torch.ones_like(v) for v in field.split(field.vector)[0]]))
+    assert all(map(torch.equal, *products))
+
+
+def definite(n):
+    matrix = np.random.default_rng(0).normal(size=(n, n))
+    matrix = matrix @ matrix.T + np.eye(n)
+    return matrix, np.random.default_rng(1).normal(size=n), torch.from_numpy(matrix)
+
+
+@pytest.mark.parametrize("start", ["zero", "near"])
+def test_conjugate_gradients_end_at_the_tolerance(start):
+    matrix, b, product = definite(12)
+    known = np.linalg.solve(matrix, b)
+    x = torch.from_numpy(known + 0.1 if start == "near" else 0 * b)
+    residual = torch.from_numpy(b) - product @ x
+    ends = {}
+    for tolerance in (1e-2, 1e-10):
+        for steps in (11, 12, 25, 50):
+            enough = torch.tensor(tolerance**2 * (b @ b), dtype=torch.float64)
+            (found,) = conjugate_gradients(lambda p: [product @ p[0]], [x], [residual], steps=steps, enough=enough)
+            ends[tolerance, steps] = found.numpy()
+        assert np.linalg.norm(b - matrix @ ends[tolerance, 50]) <= 1.01 * tolerance * np.linalg.norm(b)
+    np.testing.assert_allclose(ends[1e-10, 50], known, rtol=1e-8)
+    assert np.linalg.norm(b - matrix @ ends[1e-2, 50]) > 1e-6  # it ended early
+    assert (ends[1e-2, 25] == ends[1e-2, 50]).all()  # further steps change no bit
+    (same,) = conjugate_gradients(lambda p: p, [x], [0 * residual], steps=3, enough=dot([0 * x], [x]))
+    assert torch.equal(same, x)
+
+
+@pytest.mark.parametrize("strategy", ["competitive", "past_extragradient"])
+def test_a_state_of_other_networks_is_refused(strategy):
+    made = {"competitive": lambda: strategies.Competitive(rate=0.1), "past_extragradient": strategies.PastExtragradient}[
+        strategy
+    ]
+    gan, first = tiny_gan(CASES["minimax"]), made()
+    first(gan, real_batches(), d_steps=1, g_steps=1)
+    kept = first.state_dict()["kept"]
+    first.check_state_dict({"kept": kept}, gan)
+    there = next(index for index, one in enumerate(kept) if one is not None)
+    for wrong, said in (
+        (kept[:-1], "one for each"),
+        (torch.ones(2), "one for each"),
+        (kept[there] / 0, "finite"),
+        (1, "shapes"),
+    ):
+        given = [wrong if i == there else one for i, one in enumerate(kept)] if said in ("finite", "shapes") else wrong
+        with pytest.raises(ValueError, match=said):
+            first.check_state_dict({"kept": given}, gan)
+
+
+@pytest.mark.parametrize("around", [lambda inner: inner, lambda inner: strategies.Lookahead(inner, every=3)])
+@pytest.mark.parametrize("make", [strategies.PastExtragradient, lambda: strategies.Competitive(rate=0.5, steps=2)])
+def test_what_is_remembered_resumes_to_the_last_bit(make, around):
+    def trained(gan, strategy, batches):
+        for x in batches:
+            strategy(gan, iter([x]), d_steps=1, g_steps=1)
+        return state(gan)
+
+    batches = list(itertools.islice(real_batches(), 7))
+    gan, strategy = tiny_gan(CASES["minimax"]), around(make())
+    trained(gan, strategy, batches[:4])
+    kept = copy.deepcopy((gan.state_dict(), strategy.state_dict()))
+    whole = trained(gan, strategy, batches[4:])
+    ends = []
+    for remembers in (True, False):
+        gan, strategy = tiny_gan(CASES["minimax"]), around(make())
+        gan.load_state_dict(kept[0])
+        if remembers:
+            strategy.check_state_dict(kept[1], gan)
+            strategy.load_state_dict(kept[1])
+        ends.append(trained(gan, strategy, batches[4:]))
+    assert all(map(torch.equal, whole, ends[0]))
+    assert not all(map(torch.equal, whole, ends[1]))
