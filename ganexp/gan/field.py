@@ -7,15 +7,15 @@ from torch import Tensor
 
 from ganexp.batch import Gradients
 
-Vector = list[Tensor]
+Vector = list[Tensor] | tuple[Tensor, ...]
 """One tensor for each parameter that has a gradient: those of D, then those of G."""
 
 
 class Field:
     """v = (∇_ψ L_D, ∇_θ L_G) at one point, with its graph, and its Jacobian J = ∂v/∂(ψ, θ) as a linear map.
 
-    Vectors are plain lists of tensors, for `torch._foreach_add` and its like. Parameters whose gradient is None are left out
-    of them; `gradients` puts the None back. None of the products can itself be differentiated.
+    Vectors are plain lists or tuples of tensors, for `torch._foreach_add` and its like. Parameters whose gradient is None are
+    left out of them; `gradients` puts the None back. None of the products can itself be differentiated.
 
     Args:
         d_gradients, g_gradients: v, one for each parameter of D and of G, made with `create_graph`.

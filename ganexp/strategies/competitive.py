@@ -90,7 +90,7 @@ class Competitive:
         b = torch._foreach_add(v_g, answer(v_d))
         before = self.kept.of(gan, gan.g_parameters)
         reached = [k for k, v in zip(before, field.gradients(field.vector)[1], strict=True) if v is not None]
-        e = [torch.zeros_like(v) if k is None else k for k, v in zip(reached, v_g, strict=True)]
+        e: Vector = [torch.zeros_like(v) if k is None else k for k, v in zip(reached, v_g, strict=True)]
         e = conjugate_gradients(
             lambda p: torch._foreach_sub(p, minus_m(p)),
             e,
