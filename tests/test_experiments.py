@@ -35,6 +35,8 @@ def small(experiment):
     cfg = composed(f"experiment={experiment}", "wandb.mode=disabled")
     for side in ("generator", "discriminator"):
         cfg[side].width = 2
+    if "many" in cfg.steps:
+        cfg.steps.many = 2
     if experiment in PUBLISHED:
         side = 32 if cfg.generator.name == "resnet" else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}

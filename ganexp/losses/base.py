@@ -30,6 +30,12 @@ class Loss(nn.Module):
     uniform_ratio = False
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
 
+    low_is_real = False
+    """Whether D's score of a sample is the lower the more real it takes it to be: so are energies."""
+
+    pairs = False
+    """Whether `g_loss` compares the i-th fake with the i-th real sample, so that some of the fakes take their partners along."""
+
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
 
