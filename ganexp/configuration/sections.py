@@ -55,7 +55,9 @@ class TopKConfig(Keys):
     """The keys below `topk`."""
 
     nu: Annotated[float, Field(gt=0, le=1)] = key("share of its best-scored fakes that G learns from in the end; 1 is off", 1.0)
-    gamma: Annotated[float, Field(gt=0, lt=1)] = key("what their number is multiplied by at each fall, down to that share", 0.99)
+    gamma: Annotated[float, Field(gt=0, lt=1)] = key(
+        "what their number is multiplied by at each fall, down to that share", 0.99
+    )
     every: Annotated[int, Field(ge=1, le=10**12)] = key("iterations from one fall to the next", 100)
 
 

@@ -48,8 +48,8 @@ def _refuse_replay(config: Config, machine: Machine, shape: tuple[int, ...], str
     share, size = config.replay.share, config.replay.size
     if getattr(strategy, "learns_through_d_loss", False):
         raise ConfigError(
-            f"replay.share={share} shows D earlier fakes, which have no graph, and in strategy={name_of(config.strategy)} G learns "
-            "through D's objective on its own: choose replay.share=0, or another strategy such as joint."
+            f"replay.share={share} shows D earlier fakes, which have no graph, and in strategy={name_of(config.strategy)} G "
+            "learns through D's objective on its own: choose replay.share=0, or another strategy such as joint."
         )
     others = round(share * fakes)
     if not others:

@@ -102,7 +102,7 @@ class Game:
         return self.penalty.term(self.augment.before(discriminator), x, fake)
 
     def shown_to_d(self, fake: Batch) -> Batch:
-        """Return the generated samples that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
+        """Return the fakes that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
         return fake
 
     def d_loss(self, x: Batch, fake: Batch) -> Objective:

@@ -34,7 +34,7 @@ class Loss(nn.Module):
     """Whether D's score of a sample is the lower the more real it takes it to be: so are energies."""
 
     pairs = False
-    """Whether `g_loss` compares the i-th fake with the i-th real sample, so that some of the fakes take their partners along."""
+    """Whether `g_loss` compares the i-th fake with the i-th real sample, so that a part of the fakes needs their partners."""
 
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""

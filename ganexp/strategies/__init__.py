@@ -5,9 +5,9 @@ is called so. A strategy is written in the verbs of `ganexp.gan.GAN` and touches
 share are repeated on purpose: what differs between two algorithms can be read as a diff.
 
 It may declare as attributes: `differentiates_gradients`, which compiled networks cannot; `refuse(discriminator, loss, x)`,
-which raises a ValueError for a discriminator that it is not exact for; `learns_through_d_loss`, that G's gradient passes through
-D's objective on the fakes at hand, so that D cannot be shown others; and `g_loss(gan, x, fake)`, G's objective where it is not
-that of `GAN`, for an update of G alone.
+which raises a ValueError for a discriminator that it is not exact for; `learns_through_d_loss`, that G's gradient passes
+through D's objective on the fakes at hand, so that D cannot be shown others; and `g_loss(gan, x, fake)`, G's objective where it
+is not that of `GAN`, for an update of G alone.
 
 A wrapper is a strategy around a strategy: see `ganexp.strategies.wrapper`.
 """

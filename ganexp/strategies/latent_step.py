@@ -21,8 +21,8 @@ class LatentStep(Wrapper):
     means real. Latents that are uniform on (-1, 1) are clipped to that range, as the paper's are. D stays as it is,
     its buffers included; G's batch norm sees one more batch.
 
-    Departures: D's gradient never passes through the step, which keeps what is equal among strategies equal, and the length of the
-    step is not penalised.
+    Departures: D's gradient never passes through the step, which keeps what is equal among strategies equal, and the length
+    of the step is not penalised.
 
     Args:
         strategy: What runs inside.

@@ -55,12 +55,15 @@ class Lookahead(Remembering):
             self._pull(fast)
 
     def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
         return {"iterations": self.iterations, "slow": self.slow}
 
     def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
         self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
 
     def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
         slow = state["slow"]
         refuse_no_count("lookahead's iterations", state["iterations"])
         fast = [*gan.generator.parameters(), *gan.discriminator.parameters()]

@@ -17,9 +17,9 @@ from ganexp.streams import stream
 
 
 class Replay(Remembering):
-    """D's objective, penalty included, is formed on a batch of which a share are earlier fakes (Shrivastava et al. 2017, section 2.3).
+    """D's objective, penalty included, is formed on a batch of which a share are earlier fakes (Shrivastava et al. 2017).
 
-    They come from a buffer, from distinct random places, with the labels that they were generated under. The fakes at hand that
+    As in section 2.3, they come from a buffer, from distinct random places, with the labels that they were generated under. The fakes at hand that
     they stand in for go into the buffer, at random places too. Until the buffer is full, all fakes go into it, and D sees those
     at hand. G's objective sees those at hand in any case, and where it would share D's scores of them, they are scored for it
     again. Random places have a stream of their own. Of several processes each has the buffer of all of them.
@@ -85,12 +85,15 @@ class Replay(Remembering):
         return gan.processes.own(Batch(shown[0], tuple(shown[1:])))
 
     def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
         return {"draws": self.draws, "kept": self.kept}
 
     def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
         self.draws, self.kept = state["draws"], [one.clone() for one in state["kept"]]
 
     def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
         draws, kept = state["draws"], state["kept"]
         refuse_no_count("replay's draws", draws)
         if not isinstance(kept, list) or bool(kept) != bool(draws):

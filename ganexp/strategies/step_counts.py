@@ -24,8 +24,8 @@ class WarmUp(Remembering):
     """Many updates of one network in the first iterations, and in every n-th.
 
     Arjovsky et al. 2017 do so in their own code, beside algorithm 1: 100 updates of D in iterations 0 to 24 and whenever 500
-    divides the iteration, so that the critic is near its optimum. Departure: there, an iteration with many updates ends early where
-    an epoch does.
+    divides the iteration, so that the critic is near its optimum. Departure: there, an iteration with many updates ends early
+    where an epoch does.
 
     Args:
         strategy: What runs inside.
@@ -61,12 +61,15 @@ class WarmUp(Remembering):
         self.iterations += 1
 
     def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
         return {"iterations": self.iterations}
 
     def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
         self.iterations = state["iterations"]
 
     def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
         refuse_no_count("the iterations of steps", state["iterations"])
 
 
@@ -87,7 +90,11 @@ class Balanced(Remembering):
 
     @checked
     def __init__(
-        self, strategy: Callable[..., None], *, bound: Annotated[float, Gt(0.5), Le(1)] = 0.8, window: Annotated[int, Ge(1)] = 10
+        self,
+        strategy: Callable[..., None],
+        *,
+        bound: Annotated[float, Gt(0.5), Le(1)] = 0.8,
+        window: Annotated[int, Ge(1)] = 10,
     ) -> None:
         super().__init__(strategy)
         self.bound = bound
@@ -101,7 +108,8 @@ class Balanced(Remembering):
             ValueError: The loss has no boundary.
         """
         if gan.loss.boundary is None:
-            raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {_name(gan)} has not")
+            name = type(gan.loss).__name__
+            raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {name} has not")
         if not self.accuracies or sum(self.accuracies) / len(self.accuracies) < self.bound:
             self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
             real = gan.meter.last_real
@@ -127,23 +135,22 @@ class Balanced(Remembering):
         return real
 
     def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
         return {"accuracies": self.accuracies}
 
     def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
         self.accuracies = list(state["accuracies"])
 
     def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
         kept = state["accuracies"]
         if not isinstance(kept, list) or len(kept) > self.window or not all(type(a) is float and 0 <= a <= 1 for a in kept):
             raise ValueError("the accuracies of steps should be at most window numbers from 0 to 1")
 
 
 def accuracy(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
-    """Return the share of samples on the right side of a loss's boundary, a scalar: that of reals and that of fakes, averaged."""
+    """Return the share of samples on the right side of a loss's boundary, a scalar: that of reals and of fakes, averaged."""
     above = [(scores_of(scores) > loss.boundary).double().mean() for scores in (real, fake)]
     share = (above[0] + 1 - above[1]) / 2
     return 1 - share if loss.low_is_real else share
-
-
-def _name(gan: GAN) -> str:
-    return type(gan.loss).__name__

@@ -16,11 +16,11 @@ from ganexp.strategies.wrapper import Remembering, refuse_no_count, seen
 class TopK(Remembering):
     """G's objective is formed on the k best-scored fakes of its batch (Sinha et al. 2020, section 3).
 
-    k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper from the whole batch down to the share ν. Real scores, where G's loss
-    compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' pairs. D's objective, scores
+    k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper from the whole batch down to the share ν. Real scores, where G's
+    loss compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' pairs. D's objective, scores
     in the log and a loss's own state see all fakes. B is that of all processes together; of packs, so many packs.
 
-    Departures: k falls every `every` iterations, the paper's every epoch. What is chosen by are the scores that the objective is
+    Departures: k falls every `every` iterations, the paper's every epoch. Fakes are chosen by the scores that the objective is
     formed on, augmentation included.
 
     Args:
@@ -81,10 +81,13 @@ class TopK(Remembering):
             inside(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 
     def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
         return {"iterations": self.iterations}
 
     def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
         self.iterations = state["iterations"]
 
     def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
         refuse_no_count("topk's iterations", state["iterations"])
