@@ -19,10 +19,11 @@ from ganexp.streams import stream
 class Replay(Remembering):
     """D's objective, penalty included, is formed on a batch of which a share are earlier fakes (Shrivastava et al. 2017).
 
-    As in section 2.3, they come from a buffer, from distinct random places, with the labels that they were generated under. The fakes at hand that
-    they stand in for go into the buffer, at random places too. Until the buffer is full, all fakes go into it, and D sees those
-    at hand. G's objective sees those at hand in any case, and where it would share D's scores of them, they are scored for it
-    again. Random places have a stream of their own. Of several processes each has the buffer of all of them.
+    As in section 2.3, they come from a buffer, from distinct random places, with the labels that they were generated under.
+    The fakes at hand that they stand in for go into the buffer, at random places too. Until the buffer is full, all fakes go
+    into it, and D sees those at hand. G's objective sees those at hand in any case, and where it would share D's scores of
+    them, they are scored for it again. Random places have a stream of their own. Of several processes each has the buffer of
+    all of them.
 
     Departures: the share is the paper's ½ by default, and what goes into the buffer has not been shown to D before.
 

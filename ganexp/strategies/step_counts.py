@@ -124,9 +124,10 @@ class Balanced(Remembering):
     def rest(self, gan: GAN, reals: Iterator[Batch], g_steps: int) -> Tensor:
         """Update G alone, by the objective that the strategy inside has for it, and return D's scores of a real batch."""
         own = getattr(self.strategy, "g_loss", None)
-        x: Batch | None = next(reals)
+        first = next(reals)
         with torch.no_grad():
-            real = gan.score_real(x)
+            real = gan.score_real(first)
+        x: Batch | None = first
         for i in range(g_steps):
             if i:
                 x = next(reals) if own else gan.reals_for_g(reals)
@@ -151,6 +152,7 @@ class Balanced(Remembering):
 
 def accuracy(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
     """Return the share of samples on the right side of a loss's boundary, a scalar: that of reals and of fakes, averaged."""
-    above = [(scores_of(scores) > loss.boundary).double().mean() for scores in (real, fake)]
-    share = (above[0] + 1 - above[1]) / 2
+    assert loss.boundary is not None
+    above_real, above_fake = ((scores_of(scores) > loss.boundary).double().mean() for scores in (real, fake))
+    share = (above_real + 1 - above_fake) / 2
     return 1 - share if loss.low_is_real else share

@@ -196,4 +196,6 @@ def reason_against(
         return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
+    while "strategy" in vars(strategy) and not hasattr(type(strategy), "state_dict"):
+        strategy = strategy.strategy  # type: ignore[attr-defined]  # a wrapper without a state says that of what is inside
     return f"{type(strategy).__name__} keeps count of iterations" if hasattr(strategy, "state_dict") else ""

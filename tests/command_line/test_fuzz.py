@@ -16,7 +16,7 @@ from ganexp.configuration.check import check
 from ganexp.configuration.schema import Config, ConfigError
 from tests.composing import composed, options
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "schedule", "optimizer")
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "steps", "schedule", "optimizer")
 OFFLINE = ("digits", "fake", "ring", "grid")
 INTEGERS = (
     "batch_size",

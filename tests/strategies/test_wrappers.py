@@ -8,7 +8,9 @@ import torch
 
 from ganexp.compare.tracing import TracingGAN
 from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
+from ganexp.penalties import NoPenalty
 from ganexp.strategies import Balanced, Constant, LatentStep, Lookahead, Replay, TopK, WarmUp, detach
+from ganexp.training.cuda_graph import reason_against
 from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
 
 OFF = {
@@ -125,6 +127,12 @@ def test_a_state_lies_around_that_of_the_strategy_inside():
     ):
         with pytest.raises(ValueError, match="should"):
             resumed.check_state_dict(kept | {"strategy": inside | broken}, gan)
+
+
+def test_only_what_keeps_count_is_in_the_way_of_a_cuda_graph():
+    assert reason_against(LatentStep(detach), NoPenalty()) == ""
+    assert reason_against(LatentStep(WarmUp(detach)), NoPenalty()) == "WarmUp keeps count of iterations"
+    assert reason_against(TopK(LatentStep(detach)), NoPenalty()) == "TopK keeps count of iterations"
 
 
 def test_losses_say_which_scores_are_real_ones():

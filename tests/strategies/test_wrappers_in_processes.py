@@ -1,4 +1,4 @@
-"""What several processes train with wrappers is what one does with the whole batch: what is chosen, or kept, is of all of them."""
+"""What several processes train with wrappers is what one trains: what is chosen, or kept, is of all of them."""
 
 import pytest
 import torch
