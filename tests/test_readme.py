@@ -30,6 +30,7 @@ GROUPS = (
     "strategy",
     "optimizer",
     "schedule",
+    "steps",
     "experiment",
 )
 

@@ -14,7 +14,7 @@ from ganexp.gan import GAN
 from ganexp.networks.packing import packed_shape
 from ganexp.prior import Prior
 from ganexp.processes import Processes
-from ganexp.strategies import Lookahead
+from ganexp.strategies import Constant, LatentStep, Lookahead, Replay, TopK
 from ganexp.training import Strategy
 
 
@@ -57,12 +57,26 @@ def gan_of(
 
 
 def strategy_of(config: Config) -> Strategy:
-    """Return the strategy, with its settings, and the wrapper around it if one is asked for."""
+    """Return the strategy, with its settings, and the wrappers around it that are asked for."""
+    strategy: Any = make(config.steps, "steps", plain_strategy_of(config))
+    if isinstance(strategy, Constant):
+        strategy = strategy.strategy
+    if config.latent_step.alpha:
+        strategy = LatentStep(strategy, **config.latent_step.model_dump())
+    if config.topk.nu < 1:
+        strategy = TopK(strategy, **config.topk.model_dump())
+    if config.replay.share:
+        strategy = Replay(strategy, **config.replay.model_dump())
+    if config.lookahead.every:
+        strategy = Lookahead(strategy, **config.lookahead.model_dump())
+    return strategy
+
+
+def plain_strategy_of(config: Config) -> Strategy:
+    """Return the strategy, with its settings, and nothing around it."""
     found = target(config.strategy, "strategy")
     settings = arguments(config.strategy)
     strategy: Any = make(config.strategy, "strategy") if inspect.isclass(found) else found
     if settings and not inspect.isclass(found):
         strategy = functools.update_wrapper(functools.partial(found, **settings), found)
-    if config.lookahead.every:
-        return Lookahead(strategy, every=config.lookahead.every, alpha=config.lookahead.alpha)
     return strategy

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ganexp.augmentations import Augmentation
-from ganexp.configuration.assemble import networks_of, strategy_of
+from ganexp.configuration.assemble import networks_of, plain_strategy_of, strategy_of
 from ganexp.configuration.demands import Demands
 from ganexp.configuration.evaluation import figures_of, refuse_evaluation, without_effect
 from ganexp.configuration.labels import classes_of
@@ -20,6 +20,7 @@ from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.several import refuse_inexact_shares, refuse_unshared
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
 from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_parts, try_values
+from ganexp.configuration.wrapping import refuse_wrappers
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.training import Strategy
@@ -83,13 +84,15 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     _check_pack(config)
     refuse_unshared(config, processes)
-    loss, penalty, strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), strategy_of(config)
+    loss, penalty, plain_strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), plain_strategy_of(config)
+    refuse_wrappers(config, machine, shape, loss, plain_strategy)
+    strategy = strategy_of(config)
     augment: Augmentation = make(config.augment, "augment")
     try:
         augment.refuse(shape)
     except ValueError as error:
         raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
-    _check_second_derivatives(config, penalty, strategy)
+    _check_second_derivatives(config, penalty, plain_strategy)
     _check_schedule(config, loss)
     warnings = without_effect(config, figures)
     discriminator: nn.Module | None = None
@@ -98,12 +101,13 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         with torch.device(META):
             generator, discriminator = networks_of(config, shape, classes)
         _check_scores(config, discriminator, loss, penalty, augment)
-        refuse_inexact_shares(config, processes, strategy, {"generator": generator, "discriminator": discriminator})
+        refuse_inexact_shares(config, processes, plain_strategy, {"generator": generator, "discriminator": discriminator})
         try_networks(config, shape, classes, generator, discriminator)
         differentiates = penalty.differentiates_gradients
         share = config.model_copy(update={"batch_size": config.batch_size // processes})
         asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=differentiates)
-        try_iteration(config, machine, shape, classes, generator, discriminator, strategy)
+        few = strategy_of(config.model_copy(update={"steps": Config.model_fields["steps"].default}))  # many steps are alike
+        try_iteration(config, machine, shape, classes, generator, discriminator, few)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         if "meta" not in reason:

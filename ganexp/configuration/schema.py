@@ -15,9 +15,12 @@ from ganexp.configuration.sections import (
     EvaluationConfig,
     IntervalOrNever,
     Keys,
+    LatentStepConfig,
     LookaheadConfig,
     Off,
+    ReplayConfig,
     SweepConfig,
+    TopKConfig,
     WandbConfig,
     key,
 )
@@ -46,6 +49,9 @@ class Config(Keys):
     loss: Node = key("what each network minimises")
     strategy: Node = key("which network moves when, on which fakes")
     optimizer: Node = key("of both networks: optimizer.lr; of one: optimizer.d.lr, optimizer.g.lr")
+    steps: Node = key(
+        "how d_steps and g_steps change over the run", {"name": "constant", "_target_": "ganexp.strategies.Constant"}
+    )
     schedule: Node = key("how learning rates move over the run", {"name": "constant", "_target_": "ganexp.schedules.Schedule"})
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = key("of everything that is random", 0)
@@ -101,6 +107,9 @@ class Config(Keys):
         choices="off or a decay between 0 and 1, such as 0.999",
     )
     lookahead: LookaheadConfig = key("pull both networks back towards where they were", LookaheadConfig())
+    topk: TopKConfig = key("let G learn from its best-scored fakes alone", TopKConfig())
+    replay: ReplayConfig = key("show D earlier fakes too", ReplayConfig())
+    latent_step: LatentStepConfig = key("move latents before both networks learn from them", LatentStepConfig())
 
     log_every: Interval = key("iterations from one row of measurements to the next", 50, effect="records")
     sample_every: IntervalOrNever = key("iterations from one grid of samples to the next; 0 is never", 500, effect="records")

@@ -40,7 +40,7 @@ def refuse_inexact_shares(config: Config, processes: int, strategy: Strategy, ne
     Args:
         config: The whole.
         processes: How many train together.
-        strategy: As it was made, lookahead included.
+        strategy: Without what is around it.
         networks: By key.
 
     Raises:

@@ -23,6 +23,7 @@ from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
+from ganexp.strategies import Wrapper
 
 Target = Callable[..., Any]
 Trust = Sequence[str] | str | None
@@ -37,6 +38,7 @@ FROM_THE_RUN = {
     "augment": 0,
     "strategy": 2,
     "optimizer": 1,
+    "steps": 1,
     "schedule": 1,
 }
 """How many leading arguments of a target are not configured but given by the run, by group."""
@@ -237,6 +239,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a function of (gan, reals, *, d_steps, g_steps), or a class whose objects are called so",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
+    "steps": (_is_a(Wrapper), "a ganexp.strategies.Wrapper, as a class"),
     "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
 }
 """What a group, or a place in one, consists of: the test of it, and in words."""

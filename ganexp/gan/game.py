@@ -101,9 +101,14 @@ class Game:
         """Form the penalty on D, or on any other discriminator, as a function of samples that are still to be augmented."""
         return self.penalty.term(self.augment.before(discriminator), x, fake)
 
+    def shown_to_d(self, fake: Batch) -> Batch:
+        """Return the fakes that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
+        return fake
+
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
         """Form D's objective on real and generated samples, penalty included."""
         with self.phase("d"):
+            fake = self.shown_to_d(fake)
             return self._d_objective(x, fake.detach(), self.score_real(x), self.score_fake(fake))
 
     def g_loss(self, x: Batch | None, fake: Batch) -> Objective:
@@ -119,12 +124,15 @@ class Game:
             return Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
-        """Form both objectives from one scoring of each batch."""
+        """Form both objectives from one scoring of each batch; where D is shown other fakes, from one of either's."""
         with self.phase("d"):
-            real_scores, fake_scores = self.score_real(x), self.score_fake(fake)
-            d = self._d_objective(x, fake.detach(), real_scores, fake_scores)
+            shown = self.shown_to_d(fake)
+            real_scores, fake_scores = self.score_real(x), self.score_fake(shown)
+            d = self._d_objective(x, shown.detach(), real_scores, fake_scores)
         with self.phase("g"):
             real_scores = real_scores.detach()
+            if shown is not fake:
+                fake_scores = self.score_fake(fake)
             return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
     def losses_of_both(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:

@@ -39,6 +39,8 @@ class ACGAN(Loss):
         self.weight = weight
         self.accepts = base.accepts
         self.g_needs_real = base.g_needs_real
+        self.low_is_real = base.low_is_real
+        self.pairs = base.pairs
         self.boundary = base.boundary
         self.measures = {**base.measures, **type(self).measures}  # type: ignore[misc]  # the class has its own alone
 

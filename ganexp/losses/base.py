@@ -33,6 +33,12 @@ class Loss(nn.Module):
     zero_sum = False
     """Whether `g_loss` is minus the part of `d_loss` that G can change, so that both players bid for one number."""
 
+    low_is_real = False
+    """Whether D's score of a sample is the lower the more real it takes it to be: so are energies."""
+
+    pairs = False
+    """Whether `g_loss` compares the i-th fake with the i-th real sample, so that a part of the fakes needs their partners."""
+
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
 

@@ -26,6 +26,7 @@ class BEGAN(Loss):
     """
 
     accepts = frozenset({"energy"})
+    low_is_real = True
     uniform_ratio = True
     measures: ClassVar = {
         "began/k_t": Measure("BEGAN's control variable", "last,max", label="k_t"),

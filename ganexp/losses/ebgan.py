@@ -26,6 +26,7 @@ class EBGAN(Loss):
     """
 
     accepts = frozenset({"energy"})
+    low_is_real = True
 
     @checked
     def __init__(self, *, margin: Annotated[float, Gt(0)] = 1.0, pulling_away: Annotated[float, Ge(0)] = 0.0) -> None:

@@ -35,6 +35,7 @@ class RpGAN(Loss):
     """
 
     g_needs_real = True
+    pairs = True
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return _more_real_in_pairs(real, fake)

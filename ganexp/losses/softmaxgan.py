@@ -22,6 +22,7 @@ class SoftmaxGAN(Loss):
 
     accepts = frozenset({"logit", "energy"})
     g_needs_real = True
+    low_is_real = True
     measures: ClassVar = {
         "softmaxgan/d_excess": Measure("how far D's loss lies above ln B", "last,min"),
         "softmaxgan/g_excess": Measure("how far G's loss lies above ln 2B", "last,min"),

@@ -37,6 +37,7 @@ class Competitive:
     """
 
     differentiates_gradients = True
+    learns_through_d_loss = True
     keeps_count = False
 
     @checked

@@ -22,6 +22,7 @@ class Consensus:
     """
 
     differentiates_gradients = True
+    learns_through_d_loss = True
 
     @checked
     def __init__(self, *, gamma: Annotated[float, Ge(0)] = 0.1) -> None:

@@ -10,9 +10,10 @@ from torch import Tensor
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
+from ganexp.strategies.wrapper import Remembering, refuse_no_count
 
 
-class Lookahead:
+class Lookahead(Remembering):
     """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
 
     Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
@@ -32,9 +33,7 @@ class Lookahead:
         every: Annotated[int, Ge(1)] = 5,
         alpha: Annotated[float, Gt(0), Le(1)] = 0.5,
     ) -> None:
-        self.strategy = strategy
-        self.differentiates_gradients = getattr(strategy, "differentiates_gradients", False)
-        self.refuse = getattr(strategy, "refuse", None)
+        super().__init__(strategy)
         self.every = every
         self.alpha = alpha
         self.iterations = 0
@@ -55,23 +54,19 @@ class Lookahead:
         if self.iterations % self.every == 0:
             self._pull(fast)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
-        inner = {"strategy": self.strategy.state_dict()} if hasattr(self.strategy, "state_dict") else {}
-        return {"iterations": self.iterations, "slow": self.slow, **inner}
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"iterations": self.iterations, "slow": self.slow}
 
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of networks like these.
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
 
-        Raises:
-            ValueError: It counts no iterations, or its slow copies are of other shapes or types.
-        """
-        if hasattr(self.strategy, "check_state_dict"):
-            self.strategy.check_state_dict(state["strategy"], gan)
-        iterations, slow = state["iterations"], state["slow"]
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
+        slow = state["slow"]
+        refuse_no_count("lookahead's iterations", state["iterations"])
         fast = [*gan.generator.parameters(), *gan.discriminator.parameters()]
-        if type(iterations) is not int or not 0 <= iterations < 2**62:
-            raise ValueError("lookahead's iterations should be a count")
         if not isinstance(slow, list) or (slow and len(slow) != len(fast)):
             raise ValueError("lookahead's slow copies should be one for each parameter")
         for copied, own in zip(slow, fast, strict=False):
@@ -79,9 +74,3 @@ class Lookahead:
                 raise ValueError("lookahead's slow copies should have the shapes and types of the parameters")
             if not copied.isfinite().all():
                 raise ValueError("lookahead's slow copies should be finite")
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
-        self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
-        if hasattr(self.strategy, "load_state_dict"):
-            self.strategy.load_state_dict(state["strategy"])

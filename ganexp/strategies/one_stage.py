@@ -168,4 +168,5 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return second if first is None else first if second is None else first + second
 
 
-setattr(one_stage, "refuse", refuse)  # noqa: B010 (what a function has beside its signature)
+for name, value in {"refuse": refuse, "learns_through_d_loss": True}.items():
+    setattr(one_stage, name, value)  # what a function has beside its signature

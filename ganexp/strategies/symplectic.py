@@ -28,6 +28,7 @@ class Symplectic:
     """
 
     differentiates_gradients = True
+    learns_through_d_loss = True
 
     @checked
     def __init__(self, *, strength: Annotated[float, Ge(0)] = 1.0, align: bool = True) -> None:

@@ -29,6 +29,7 @@ class Unrolled:
     """
 
     differentiates_gradients = True
+    learns_through_d_loss = True
 
     @checked
     def __init__(self, *, k: Annotated[int, Ge(0)] = 5, rate: Annotated[float, Gt(0)] = 0.01) -> None:
@@ -125,6 +126,16 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
         moved = [w if g is None else w - rate * g for w, g in zip(before, gradients, strict=True)]
         weights = dict(zip(weights, moved, strict=True))
     return ahead()
+
+
+def apart(discriminator: nn.Module) -> Ahead:
+    """Return a discriminator as it is now, as a function from images to scores, whatever becomes of it.
+
+    No gradient reaches its parameters, and its buffers stay as they are; it can be differentiated by images, also after the
+    discriminator has moved.
+    """
+    kept = _slots(discriminator, "_parameters") | _slots(discriminator, "_buffers")
+    return Ahead(discriminator, {name: tensor.detach().clone() for name, tensor in kept.items()})
 
 
 def _slots(network: nn.Module, kind: str) -> dict[str, Tensor]:

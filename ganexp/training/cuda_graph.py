@@ -199,5 +199,7 @@ def reason_against(
         return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
+    while "strategy" in vars(strategy) and not hasattr(type(strategy), "state_dict"):
+        strategy = strategy.strategy  # type: ignore[attr-defined]  # a wrapper without a state says that of what is inside
     counts = getattr(strategy, "keeps_count", hasattr(strategy, "state_dict"))
     return f"{type(strategy).__name__} keeps count of iterations" if counts else ""

@@ -16,7 +16,7 @@ from ganexp.configuration.check import check
 from ganexp.configuration.schema import Config, ConfigError
 from tests.composing import composed, options
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "schedule", "optimizer")
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "steps", "schedule", "optimizer")
 OFFLINE = ("digits", "fake", "ring", "grid")
 INTEGERS = (
     "batch_size",
@@ -38,6 +38,8 @@ INTEGERS += (
     "pack",
     "evaluate_every",
     "evaluation.samples",
+    "topk.every",
+    "replay.size",
 )
 CHOICES = ("precision", "prior", "device", "on_divergence", "wandb.mode", "feed", "cuda_graph", "channels_last")
 SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}
@@ -50,6 +52,7 @@ NESTED = (
     "optimizer.d.eps",
     "dataset.image_size",
     "lookahead.alpha",
+    "latent_step.alpha",
     "clip_gradients",
 )
 
@@ -141,7 +144,7 @@ def test_junk_is_one_sentence_too(junk):
         assert len(said.splitlines()) == 1
 
 
-HEAVY = {"resnet", "r3gan", "rpgan"}
+HEAVY = {"resnet", "r3gan", "rpgan", "warm_up"}
 """Options that take too long for many combinations; each has tests of its own with every strategy."""
 SMALL = {"mlp": ["width=4", "depth=1"]}
 """Settings of networks that make them small; by default a width of 2."""
@@ -165,6 +168,9 @@ SMALL = {"mlp": ["width=4", "depth=1"]}
                 "precision=bf16",
                 "redundant_gradients=true",
                 "lookahead.every=2",
+                "topk.nu=0.5",
+                "replay.share=0.5",
+                "latent_step.alpha=0.5",
                 "channels_last=true",
                 "feed=streamed",
                 "flip=true",

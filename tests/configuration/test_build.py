@@ -18,7 +18,7 @@ from tests.data.test_vision import write_idx
 from tests.tiny import STRATEGIES, iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
-GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer", "schedule"]
+GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer", "schedule", "steps"]
 POINTS = {"ring", "grid"}
 
 

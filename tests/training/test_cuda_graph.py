@@ -49,6 +49,14 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(strategy, loss, steps):
     assert len(recorded.step.recording.operations) > 50
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("through", [False, True])
+def test_a_step_of_latents_is_recorded_too(through):
+    runs = [trained("hinge", strategies.LatentStep(strategies.detach, through=through), recorded=r)[0] for r in (False, True)]
+    assert all(torch.equal(a, b) for a, b in zip(*(state(made.gan) for made in runs), strict=True))
+    assert runs[1].step.recording
+
+
 @pytest.mark.parametrize("optimizer", options("optimizer"))
 def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
     weights = []

@@ -53,6 +53,11 @@ CASES = {
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["lookahead.every=3"],
     "lookahead around a state": ["lookahead.every=3", "strategy=past_extragradient"],
+    "topk": ["topk.nu=0.5", "topk.gamma=0.6", "topk.every=4"],
+    "replay": ["replay.share=0.5", "replay.size=11", "dataset=digits", "conditional=true", "lookahead.every=3"],
+    "latent step": ["latent_step.alpha=0.5", "strategy=joint"],
+    "warm-up": ["steps=warm_up", "steps.first=2", "steps.every=7", "steps.many=3", "topk.nu=0.5"],
+    "balanced": ["steps=balanced", "steps.bound=0.55", "steps.window=3"],
     "without ema": ["ema=off"],
     "spectral norm": ["generator=dcgan", "discriminator=dcgan", "dataset.image_size=16", "discriminator.spectral_norm=true"],
     "flipped": ["flip=true"],
@@ -71,7 +76,7 @@ def overrides(case):
     mine = CASES[case]
     if any(one in mine for one in ("generator=began", "generator=dcgan")):
         return [*DATA, *EVERY, "generator.width=2", "discriminator.width=2", *mine]
-    data = [one for one in DATA if not one.startswith("dataset")] if "dataset=ring" in mine else DATA
+    data = [one for one in DATA if not one.startswith("dataset")] if {"dataset=ring", "dataset=digits"} & {*mine} else DATA
     return [*data, *EVERY, *TINY, *mine]
 
 
@@ -124,7 +129,10 @@ def assert_same(a, b):
         assert a == b
 
 
-@pytest.mark.parametrize("case", CASES)
+WRAPPERS = ("topk", "latent step", "warm-up", "balanced")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in WRAPPERS)) for case in CASES])
 def test_a_killed_run_resumes_to_the_last_bit(case, tmp_path):
     settings = overrides(case)
     whole = trained(tmp_path / "whole", settings, 20)

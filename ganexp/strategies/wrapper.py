@@ -1,0 +1,94 @@
+"""What goes around a strategy, and the view of the game that it hands to the strategy inside."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+
+Part = TypeVar("Part")
+
+
+def seen(part: Part, **instead: Any) -> Part:
+    """Return a view of a GAN, or of a loss, in which some attributes or verbs are others; all state in it is the same.
+
+    Views of views combine, whatever their order, as long as what replaces a verb calls no other one that may be replaced too:
+    wrappers replace `sample`, `shown_to_d` and `loss`, and nothing else.
+    """
+    view = copy.copy(part)
+    vars(view).update(instead)
+    return view
+
+
+class Wrapper:
+    """A strategy around a strategy. What it does not say itself, such as what it refuses, the strategy inside says.
+
+    Args:
+        strategy: What runs inside.
+    """
+
+    def __init__(self, strategy: Callable[..., None]) -> None:
+        self.strategy = strategy
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration."""
+        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "strategy":  # a copy asks before there is anything inside
+            raise AttributeError(name)
+        return getattr(self.strategy, name)
+
+
+class Remembering(Wrapper):
+    """A wrapper with a state of its own, beside which lies that of the strategy inside, if it has one."""
+
+    keeps_count = True
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state, tensors and plain values."""
+        raise NotImplementedError
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        raise NotImplementedError
+
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own.
+
+        Raises:
+            ValueError: It is not.
+        """
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        inside = {"strategy": self.strategy.state_dict()} if hasattr(self.strategy, "state_dict") else {}
+        return self.remembered() | inside
+
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of a run like this one.
+
+        Raises:
+            ValueError: It is not, the strategy inside included.
+        """
+        self.refuse_state(state, gan)
+        if hasattr(self.strategy, "check_state_dict"):
+            self.strategy.check_state_dict(state["strategy"], gan)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.remember(state)
+        if hasattr(self.strategy, "load_state_dict"):
+            self.strategy.load_state_dict(state["strategy"])
+
+
+def refuse_no_count(name: str, count: Any) -> None:
+    """Refuse what counts nothing.
+
+    Raises:
+        ValueError: It is no count.
+    """
+    if type(count) is not int or not 0 <= count < 2**62:
+        raise ValueError(f"{name} should be a count")
