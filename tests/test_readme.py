@@ -104,6 +104,7 @@ def known_keys():
     yield from Config.model_fields
     yield from (key for key, _ in keys_of())
     yield from ("experiment", "hydra/launcher", "hydra/sweeper", "hydra.launcher.n_jobs", "hydra.launcher.partition")
+    yield "hydra.launcher.ray.init.address"
     for path in CONF.glob("*/*.yaml"):
         yield from (f"{path.parent.name}.{key}" for key in OmegaConf.load(path))
     yield from ("optimizer.d.lr", "optimizer.g.lr")
@@ -138,7 +139,8 @@ def test_every_command_composes_and_fits(line, tmp_path):
         if one not in ("-m", "device=cuda") and not one.startswith(("hydra", "sweep.resume=", "resume="))
     ]
     first = [first_value(one) for one in OverridesParser.create().parse_overrides(arguments)]
-    (tmp_path / "image.png").touch()
+    for name in ("image.png", "train-000.tar"):
+        (tmp_path / name).touch()
     check(composed(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
 
 

@@ -39,7 +39,7 @@ ALLOWED = {
     "strategies": ({"batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
         {"batch", "processes", "ranges", "streams"},
-        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "lmdb", "sklearn", "psutil", "tqdm"},
+        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
     "runs": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),

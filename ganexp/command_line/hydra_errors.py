@@ -15,7 +15,14 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from ganexp.configuration.parsing import unknown_key
 from ganexp.configuration.schema import ConfigError
 
-EXTRAS = {"joblib": "joblib", "submitit_slurm": "submitit", "submitit_local": "submitit", "optuna": "optuna"}
+EXTRAS = {
+    "joblib": "joblib",
+    "submitit_slurm": "submitit",
+    "submitit_local": "submitit",
+    "ray": "ray",
+    "ray_aws": "ray",
+    "optuna": "optuna",
+}
 """The extra of pyproject.toml that installs a plugin, by the plugin's option."""
 
 

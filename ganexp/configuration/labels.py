@@ -18,11 +18,15 @@ def classes_of(dataset: Any, config: Config) -> int:
     """
     if not config.conditional:
         return 0
-    classes = getattr(dataset, "classes", 0)
+    try:
+        classes = getattr(dataset, "classes", 0)
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
     if not hasattr(dataset, "labels") or not isinstance(classes, int) or classes < 1:
         raise ConfigError(
             f"conditional=true needs data with class labels, and dataset={name_of(config.dataset)} has none: choose "
-            "conditional=false, a set with labels, or an image_folder with a sub-folder for each class."
+            "conditional=false, a set with labels, an image_folder with a sub-folder for each class, or shards with a "
+            "label for each image."
         )
     for key in ("generator", "discriminator"):
         node = getattr(config, key)

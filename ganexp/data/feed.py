@@ -218,7 +218,9 @@ class _InBatches(MapStyle[Tensor]):
     def __getitems__(self, indices: list[int]) -> Tensor:
         if isinstance(self.data, Tensor):
             return (_gather_flipped if self.flip else _gather)(self.data, torch.tensor(indices))
-        images = torch.stack([self.data[index % len(self)] for index in indices])
+        places = [index % len(self) for index in indices]
+        fetch = getattr(self.data, "__getitems__", None)  # torch's own convention for data that are best asked for together
+        images = torch.stack(fetch(places) if fetch else [self.data[place] for place in places])
         return _mirrored(images, torch.tensor(indices) >= len(self)) if self.flip else images
 
 

@@ -14,6 +14,7 @@ from ganexp.streams import stream
 from tests.composing import CONF, GAMES, composed, losses_of_scores, options, suited
 from tests.data import torchvision_sets as sets
 from tests.data.samples import noise
+from tests.data.tars import written
 from tests.data.test_vision import write_idx
 from tests.tiny import STRATEGIES, iterate
 
@@ -41,11 +42,13 @@ def data(tmp_path, monkeypatch):
     sets.write_stl10(tmp_path, noise(2, 3, 96, 96), [0] * 2, noise(7, 3, 96, 96), monkeypatch)
     sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch)
 
+    written(tmp_path / "shards", n=9, side=32)
     sets.write_lsun(tmp_path, "bedroom_train", noise(9, 64, 70, 3))
 
     def overrides(dataset):
         further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=32"], "fake": ["dataset.n=9"]}
         further["stacked_mnist"] = ["dataset.n=9"]
+        further["shards"] = [f"dataset.path={tmp_path}/shards/train-*.tar", "dataset.image_size=32"]
         further["torch"] = ["dataset.dataset._target_=tests.data.own.Own"]
         return [f"dataset={dataset}", f"data_root={tmp_path}", *further.get(dataset, [])]
 

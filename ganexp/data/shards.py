@@ -1,0 +1,229 @@
+"""Images in tar files, laid out as WebDataset's, on a disk or in object storage."""
+
+import errno
+import functools
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.data.cache import default_folder
+from ganexp.data.dataset import Side
+from ganexp.data.decoding import DecodingError, decoded
+from ganexp.data.digest import of_files
+from ganexp.data.storage import Storage, unfolded
+from ganexp.data.tar_index import Index, index_of, stamps_of
+from ganexp.ranges import checked
+
+log = logging.getLogger(__name__)
+NAMED = 10
+"""Of so many members the log has the names."""
+
+
+class Shards:
+    """The images of WebDataset shards: shorter side scaled to `image_size`, then the central square, as `ImageFolder` does.
+
+    Members of a tar file whose names are equal up to the first dot are one sample: `0001.png` and `0001.cls`. Its image is the
+    first member with one of `ImageFolder`'s extensions; its class is the integer in `.cls`, or that under a key of `.json`.
+    Tar files must not be compressed, since images are read from where they lie: their headers are read once, and the list is
+    kept beside the decoded sets.
+
+    Args:
+        path: What fsspec opens, a path or a URL, with braces (`train-{000..127}.tar`) or wildcards (`train-*.tar`) for several
+            shards, or a list of these. All in one kind of storage.
+        image_size: Side of the square images.
+        channels: 3 for colour, 1 for grey.
+        label: The key of the class in a sample's `.json`.
+        strict: Whether what has an image's extension and is none, or is smaller than `image_size`, is refused. If not, the
+            former are named in a warning and left out, the latter counted and enlarged. Images that only turn out to be broken
+            when they are decoded are treated as `ImageFolder` does.
+
+    Raises:
+        ValueError: No shard matches, or fsspec cannot open the path.
+    """
+
+    @checked
+    def __init__(
+        self,
+        path: str | list[str],
+        *,
+        image_size: Side = 64,
+        channels: Literal[1, 3] = 3,
+        label: str = "label",
+        strict: bool = False,
+    ) -> None:
+        self.shape = (channels, image_size, image_size)
+        self.strict = strict
+        self.label = label
+        self.path = [path] if isinstance(path, str) else list(path)
+        urls = [url for one in self.path for url in unfolded(str(Path(one).expanduser()) if one.startswith("~") else one)]
+        places = [Storage(url) for url in urls]
+        if len({type(place.files) for place in places}) > 1:
+            raise ValueError("path should name shards in one kind of storage, and names several")
+        try:
+            found = [shard for place, url in zip(places, urls, strict=True) for shard in place.matching(url)]
+            there = bool(found) and (len(found) > 1 or places[0].files.exists(found[0]))
+        except Exception as error:  # each file system has its own
+            raise ValueError(f"path={path} cannot be looked up ({' '.join(str(error).split())[:200]})") from error
+        if not there:
+            raise ValueError(
+                f"path should name tar files, as in train-{{000..127}}.tar or train-*.tar, and {path} matches none"
+            )
+        self._storage, self._shards = places[0], list(dict.fromkeys(found))
+        self._left_out: list[int] = []
+
+    def fingerprint(self) -> list[object]:
+        """Where the shards are, their sizes and versions, and what is read of them."""
+        return [self.label, self._left_out, *zip(self._shards, stamps_of(self._storage, self._shards), strict=True)]
+
+    def digest(self) -> str:
+        """Return what identifies images and labels wherever the shards lie."""
+        index = self._index
+        said = zip(index.label, (name.decode(errors="surrogateescape") for name in index.name), strict=True)
+        names = [f"{place}/{label}/{name}" for place, (label, name) in enumerate(said)]
+        return of_files(Path(), zip(names, index.size.tolist(), strict=True), self._head)
+
+    def load(self) -> MapStyle[Tensor]:
+        """Return a map-style dataset of `(C, image_size, image_size)`, uint8, read and decoded as it is asked for.
+
+        Raises:
+            OSError: A shard cannot be read, or holds what a `strict` set refuses; `digest` and `labels` raise it as well.
+        """
+        return _Members(self._storage, self._shards, self._index, self.shape)
+
+    def skip(self, corrupt: dict[int, str]) -> None:
+        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
+
+        Raises:
+            OSError: No image would be left.
+        """
+        count = len(self._index)
+        if len(corrupt) == count:
+            raise OSError(f"none of the images in {self._said} can be decoded: {corrupt[0]}")
+        self.classes  # noqa: B018 (counted while all are there)
+        _warn_of(self._said, [sentence for _, sentence in sorted(corrupt.items())], count)
+        self._left_out = sorted(corrupt)
+        self._index = self._index.where(np.delete(np.arange(count), self._left_out))
+
+    @functools.cached_property
+    def classes(self) -> int:
+        """The number of classes; 0 if an image has no label."""
+        labels = self._index.label
+        if (labels < 0).any() and (labels >= 0).any():
+            log.warning("%s: %s of %s images have no label.", self._said, f"{(labels < 0).sum():,}", f"{len(labels):,}")
+        return 0 if (labels < 0).any() else int(labels.max()) + 1
+
+    def labels(self) -> Tensor:
+        """Return the class of each image, `(N,)`, int64, in the order of `load`.
+
+        Raises:
+            ValueError: Some have none.
+        """
+        without = np.flatnonzero(self._index.label < 0)
+        if len(without):
+            first = _named(self._shards, self._index, int(without[0]))
+            raise ValueError(
+                f"every image should have an integer from 0 on as its class, in a .cls or as {self.label} in a .json, and "
+                f"{len(without):,} of {len(self._index):,} have none, {first} among them"
+            )
+        return torch.from_numpy(self._index.label)
+
+    @property
+    def _said(self) -> str:
+        return ", ".join(self.path)
+
+    def _head(self, path: Path, length: int) -> bytes:
+        where = int(path.parts[0])
+        (found,) = _read(self._storage, self._shards, self._index, [where], most=length)
+        return found
+
+    @functools.cached_property
+    def _index(self) -> Index:
+        """List the images, and say what else lies among them."""
+        index = index_of(self._storage, self._shards, self.label, default_folder().parent / "shards")
+        if len(index.skipped):
+            kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(index.skipped.tolist()).most_common())
+            log.warning("%s: %d images are read, %d members skipped (%s).", self._said, len(index), len(index.skipped), kinds)
+        none = np.flatnonzero(index.side == 0)
+        if len(none):
+            said = [f"{_named(self._shards, index, one)} is no image" for one in none.tolist()]
+            if self.strict:
+                raise OSError(f"{said[0]}, of {len(said):,} such: leave them out, or choose dataset.strict=false")
+            _warn_of(self._said, said, len(index))
+        index = index.where(index.side > 0)
+        if not len(index):
+            raise OSError(f"{self._said} has no images: their names should end as in 0001.png or 0001.jpg")
+        self._look_at(index)
+        return index
+
+    def _look_at(self, index: Index) -> None:
+        """Say whether images would be enlarged."""
+        side = self.shape[-1]
+        smaller = np.flatnonzero(index.side < side)
+        if not len(smaller):
+            return
+        said = (
+            f"{self._said}: {len(smaller):,} of {len(index):,} images are smaller than {side}×{side} pixels, "
+            f"{_named(self._shards, index, int(smaller[0]))} among them"
+        )
+        if self.strict:
+            raise OSError(f"{said}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
+        log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out.", said)
+
+
+class _Members(MapStyle[Tensor]):
+    """Images by their places; those of a batch are asked for together, since object storage takes its time for each request."""
+
+    def __init__(self, storage: Storage, shards: Sequence[str], index: Index, shape: tuple[int, int, int]) -> None:
+        self.storage = storage
+        self.shards = shards
+        self.index = index
+        self.channels, self.size, _ = shape
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, place: int) -> Tensor:
+        return self.__getitems__([place])[0]
+
+    def __getitems__(self, places: list[int]) -> list[Tensor]:
+        contents = _read(self.storage, self.shards, self.index, places)
+        names = [Path(_named(self.shards, self.index, place)) for place in places]
+        return [
+            decoded(name, self.size, self.channels, read=lambda _, content=content: content)  # type: ignore[misc]
+            for name, content in zip(names, contents, strict=True)
+        ]
+
+
+def _read(storage: Storage, shards: Sequence[str], index: Index, places: list[int], most: int | None = None) -> list[bytes]:
+    """Return the bytes of images, or the first of them.
+
+    Raises:
+        DecodingError: They cannot be read; the cause has an error number, which tells that the storage is at fault.
+    """
+    paths = [shards[which] for which in index.shard[places]]
+    sizes = np.minimum(index.size[places], index.size.max() if most is None else most).tolist()
+    contents = []
+    for place, found in zip(places, storage.ranges(paths, index.start[places].tolist(), sizes), strict=True):
+        if isinstance(found, Exception):
+            reason = " ".join(str(found).split())[:200] or type(found).__name__
+            cause = OSError(errno.EIO, reason)
+            raise DecodingError(f"{_named(shards, index, place)} cannot be read ({reason})") from cause
+        contents.append(found)
+    return contents
+
+
+def _named(shards: Sequence[str], index: Index, place: int) -> str:
+    return f"{shards[index.shard[place]]}/{index.name[place].decode(errors='backslashreplace')}"
+
+
+def _warn_of(where: str, sentences: list[str], count: int) -> None:
+    said = "; ".join(sentences[:NAMED])
+    more = f"; and {len(sentences) - NAMED:,} more" if len(sentences) > NAMED else ""
+    log.warning("%s: %s of %s images are skipped: %s%s.", where, f"{len(sentences):,}", f"{count:,}", said, more)

@@ -1,0 +1,93 @@
+"""Files on a disk or in object storage: whatever fsspec has a protocol for."""
+
+import os
+import re
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+BRACES = re.compile(r"\{([^{}]*)\}")
+VERSIONS = ("ETag", "etag", "version_id", "generation", "mtime", "last_modified", "LastModified", "created")
+"""Under which names file systems tell what changes with a file's content."""
+
+
+class Storage:
+    """A place that fsspec reads, by its URL; each process opens it for itself, as connections do not survive a fork.
+
+    Args:
+        url: Of one file or more, such as `s3://bucket/train-*.tar`; a path is a URL too.
+
+    Raises:
+        ValueError: There is no such protocol, or the package for it is missing.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._opened: tuple[int, AbstractFileSystem] | None = None
+        try:
+            import fsspec
+        except ImportError:
+            raise ValueError(
+                'its files are read by the package fsspec, which is missing: pip install "ganexp[shards]"'
+            ) from None
+        try:
+            self._opened = os.getpid(), fsspec.core.url_to_fs(url)[0]
+        except (ImportError, ValueError) as error:
+            raise ValueError(f"path={url} cannot be opened by fsspec ({str(error).rstrip('.')})") from error
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_opened": None}
+
+    @property
+    def files(self) -> "AbstractFileSystem":
+        """The file system of fsspec, opened by this process."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            import fsspec
+
+            self._opened = os.getpid(), fsspec.core.url_to_fs(self._url)[0]
+        return self._opened[1]
+
+    def matching(self, url: str) -> list[str]:
+        """Return the paths that a URL of this place stands for, sorted; without `*`, `?` or `[`, it stands for itself."""
+        import fsspec
+
+        path = str(fsspec.core.url_to_fs(url)[1])
+        return sorted(map(str, self.files.glob(path))) if any(one in path for one in "*?[") else [path]
+
+    def stamp(self, path: str) -> list[object]:
+        """Return a file's size, and what else tells that it has changed."""
+        found = self.files.info(path)
+        return [found.get("size"), *(str(found[name]) for name in VERSIONS if name in found)]
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file."""
+        opened: IO[bytes] = self.files.open(path, "rb")
+        return opened
+
+    def ranges(self, paths: Sequence[str], starts: Sequence[int], sizes: Sequence[int]) -> list[bytes | Exception]:
+        """Return so many bytes of files, all at once where the file system can; an exception in place of what is not there."""
+        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+        found: list[Any] = self.files.cat_ranges(list(paths), list(starts), ends, on_error="return")
+        return [
+            one
+            if isinstance(one, Exception) or len(one) == size
+            else OSError(f"{size:,} bytes were asked for, and {len(one):,} came")
+            for one, size in zip(found, sizes, strict=True)
+        ]
+
+
+def unfolded(pattern: str) -> list[str]:
+    """Return the paths that a pattern with braces stands for, as in a shell: `{000..127}` and `{train,val}`."""
+    found = BRACES.search(pattern)
+    if not found:
+        return [pattern]
+    inside, both = found[1], re.fullmatch(r"(\d+)\.\.(\d+)", found[1])
+    if both:
+        first, last = both[1], both[2]
+        width = max(len(first), len(last)) if first.startswith("0") or last.startswith("0") else 0
+        chosen = [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
+    else:
+        chosen = inside.split(",")
+    return [one for choice in chosen for one in unfolded(pattern[: found.start()] + choice + pattern[found.end() :])]

@@ -1,0 +1,206 @@
+"""Where the images of tar files lie, and their labels: found once by reading every header, and kept beside the decoded sets.
+
+The layout is WebDataset's: members whose names are equal up to the first dot after the last slash are one sample.
+"""
+
+import functools
+import hashlib
+import json
+import logging
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+from PIL import Image
+
+from ganexp.data import kept
+from ganexp.data.folder import EXTENSIONS
+from ganexp.data.storage import Storage
+
+log = logging.getLogger(__name__)
+VERSION = 1
+"""Of what is listed, and how."""
+AT_ONCE = 8
+"""Shards that are listed side by side, since most of the time is spent waiting for them."""
+BLOCK = 512
+"""Bytes of a tar file's header, and of the zeros at its end."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """The images of some shards, in the order in which they lie there: one array of `(N,)` for each fact.
+
+    Args:
+        shard: Which of the shards.
+        start, size: Of the image's bytes.
+        label: Its class, or -1 for none.
+        side: Pixels of its shorter side, as stored; 0 for what no image begins with.
+        name: Of the member, as bytes.
+        skipped: Kinds of members that are neither images nor labels, each as often as it occurs.
+    """
+
+    shard: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+    label: np.ndarray
+    side: np.ndarray
+    name: np.ndarray
+    skipped: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.shard)
+
+    def where(self, chosen: np.ndarray) -> Self:
+        """Return the index of some images, given by a mask or by their places."""
+        rows = {one.name: getattr(self, one.name)[chosen] for one in fields(self) if one.name != "skipped"}
+        return type(self)(**rows, skipped=self.skipped)
+
+
+def index_of(storage: Storage, paths: Sequence[str], label: str, folder: Path) -> Index:
+    """List shards, or read the list that an earlier run has kept; of several processes that start at once, one does so.
+
+    Args:
+        storage: Where they are.
+        paths: Theirs, in order.
+        label: The key of the class in a sample's `.json`.
+        folder: Where lists are kept.
+
+    Raises:
+        OSError: A shard is missing, or is not a whole tar file without compression.
+    """
+    content = json.dumps([VERSION, label, *zip(paths, stamps_of(storage, paths), strict=True)])
+    name = f"shards-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    file = folder / f"{name}.npz"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with kept.lock(folder, name):
+            found = _kept(file)
+            if found is None:
+                found = _listed(storage, paths, label)
+                unfinished = file.with_suffix(".unfinished.npz")
+                np.savez(unfinished, **{one.name: getattr(found, one.name) for one in fields(found)})
+                unfinished.replace(file)
+            return found
+    except OSError as error:
+        if error.errno is None:  # of a shard, and not of the disk where the list is kept
+            raise
+        log.warning("The list of shards is not kept in %s (%s).", folder, error.strerror)
+        return _listed(storage, paths, label)
+
+
+def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
+    """Return what tells that shards have changed.
+
+    Raises:
+        OSError: One is missing or cannot be reached.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda path: _told(path, storage.stamp, path), paths))
+
+
+def _kept(file: Path) -> Index | None:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return Index(**arrays)
+    except Exception:  # what a broken file makes NumPy raise has no common type
+        return None
+
+
+def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
+    from tqdm import tqdm
+
+    rows: list[tuple[Any, ...]] = []
+    skipped: Counter[str] = Counter()
+    list_one = functools.partial(_list_one, storage, label)
+    with ThreadPoolExecutor(AT_ONCE) as pool, tqdm(total=len(paths), desc="Listing shards, once", disable=None) as bar:
+        for number, (found, others) in enumerate(pool.map(list_one, paths)):
+            rows += [(number, *row) for row in found]
+            skipped += others
+            bar.update()
+    *columns, names = zip(*rows, strict=True) if rows else [()] * 6
+    shard, start, size, labels, side = (np.array(one, dtype=np.int64) for one in columns)
+    kinds = np.array(sorted(skipped.elements()), dtype=np.str_)
+    return Index(shard, start, size, labels, side, np.array(names, dtype=np.bytes_), kinds)
+
+
+def _list_one(storage: Storage, label: str, path: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
+    def read() -> tuple[list[tuple[Any, ...]], Counter[str]]:
+        with storage.open(path) as file:
+            return listed(file, label)
+
+    return _told(path, lambda _: read(), path)
+
+
+def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
+    """Return a row `(start, size, label, side, name)` for the image of every sample, and what else lies in a tar file.
+
+    Raises:
+        tarfile.TarError: It is broken or cut off.
+    """
+    images: dict[str, tuple[Any, ...]] = {}
+    labels: dict[str, int] = {}
+    skipped: Counter[str] = Counter()
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        for member in archive:
+            place, _, base = member.name.rpartition("/")
+            stem, _, kind = base.partition(".")
+            sample, kind = f"{place}/{stem}", f".{kind.lower()}"
+            if member.isdir():
+                continue
+            content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
+            if content is None or not stem:
+                skipped["hidden" if not stem else "link or special file"] += 1
+            elif kind in (".cls", ".json"):
+                found = _label(content.read(), kind, label)
+                if found >= 0 and (kind == ".cls" or sample not in labels):
+                    labels[sample] = found
+            elif kind not in EXTENSIONS:
+                skipped[kind if kind != "." else "without extension"] += 1
+            elif sample in images:
+                skipped["further image of a sample"] += 1
+            else:
+                images[sample] = member.offset_data, member.size, _shorter_side(content), member.name
+        file.seek(archive.offset)  # tarfile takes what cannot be read for the end
+        if file.read(BLOCK) != bytes(BLOCK):
+            raise tarfile.ReadError("it is cut off, or broken in the middle")
+    rows = [
+        (start, size, labels.get(sample, -1), side, name.encode(errors="surrogateescape"))
+        for sample, (start, size, side, name) in images.items()
+    ]
+    return rows, skipped
+
+
+def _label(content: bytes, kind: str, key: str) -> int:
+    """Return the class that a member says, or -1."""
+    try:
+        said = int(content) if kind == ".cls" else json.loads(content)[key]
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return -1
+    return said if type(said) is int and 0 <= said < 2**20 else -1
+
+
+def _shorter_side(file: IO[bytes]) -> int:
+    try:
+        with Image.open(file) as image:
+            return min(image.size)
+    except Exception:  # what a broken file makes Pillow raise has no common type
+        return 0
+
+
+def _told(path: str, action: Callable[[str], Any], argument: str) -> Any:
+    """Do something with a shard, and say in one sentence what is wrong with it."""
+    try:
+        return action(argument)
+    except FileNotFoundError as error:
+        raise OSError(f"the shard {path} is not there") from error
+    except tarfile.TarError as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise OSError(f"the shard {path} is no tar file that can be read, uncompressed and whole ({reason})") from error
+    except Exception as error:  # each file system has its own
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise OSError(f"the shard {path} cannot be read ({reason})") from error
