@@ -70,6 +70,9 @@ const recurrences = (() => {
     return { gradient: ahead.g + ahead.gByPsi * byTheta, psi };
   }
 
+  // Jᵀv, for the joint gradient v = (g, d) and its Jacobian J.
+  const transposed = at => ({ g: at.gTheta * at.g + at.dTheta * at.d, d: at.gPsi * at.g + at.dPsi * at.d });
+
   const STRATEGIES = {
     joint(game, s, o, legs) {
       rounds(game, s, o, legs, () => {
@@ -94,6 +97,41 @@ const recurrences = (() => {
         s.theta = from.theta;
         s.psi = from.psi;
         moveBoth(s, there.g, there.d, o);
+      });
+    },
+    past_extragradient(game, s, o, legs) {
+      rounds(game, s, o, legs, from => {
+        if (s.past) {
+          moveBoth(s, s.past.g, s.past.d, o);
+          legs.push({ kind: "ahead", from, to: here(s) });
+        }
+        const there = derivatives(game, s.theta, s.psi);
+        s.theta = from.theta;
+        s.psi = from.psi;
+        moveBoth(s, there.g, there.d, o);
+        s.past = there;
+      });
+    },
+    consensus(game, s, o, legs) {
+      rounds(game, s, o, legs, () => {
+        const at = derivatives(game, s.theta, s.psi), back = transposed(at);
+        moveBoth(s, at.g + o.coefficient * back.g, at.d + o.coefficient * back.d, o);
+      });
+    },
+    symplectic(game, s, o, legs) {
+      rounds(game, s, o, legs, () => {
+        const at = derivatives(game, s.theta, s.psi), back = transposed(at);
+        const along = { g: at.gTheta * at.g + at.gPsi * at.d, d: at.dTheta * at.g + at.dPsi * at.d };
+        const turn = { g: (back.g - along.g) / 2, d: (back.d - along.d) / 2 };
+        const aligned = ((at.g * back.g + at.d * back.d) * (turn.g * back.g + turn.d * back.d)) / 2 + 0.1;
+        const strength = o.coefficient * Math.sign(aligned);
+        moveBoth(s, at.g + strength * turn.g, at.d + strength * turn.d, o);
+      });
+    },
+    competitive(game, s, o, legs) {
+      rounds(game, s, o, legs, () => {
+        const at = derivatives(game, s.theta, s.psi), mixed = o.rate * at.gPsi, scale = 1 + mixed * mixed;
+        moveBoth(s, (at.g - mixed * at.d) / scale, (at.d + mixed * at.g) / scale, o);
       });
     },
     lookahead(game, s, o, legs) {

@@ -49,7 +49,7 @@ CELLS = 32
 
 
 def courses(kept: Path | None = None, iterations: int = ITERATIONS, frames: int = FRAMES) -> dict[str, Course]:
-    """Train by each strategy, or read what was trained before from a file, if its settings are these; and keep it there.
+    """Train by each strategy that a file does not have yet with these settings, and add it there.
 
     Args:
         kept: An `.npz` file; None to keep nothing.
@@ -57,16 +57,22 @@ def courses(kept: Path | None = None, iterations: int = ITERATIONS, frames: int 
         frames: How often it is looked at, more often at the beginning; the first one is before training.
     """
     how = json.dumps([SETTINGS, STRATEGIES, iterations, frames, SAMPLES, JUDGED, REACH, CELLS])
-    if kept is not None and kept.exists():
-        with np.load(kept, allow_pickle=False) as file:
-            if str(file["how"]) == how:
-                return {name: {key: file[f"{name}/{key}"] for key in KEYS} for name in STRATEGIES}
-    bar = tqdm(STRATEGIES.items(), desc="ring of Gaussians", disable=None, unit="run")
-    found = {name: train((*SETTINGS, *overrides), iterations, frames) for name, overrides in bar}
-    if kept is not None:
-        flat = {f"{name}/{key}": values for name, course in found.items() for key, values in course.items()}
-        np.savez_compressed(kept, how=np.array(how), **flat)  # type: ignore[arg-type]
+    found = read(kept, how) if kept is not None and kept.exists() else {}
+    for name, overrides in tqdm(STRATEGIES.items(), desc="ring of Gaussians", disable=None, unit="run"):
+        if name not in found:
+            found[name] = train((*SETTINGS, *overrides), iterations, frames)
+            if kept is not None:
+                flat = {f"{name}/{key}": values for name, course in found.items() for key, values in course.items()}
+                np.savez_compressed(kept, how=np.array(how), **flat)  # type: ignore[arg-type]
     return found
+
+
+def read(kept: Path, how: str) -> dict[str, Course]:
+    """Return the courses that a file has, if they were made with these settings."""
+    with np.load(kept, allow_pickle=False) as file:
+        if str(file["how"]) != how:
+            return {}
+        return {name: {key: file[f"{name}/{key}"] for key in KEYS} for name in STRATEGIES if f"{name}/points" in file}
 
 
 def train(overrides: tuple[str, ...], iterations: int, frames: int) -> Course:

@@ -45,6 +45,7 @@ class Shown:
         words: What it does, in a few words.
         coefficient: Its own slider, if it has one.
         also: Strategies that go the same way on this page's games.
+        exactly: Settings that make an iterative strategy exact.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Shown:
     words: str
     coefficient: Coefficient | None = None
     also: tuple[str, ...] = ()
+    exactly: tuple[tuple[str, float], ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -72,6 +74,24 @@ ALL = (
         "five steps of joint, then a part of the way back",
         Coefficient("alpha", "α", 0.1, 1.0, 0.1, 0.5),
     ),
+    Shown(
+        "past_extragradient", ("#00805c", "#3ad6a8"), (7, 4), "look ahead along the previous gradient, step with the one there"
+    ),
+    Shown(
+        "consensus",
+        ("#5f3dc4", "#b9a3ff"),
+        (),
+        "descend the length of the gradient as well",
+        Coefficient("gamma", "γ", 0.0, 2.0, 0.1, 0.5),
+    ),
+    Shown(
+        "symplectic",
+        ("#5f3dc4", "#b9a3ff"),
+        (7, 4),
+        "turn against the rotation",
+        Coefficient("strength", "λ", 0.0, 2.0, 0.1, 0.5),
+    ),
+    Shown("competitive", ("#495057", "#ced4da"), (), "each expects the other's answer", exactly=(("tolerance", 1e-14),)),
     Shown(
         "unrolled",
         ("#856300", "#f0c53a"),
@@ -95,6 +115,8 @@ def made(name: str, coefficient: float | None, settings: Settings) -> Strategy:
     if "rate" in own:
         own["rate"] = settings.rate
     for one in ALL:
+        if one.name == name:
+            own |= dict(one.exactly)
         if one.name == name and one.coefficient is not None and coefficient is not None:
             own[one.coefficient.key] = type(own[one.coefficient.key])(coefficient)
     return found(**own) if isinstance(found, type) else found

@@ -17,6 +17,12 @@ const theory = (() => {
     detach: ([[, b], [a, c]], eta) => times([[1, -eta * b], [0, 1]], [[1, 0], [-eta * a, 1 - eta * c]]),
     g_first_resample: ([[, b], [a, c]], eta) => times([[1, 0], [-eta * a, 1 - eta * c]], [[1, -eta * b], [0, 1]]),
     extragradient: (j, eta) => plus(ONE, times(j, plus(ONE, j, -eta)), -eta),
+    consensus: (j, eta, gamma) => plus(ONE, plus(j, times([j[0].map((_, i) => j[i][0]), j[0].map((_, i) => j[i][1])], j), gamma), -eta),
+    symplectic: (j, eta, lambda) => plus(ONE, plus(j, times([[0, j[1][0]], [j[0][1], 0]], j), lambda), -eta),
+    competitive([[, b], [a, c]], eta) {
+      const scale = -eta / (1 + eta * eta * a * a);
+      return plus(ONE, [[eta * a * a, b * (1 - eta * c)], [a, c + eta * a * a]], scale);
+    },
     unrolled: ([[, b], [a, c]], eta, k) => (c === 0 ? plus(ONE, [[2 * k * eta * a * a, b], [a, 0]], -eta) : null),
   };
 
