@@ -35,9 +35,9 @@ function refresh() {
     row.line.className = chosen ? "" : "off";
     row.box.checked = chosen;
     row.swatch.style.stroke = hue(one.name);
-    const factor = chosen ? factorOf(paths[one.name]) : null, ahead = theory.factor(GAMES[state.game], one.name, optionsOf(one.name));
-    const turn = factor === null ? "" : factor > 1.0005 ? "out" : factor < 0.9995 ? "in" : "round";
-    row.factor.textContent = factor === null ? "–" : `${factor.toFixed(4)} ${{ out: "↗ goes out", in: "↘ comes in", round: "↻ goes round" }[turn]}`;
+    const measured = chosen ? factorOf(paths[one.name]) : null, ahead = theory.factor(GAMES[state.game], one.name, optionsOf(one.name));
+    const turn = chosen ? fate(one.name, measured) : "";
+    row.factor.textContent = measured === null || turn === "" ? "–" : `${measured.factor.toFixed(4)} ${{ out: "↗ goes out", in: "↘ comes in", round: "↻ goes round" }[turn]}`;
     row.factor.className = `number ${turn}`;
     row.theory.textContent = chosen && ahead !== null ? ahead.toFixed(4) : "–";
     if (!chosen) row.distance.textContent = "–";

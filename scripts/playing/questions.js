@@ -27,7 +27,7 @@ const QUESTIONS = [
   },
   {
     ask: "What does momentum do?",
-    set: { game: "bilinear", strategies: ["joint", "detach"], rate: 0.2, momentum: -0.5, steps: "1:1", length: 100, speed: 20 },
+    set: { game: "bilinear", strategies: ["joint", "detach"], rate: 0.4, momentum: -0.5, steps: "1:1", length: 100, speed: 20 },
     say: "Momentum keeps the old direction while the arrows turn, so a positive β throws the weights outwards: try 0.5. A negative one is a brake that knows which way the game turns: at β = −0.5 alternating descent comes in on the bilinear game, where no β ≥ 0 does (Gidel et al. 2019); simultaneous descent still does not.",
   },
   {

@@ -44,12 +44,24 @@ function at(path, moment) {
   return [leg.from.theta + along * (leg.to.theta - leg.from.theta), leg.from.psi + along * (leg.to.psi - leg.from.psi)];
 }
 
-// The mean factor per iteration over the second half of a path.
+// The factor per iteration over the second half of a path: the slope of the logarithm of the distance, by least squares.
 function factorOf(path) {
-  const end = last(path), middle = Math.floor(end / 10) * 5;
-  if (end - middle < 5) return null;
-  const whole = end - ((end - middle) % 5); // whole rounds of lookahead
-  return Math.pow(distance(path.points[whole]) / distance(path.points[middle]), 1 / (whole - middle));
+  const from = Math.floor(last(path) / 2), n = last(path) - from + 1;
+  if (n < 5) return null;
+  let up = 0, down = 0;
+  for (let i = 0; i < n; i++) {
+    up += (i - (n - 1) / 2) * Math.log(Math.max(1e-300, distance(path.points[from + i])));
+    down += (i - (n - 1) / 2) ** 2;
+  }
+  return { factor: Math.exp(up / down), whole: (n * up) / down };
+}
+
+// What becomes of a path: by theory where that holds in the whole plane, else by more than a sixth in its second half.
+function fate(name, measured) {
+  const ahead = theory.factor(GAMES[state.game], name, optionsOf(name));
+  if (ahead !== null && Math.abs(ahead - 1) < 1e-9) return "round";
+  if (ahead !== null && !GAMES[state.game].bounded) return ahead > 1 ? "out" : "in";
+  return measured === null ? "" : measured.whole > 0.15 ? "out" : measured.whole < -0.15 ? "in" : "round";
 }
 
 const hue = name => SHOWN[name].colors[document.documentElement.dataset.theme === "dark" ? 1 : 0];
