@@ -81,7 +81,7 @@ def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
         parts.bars(drawn, charts.phases(drawn)),
         *sections,
         f"<script>{get_plotlyjs()}</script>",
-        f"<script>const figures = {parts.for_script(figures)};\n{(PARTS / 'page.js').read_text()}</script>",
+        f"<script>const figures = {html.for_script(figures)};\n{(PARTS / 'page.js').read_text()}</script>",
     ]
     return html.page(title, "\n".join(body))
 

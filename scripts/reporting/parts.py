@@ -1,6 +1,5 @@
 """The parts of the page as HTML. Every text that comes from a run is escaped here."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -11,6 +10,7 @@ from ganexp.runs import reading as runs
 from ganexp.runs.keys import STEPS, known
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.reading import Run
+from pages import html
 from reporting import comparing
 from reporting.charts import AXES, style
 from reporting.comparing import Group
@@ -121,14 +121,8 @@ def slider(caption: str, frames: Sequence[tuple[int, str]], group: int) -> str:
         f'<figure data-of="{group}"><figcaption>{escape(caption)} · <output></output></figcaption>'
         f'<img alt="{escape(caption)}" src="{frames[-1][1]}">'
         f'<input type="range" aria-label="iteration" min="0" max="{last}" value="{last}"{" hidden" * (not last)}>'
-        f'<script type="application/json">{for_script(frames)}</script></figure>'
+        f'<script type="application/json">{html.for_script(frames)}</script></figure>'
     )
-
-
-def for_script(values: object) -> str:
-    """Return values as JSON that can stand in a script element: nothing in it can end the element or open a comment."""
-    text = json.dumps(values, allow_nan=False)  # ASCII, so without U+2028 and U+2029
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _whole(medians: dict[str, float]) -> float:

@@ -1,0 +1,47 @@
+"""Write one self-contained HTML page on which to play with strategies: three games of two weights, and a ring of Gaussians.
+
+    python scripts/playground.py                          # outputs/playground.html, in three minutes on a CPU
+    python scripts/playground.py --gif docs/playground.gif
+
+The page needs no server and no network. Its paths are computed in the browser, by recurrences that were held, when the page was
+made, to ganexp's own strategies on real GANs in float64. The ring is trained once, and kept beside the page for the next time.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from playing import ring
+from playing.page import page
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the page, or the GIF."""
+    options = _parser().parse_args(arguments)
+    torch.set_num_threads(1)  # one weight, or layers of 64: more threads only wait for each other
+    place: Path = options.gif or options.output
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if options.gif:
+            from playing.gif import write  # matplotlib takes a second to import
+
+            write(options.gif)
+        else:
+            options.output.write_text(page(ring.courses(options.output.with_suffix(".npz"))), encoding="utf-8")
+    except OSError as error:
+        sys.exit(f"Error: {place} cannot be written: {error.strerror}; name another file.")
+    print(f"Written to {place}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("outputs/playground.html"), help="the page")
+    parser.add_argument("--gif", type=Path, help="write an animation for a README instead, and no page")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

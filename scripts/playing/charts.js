@@ -1,0 +1,110 @@
+// Two smaller pictures of the same moment: the distance so far on a log axis, and what the two networks do to points.
+function drawDistance(canvas, moment) {
+  const [pen, width, height] = prepared(canvas);
+  const left = 46, right = 10, top = 10, bottom = 30;
+  const all = Object.values(paths).flatMap(path => path.points.map(distance)).filter(x => x > 0);
+  let low = Math.max(-9, Math.floor(Math.log10(Math.min(...all, 1)))), high = Math.min(4, Math.ceil(Math.log10(Math.max(...all, 1.01))));
+  if (high - low < 2) low = high - 2;
+  const x = i => left + (i / state.length) * (width - left - right);
+  const y = value => top + ((high - Math.log10(value)) / (high - low)) * (height - top - bottom);
+  pen.font = "12px system-ui, sans-serif";
+  pen.lineWidth = 1;
+  const stride = high - low > 8 ? 2 : 1;
+  for (let power = low; power <= high; power += stride) {
+    pen.strokeStyle = power === 0 ? tint("soft") : tint("grid");
+    pen.beginPath();
+    pen.moveTo(left, y(10 ** power));
+    pen.lineTo(width - right, y(10 ** power));
+    pen.stroke();
+    pen.fillStyle = tint("soft");
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    pen.fillText(power >= -2 && power <= 3 ? String(10 ** power) : `1e${power}`.replace("-", "−"), left - 6, y(10 ** power));
+  }
+  pen.textBaseline = "top";
+  pen.textAlign = "center";
+  const ticks = width < 420 ? 2 : 4;
+  for (let i = 0; i <= ticks; i++) {
+    pen.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
+    pen.fillText(i === ticks ? `${state.length} iterations` : String(Math.round((i * state.length) / ticks)), x((i * state.length) / ticks), height - bottom + 8);
+  }
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, top - 4, width - left, height - top - bottom + 8);
+  pen.clip();
+  for (const name of state.strategies) {
+    const path = paths[name];
+    for (const whole of [true, false]) {
+      pen.globalAlpha = whole ? 0.25 : 1;
+      pen.strokeStyle = hue(name);
+      pen.lineWidth = whole ? 1.3 : 2.4;
+      pen.setLineDash(SHOWN[name].dash);
+      pen.beginPath();
+      const end = whole ? last(path) : Math.min(last(path), Math.floor(moment));
+      for (let i = 0; i <= end; i++) pen.lineTo(x(i), y(Math.max(1e-300, distance(path.points[i]))));
+      pen.stroke();
+    }
+    pen.setLineDash([]);
+    const now = Math.min(moment, last(path)), [px, py] = [x(now), y(Math.max(1e-300, distance(at(path, now))))];
+    pen.fillStyle = hue(name);
+    pen.beginPath();
+    pen.arc(px, py, 4.5, 0, 7);
+    pen.fill();
+  }
+  pen.restore();
+}
+
+function drawDensities(canvas, moment) {
+  const [pen, width, height] = prepared(canvas);
+  const reach = 2.1, game = GAMES[state.game], base = height * 0.62, unit = height * 0.27;
+  const x = value => (0.5 + value / reach / 2) * width;
+  pen.strokeStyle = tint("line");
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.moveTo(0, base);
+  pen.lineTo(width, base);
+  pen.stroke();
+  pen.font = "12px system-ui, sans-serif";
+  pen.fillStyle = tint("soft");
+  pen.textBaseline = "top";
+  pen.textAlign = "center";
+  for (const tick of [-2, -1, 0, 1, 2]) pen.fillText(String(tick).replace("-", "−"), x(tick), base + 3);
+  const spread = Math.sqrt(game.points.reduce((sum, one) => sum + one * one, 0) / game.points.length);
+  const cloud = (center, color, alpha) => {
+    pen.fillStyle = pen.strokeStyle = color;
+    if (spread === 0) {
+      pen.lineWidth = 3;
+      pen.beginPath();
+      pen.moveTo(x(center), base);
+      pen.lineTo(x(center), base - 1.5 * unit);
+      pen.stroke();
+      pen.beginPath();
+      pen.arc(x(center), base - 1.5 * unit, 4.5, 0, 7);
+      pen.fill();
+      return;
+    }
+    pen.beginPath();
+    for (let i = 0; i <= 80; i++) {
+      const u = (i / 80) * 6 - 3;
+      pen.lineTo(x(center + u * spread), base - 1.6 * unit * Math.exp((-u * u) / 2));
+    }
+    pen.globalAlpha = alpha;
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.lineWidth = 1.8;
+    pen.stroke();
+  };
+  cloud(0, tint("real"), 0.3);
+  for (const name of state.strategies) {
+    const [theta, psi] = at(paths[name], moment);
+    if (Math.abs(theta) > 50) continue;
+    cloud(theta, hue(name), 0.12);
+    pen.setLineDash([6, 5]);
+    pen.lineWidth = 1.6;
+    pen.beginPath();
+    pen.moveTo(x(-reach), base + unit * psi * reach);
+    pen.lineTo(x(reach), base - unit * psi * reach);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+}

@@ -1,0 +1,191 @@
+// The plane of the two weights: arrows, paths, and the legs of the step that is being made.
+const REACH = 2.1;
+const LEGS = { d: "D", g: "G", both: "", ahead: "look ahead", pull: "pull back" };
+
+// Fit a canvas to its place on the screen, and return its context, width and height in CSS pixels.
+function prepared(canvas) {
+  const box = canvas.getBoundingClientRect(), scale = devicePixelRatio || 1;
+  const width = Math.round(box.width * scale), height = Math.round(box.height * scale);
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, box.width, box.height);
+  return [pen, box.width, box.height];
+}
+
+// The panels of the picture: one for all, or one for each strategy.
+function panels(width) {
+  if (!state.apart || state.strategies.length < 2) return [{ x: 0, y: 0, size: width, names: state.strategies }];
+  const { columns } = shapeOfField(), size = width / columns;
+  return state.strategies.map((name, i) => ({ x: (i % columns) * size, y: Math.floor(i / columns) * size, size: size - 4, names: [name] }));
+}
+function shapeOfField() {
+  const n = state.apart ? Math.max(1, state.strategies.length) : 1, columns = Math.ceil(Math.sqrt(n));
+  return { columns, rows: Math.ceil(n / columns) };
+}
+
+const place = (panel, theta, psi) => [
+  panel.x + (0.5 + theta / REACH / 2) * panel.size,
+  panel.y + (0.5 - psi / REACH / 2) * panel.size,
+];
+const unplace = (panel, x, y) => [((x - panel.x) / panel.size - 0.5) * 2 * REACH, (0.5 - (y - panel.y) / panel.size) * 2 * REACH];
+
+// Text that can be read on top of anything.
+function write(pen, text, x, y) {
+  pen.save();
+  pen.strokeStyle = tint("card");
+  pen.lineWidth = 4;
+  pen.lineJoin = "round";
+  pen.strokeText(text, x, y);
+  pen.restore();
+  pen.fillText(text, x, y);
+}
+
+function drawGround(pen, panel) {
+  const game = GAMES[state.game], many = panel.size > 430 ? 19 : panel.size > 250 ? 13 : 9, [x0, y0] = place(panel, 0, 0);
+  pen.strokeStyle = tint("grid");
+  pen.lineWidth = 1;
+  for (let r = 0.5; r < REACH; r += 0.5) {
+    pen.beginPath();
+    pen.arc(x0, y0, (r / REACH / 2) * panel.size, 0, 7);
+    pen.stroke();
+  }
+  pen.beginPath();
+  pen.moveTo(...place(panel, -REACH, 0));
+  pen.lineTo(...place(panel, REACH, 0));
+  pen.moveTo(...place(panel, 0, -REACH));
+  pen.lineTo(...place(panel, 0, REACH));
+  pen.stroke();
+  const room = panel.size / many;
+  pen.fillStyle = pen.strokeStyle = tint("arrow");
+  for (let i = 0; i < many; i++)
+    for (let j = 0; j < many; j++) {
+      const theta = ((i + 0.5) / many - 0.5) * 2 * REACH, psi = ((j + 0.5) / many - 0.5) * 2 * REACH;
+      const v = recurrences.derivatives(game, theta, psi), size = Math.hypot(v.g, v.d);
+      if (size < 1e-9) continue;
+      const strong = Math.sqrt(Math.min(1, size / 2)), length = room * (0.2 + 0.55 * strong), [x, y] = place(panel, theta, psi);
+      const ux = -v.g / size, uy = v.d / size, head = Math.min(length * 0.5, 2.5 + 2 * strong);
+      const tip = [x + (ux * length) / 2, y + (uy * length) / 2];
+      pen.globalAlpha = 0.3 + 0.6 * strong;
+      pen.lineWidth = 1 + 0.5 * strong;
+      pen.beginPath();
+      pen.moveTo(x - (ux * length) / 2, y - (uy * length) / 2);
+      pen.lineTo(tip[0] - ux * head, tip[1] - uy * head);
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(...tip);
+      pen.lineTo(tip[0] - 1.5 * ux * head - 0.7 * uy * head, tip[1] - 1.5 * uy * head + 0.7 * ux * head);
+      pen.lineTo(tip[0] - 1.5 * ux * head + 0.7 * uy * head, tip[1] - 1.5 * uy * head - 0.7 * ux * head);
+      pen.fill();
+    }
+  pen.globalAlpha = 1;
+  pen.fillStyle = tint("soft");
+  pen.font = `${panel.size > 330 ? 13 : 11}px system-ui, sans-serif`;
+  pen.textAlign = "right";
+  pen.textBaseline = "bottom";
+  write(pen, panel.size > 330 ? "θ, weight of G →" : "θ →", panel.x + panel.size - 6, y0 - 4);
+  pen.textAlign = "left";
+  pen.textBaseline = "top";
+  write(pen, panel.size > 330 ? "↑ ψ, weight of D" : "↑ ψ", x0 + 6, panel.y + 6);
+  if (panel.size > 330) {
+    pen.textAlign = "center";
+    for (const tick of [-2, -1, 1, 2]) {
+      write(pen, String(tick).replace("-", "−"), place(panel, tick, 0)[0], y0 + 4);
+      write(pen, String(tick).replace("-", "−"), x0 - 12, place(panel, 0, tick)[1] - 7);
+    }
+  }
+  pen.strokeStyle = tint("mark"); // the solution
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.moveTo(x0 - 6, y0);
+  pen.lineTo(x0 + 6, y0);
+  pen.moveTo(x0, y0 - 6);
+  pen.lineTo(x0, y0 + 6);
+  pen.stroke();
+}
+
+function drawPath(pen, panel, name, moment) {
+  const path = paths[name], shown = Math.min(Math.floor(moment), last(path));
+  pen.strokeStyle = pen.fillStyle = hue(name);
+  pen.setLineDash(SHOWN[name].dash);
+  pen.lineWidth = 1.8;
+  pen.lineJoin = "round";
+  const from = Math.max(0, shown - 900);
+  pen.beginPath();
+  pen.moveTo(...place(panel, ...path.points[from]));
+  for (let i = from + 1; i <= shown; i++) pen.lineTo(...place(panel, ...path.points[i]));
+  pen.stroke();
+  pen.setLineDash([]);
+  if (shown < 120)
+    for (let i = 0; i <= shown; i++) {
+      pen.beginPath();
+      pen.arc(...place(panel, ...path.points[i]), 2.1, 0, 7);
+      pen.fill();
+    }
+  drawLegs(pen, panel, path, shown, panel.names.length < 3);
+  const [x, y] = place(panel, ...at(path, moment));
+  pen.beginPath();
+  pen.arc(x, y, 6.5, 0, 7);
+  pen.fill();
+  pen.lineWidth = 2;
+  pen.strokeStyle = tint("card");
+  pen.stroke();
+}
+
+// What the present iteration consists of, if its steps are long enough to be seen.
+function drawLegs(pen, panel, path, shown, named) {
+  for (const leg of path.legs[Math.min(shown + 1, last(path))] ?? []) {
+    const a = place(panel, leg.from.theta, leg.from.psi), b = place(panel, leg.to.theta, leg.to.psi);
+    const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
+    if (length < 14) continue;
+    const ux = (b[0] - a[0]) / length, uy = (b[1] - a[1]) / length;
+    pen.lineWidth = 2.4;
+    pen.setLineDash(leg.kind === "ahead" ? [4, 4] : []);
+    pen.beginPath();
+    pen.moveTo(...a);
+    pen.lineTo(...b);
+    pen.stroke();
+    pen.setLineDash([]);
+    pen.beginPath();
+    pen.moveTo(b[0], b[1]);
+    pen.lineTo(b[0] - 9 * ux - 4 * uy, b[1] - 9 * uy + 4 * ux);
+    pen.lineTo(b[0] - 9 * ux + 4 * uy, b[1] - 9 * uy - 4 * ux);
+    pen.fill();
+    if (!named || !LEGS[leg.kind] || length < 22) continue;
+    pen.font = "600 12px system-ui, sans-serif";
+    pen.textAlign = ux * uy > 0 || Math.abs(uy) > 0.9 ? "left" : "center";
+    pen.textBaseline = "middle";
+    const outwards = leg.kind === "ahead" ? 1 : -1;
+    const [x, y] = [(a[0] + b[0]) / 2 + 13 * outwards * Math.abs(uy), (a[1] + b[1]) / 2 - 13 * outwards * Math.abs(ux)];
+    write(pen, LEGS[leg.kind], x, y);
+  }
+}
+
+function drawField(canvas, moment) {
+  const { columns, rows } = shapeOfField();
+  canvas.style.aspectRatio = `${columns} / ${rows}`;
+  const [pen, width] = prepared(canvas);
+  for (const panel of panels(width)) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(panel.x, panel.y, panel.size, panel.size);
+    pen.clip();
+    drawGround(pen, panel);
+    pen.strokeStyle = tint("mark"); // the start
+    pen.lineWidth = 1.5;
+    pen.beginPath();
+    pen.arc(...place(panel, ...state.start), 10, 0, 7);
+    pen.stroke();
+    for (const name of panel.names) drawPath(pen, panel, name, moment);
+    if (state.apart && panel.names.length === 1) {
+      pen.font = "600 13px ui-monospace, monospace";
+      pen.textAlign = "left";
+      pen.textBaseline = "bottom";
+      pen.fillStyle = hue(panel.names[0]);
+      write(pen, panel.names[0], panel.x + 6, panel.y + panel.size - 6);
+      pen.strokeStyle = tint("line");
+      pen.strokeRect(panel.x + 0.5, panel.y + 0.5, panel.size - 1, panel.size - 1);
+    }
+    pen.restore();
+  }
+}

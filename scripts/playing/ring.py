@@ -1,0 +1,136 @@
+"""The ring of eight Gaussians, learnt by four strategies from the same start: samples, and what D thinks of the plane."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ganexp import Trainer, build, compose
+from ganexp.data import Ring
+from ganexp.evaluation.modes import Gaussians
+from ganexp.training.watching.drawing import looking, made
+
+Course = dict[str, np.ndarray[Any, Any]]
+"""One strategy's training: `points` (frames, samples, 2), uint16; `field` (frames, cells, cells), uint8, rows from the bottom;
+and, by frame, `iterations`, `modes` covered and the share of samples `near` a mode."""
+
+STRATEGIES = {
+    "joint": ("strategy=joint",),
+    "detach": ("strategy=detach",),
+    "extragradient": ("strategy=extragradient",),
+    "lookahead around detach": ("strategy=detach", "lookahead.every=5", "lookahead.alpha=0.5"),
+}
+"""Overrides, by what stands above the picture; its first word is the strategy whose colour it has."""
+STD = 0.02
+SETTINGS = (
+    "experiment=ring",
+    "generator.width=64",
+    "discriminator.width=64",
+    "optimizer.lr=2e-3",
+    f"dataset.std={STD}",
+    "wandb.mode=disabled",
+    "device=cpu",
+    "seed=0",
+)
+ITERATIONS = 3000
+FRAMES = 72
+SAMPLES = 320
+JUDGED = 2500
+"""So many samples are looked at for modes, as by Srivastava et al. 2017."""
+REACH = 1.7
+"""Pictures show the plane up to here in each direction."""
+CELLS = 32
+"""What D thinks is drawn on a grid of so many points a side."""
+
+
+def courses(kept: Path | None = None, iterations: int = ITERATIONS, frames: int = FRAMES) -> dict[str, Course]:
+    """Train by each strategy that a file does not have yet with these settings, and add it there.
+
+    Args:
+        kept: An `.npz` file; None to keep nothing.
+        iterations: Of each training.
+        frames: How often it is looked at, more often at the beginning; the first one is before training.
+    """
+    how = json.dumps([SETTINGS, STRATEGIES, iterations, frames, SAMPLES, JUDGED, REACH, CELLS])
+    found = read(kept, how) if kept is not None and kept.exists() else {}
+    for name, overrides in tqdm(STRATEGIES.items(), desc="ring of Gaussians", disable=None, unit="run"):
+        if name not in found:
+            found[name] = train((*SETTINGS, *overrides), iterations, frames)
+            if kept is not None:
+                flat = {f"{name}/{key}": values for name, course in found.items() for key, values in course.items()}
+                np.savez_compressed(kept, how=np.array(how), **flat)  # type: ignore[arg-type]
+    return found
+
+
+def read(kept: Path, how: str) -> dict[str, Course]:
+    """Return the courses that a file has, if they were made with these settings."""
+    with np.load(kept, allow_pickle=False) as file:
+        if str(file["how"]) != how:
+            return {}
+        return {name: {key: file[f"{name}/{key}"] for key in KEYS} for name in STRATEGIES if f"{name}/points" in file}
+
+
+def train(overrides: tuple[str, ...], iterations: int, frames: int) -> Course:
+    """Train once, and look at it `frames` times."""
+    trainer = build(compose(*overrides))
+    seen: dict[str, list[Any]] = {key: [] for key in KEYS}
+    moments = {round(iterations * (i / (frames - 1)) ** 1.5) for i in range(frames)}
+    for iteration in range(iterations + 1):
+        if iteration in moments:
+            look(trainer, iteration, seen)
+        trainer.step(trainer.reals)
+    return {key: np.array(values) for key, values in seen.items()}
+
+
+KEYS = ("points", "field", "iterations", "modes", "near")
+
+
+def look(trainer: Trainer, iteration: int, seen: dict[str, list[Any]]) -> None:
+    """Add what is to be seen now, of the generator itself and not of its average."""
+    gan = trainer.gan
+    ticks = torch.linspace(-REACH, REACH, CELLS)
+    places = torch.cartesian_prod(ticks, ticks).flip(1)
+    with looking(gan.prior, gan.generator, gan.discriminator):
+        points = made(gan.generator, gan.prior.fixed(SAMPLES))
+        of_modes = Gaussians(Ring(n=1).centers, STD).of(made(gan.generator, gan.prior.measured(JUDGED)))
+        field = gan.discriminator(places).sigmoid().view(CELLS, CELLS)
+    seen["points"].append(quantised(points / REACH / 2 + 0.5, 65535).astype(np.uint16))
+    seen["field"].append(quantised(field, 255).astype(np.uint8))
+    seen["iterations"].append(iteration)
+    seen["modes"].append(len(of_modes[of_modes >= 0].unique()))
+    seen["near"].append((of_modes >= 0).double().mean().item())
+
+
+def quantised(values: Tensor, top: int) -> np.ndarray[Any, Any]:
+    """Return values of [0, 1] as whole numbers up to `top`; what lies outside is put on the edge."""
+    return (values.clamp(0, 1) * top).round().numpy()
+
+
+def for_page(found: dict[str, Course]) -> dict[str, Any]:
+    """Return it as JSON takes it: `points` and `field` as base64 of little-endian numbers, the rest as lists."""
+    packed = {
+        name.split()[0]: {
+            "title": name,
+            "points": base64.b64encode(course["points"].astype("<u2").tobytes()).decode(),
+            "field": base64.b64encode(course["field"].tobytes()).decode(),
+            "modes": course["modes"].tolist(),
+            "near": [round(float(share), 4) for share in course["near"]],
+        }
+        for name, course in found.items()
+    }
+    iterations = next(iter(found.values()))["iterations"].tolist()
+    return {
+        "iterations": iterations,
+        "samples": SAMPLES,
+        "cells": CELLS,
+        "reach": REACH,
+        "std": STD,
+        "judged": JUDGED,
+        "words": f"three hidden layers of 64, nonsaturating loss, Adam at 2e-3, batches of 128, {iterations[-1]} iterations",
+        "runs": packed,
+    }

@@ -1,0 +1,145 @@
+"""The playground: that the page stands by itself, what is kept, the GIF, and what a browser does with it."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import playground
+from playing import gif, page, references, ring
+from playing.games import GAMES, Settings
+from playing.references import MOMENTA, RATES, STEPS
+from playing.shown import SHOWN
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+
+
+def a_course(frames=4):
+    random = np.random.default_rng(0)
+    return {
+        "points": random.integers(0, 65535, (frames, ring.SAMPLES, 2)).astype(np.uint16),
+        "field": random.integers(0, 255, (frames, ring.CELLS, ring.CELLS)).astype(np.uint8),
+        "iterations": np.arange(frames),
+        "modes": np.arange(frames),
+        "near": np.linspace(0, 1, frames),
+    }
+
+
+@pytest.fixture
+def small_page(monkeypatch):
+    """The page with few references, and a ring that nobody has learnt."""
+    monkeypatch.setattr(references, "ITERATIONS", 6)
+    monkeypatch.setattr(page, "ITERATIONS", 6)
+    settings = Settings(0.3, 0.3)
+    own = [
+        references.reference(game, one, settings, one.coefficient and one.coefficient.default)
+        for game in GAMES[:2]
+        for one in SHOWN
+    ]
+    monkeypatch.setattr(page, "references", lambda: own)
+    return page.page({name: a_course() for name in ring.STRATEGIES})
+
+
+def test_the_page_stands_by_itself(small_page):
+    start = small_page.index("const data = ") + len("const data = ")
+    data, end = json.JSONDecoder().raw_decode(small_page, start)
+    written = small_page[:start] + small_page[end:]
+    assert not re.search(r"https?:|[\"'(]//|\bsrc=|\bhref=\"(?!#)|@import|url\(|fetch\(|XMLHttpRequest|import\(", written)
+    assert "http" not in json.dumps({name: value for name, value in data.items() if name != "ring"})
+    assert [one["name"] for one in data["strategies"]] == [one.name for one in SHOWN]
+    assert [one["name"] for one in data["games"]] == re.findall(r'data-about="(\w+)"', small_page)
+    assert set(data["ring"]["runs"]) <= {one.name for one in SHOWN}
+    assert (data["rates"], data["momenta"]) == (list(RATES), list(MOMENTA))
+    assert all(len(one["end"]) == 2 and np.isfinite(one["end"]).all() for one in data["references"])
+    assert (data["iterations"], data["start"]) == (6, list(references.START))
+    for name, key in re.findall(r"\b(rate|momentum|length|steps): \"?([-\d.:]+)", (page.ROOM / "questions.js").read_text()):
+        allowed = {"rate": RATES, "momentum": MOMENTA, "steps": [f"{d}:{g}" for d, g in STEPS], "length": LENGTHS}[name]
+        assert (key if name == "steps" else float(key)) in allowed, (name, key)
+
+
+LENGTHS = json.loads(re.search(r"LENGTHS = (\[.*?\]);", (page.ROOM / "state.js").read_text())[1])
+
+
+def test_a_ring_is_kept_for_the_next_time_if_its_settings_are_the_same(tmp_path, monkeypatch):
+    trained = []
+    monkeypatch.setattr(ring, "train", lambda overrides, iterations, frames: trained.append(overrides) or a_course(frames))
+    first = ring.courses(tmp_path / "ring.npz", 10, 3)
+    again = ring.courses(tmp_path / "ring.npz", 10, 3)
+    assert len(trained) == len(ring.STRATEGIES)
+    assert all((again[name][key] == first[name][key]).all() for name in first for key in ring.KEYS)
+    ring.courses(tmp_path / "ring.npz", 12, 3)
+    assert len(trained) == 2 * len(ring.STRATEGIES)
+
+
+@pytest.mark.slow
+def test_a_ring_is_learnt_from_the_same_start_by_all():
+    small = (*ring.SETTINGS, "generator.width=4", "discriminator.width=4", "batch_size=8")
+    courses = [ring.train((*small, *overrides), 6, 3) for overrides in ring.STRATEGIES.values()]
+    for one in courses:
+        assert one["points"].shape == (3, ring.SAMPLES, 2)
+        assert one["field"].shape == (3, ring.CELLS, ring.CELLS)
+        assert one["iterations"].tolist() == [0, 2, 6]
+        assert (one["points"][0] == courses[0]["points"][0]).all()
+        assert (one["points"][-1] != one["points"][0]).any()
+
+
+@pytest.mark.slow
+def test_the_gif_is_small_and_moves(tmp_path, monkeypatch):
+    monkeypatch.setattr(gif, "ITERATIONS", 8)
+    playground.main(["--gif", str(tmp_path / "new" / "p.gif")])
+    with gif.Image.open(tmp_path / "new" / "p.gif") as image:
+        assert image.n_frames == 9
+        assert image.info["duration"] == gif.FRAME_MS
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match="cannot be written"):
+        playground.main(["--output", str(tmp_path / "file" / "page.html")])
+
+
+def in_a_browser(place, *flags, script="", address=""):
+    """Load a page with a further script, and return what it wrote into its title."""
+    copy = place.with_name("copy.html")
+    copy.write_text(place.read_text().replace("</body>", f"<script>{script}</script></body>"))
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={place.with_name('profile')}", *flags, "--dump-dom", copy.as_uri() + address]
+    written = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return re.search("<title>(.*?)</title>", written)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_agrees_and_obeys_the_keyboard(width, small_page, tmp_path):
+    (tmp_path / "page.html").write_text(small_page)
+    press = (
+        "const press = (key, at = document.body) => at.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));"
+        "press('Home'); press('ArrowRight'); press('ArrowRight'); press('2'); press('s');"
+        "press('ArrowUp', document.getElementById('field'));"
+        "document.title = JSON.stringify([+document.documentElement.dataset.worst, clock.moment, state.game, state.apart,"
+        " state.start[1], document.documentElement.scrollWidth - innerWidth, clock.running]);"
+    )
+    worst, moment, game, apart, psi, too_wide, running = json.loads(
+        in_a_browser(tmp_path / "page.html", f"--window-size={width},1400", script=press)
+    )
+    assert worst < 1e-11
+    assert (moment, game, apart, psi) == (2, "dirac", True, 0.65)
+    assert too_wide <= 0
+    assert not running
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+def test_reduced_motion_shows_whole_paths_and_does_not_move_by_itself(small_page, tmp_path):
+    (tmp_path / "page.html").write_text(small_page)
+    script = "document.title = JSON.stringify([clock.running, clock.moment === state.length, rings.running])"
+    flag = "--force-prefers-reduced-motion"
+    assert in_a_browser(tmp_path / "page.html", flag, script=script) == "[false,true,false]"
+    wrong = "#game=chess&rate=77&start=9,9&strategies=joint&momentum=-0.5&own=lookahead:7,%3Cb%3E:1"
+    script = "document.title = JSON.stringify([state.game, state.rate, state.start, state.strategies, state.momentum])"
+    assert in_a_browser(tmp_path / "page.html", script=script, address=wrong) == '["bilinear",0.1,[1.2,0.6],["joint"],-0.5]'
