@@ -1,6 +1,7 @@
 """What is kept of a set of samples that comes batch by batch: as little as a measure needs, and never without bound."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -116,6 +117,11 @@ class Projections(Part):
         directions = (directions / directions.norm(dim=0)).to(flat)
         self.batches.append((flat @ directions).cpu())
         self.n += len(flat)
+
+    @cached_property
+    def in_order(self) -> Tensor:
+        """All of them, sorted along each direction; once, since those of the data are compared at every evaluation."""
+        return torch.cat(self.batches).T.contiguous().sort().values.T
 
 
 class Counts(Part):

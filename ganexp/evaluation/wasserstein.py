@@ -22,10 +22,10 @@ class SlicedWasserstein(Comparison):
         """Return the distance."""
         assert isinstance(real, Projections)
         assert isinstance(fake, Projections)
-        x, y = (torch.cat(one.batches).double().sort(0).values for one in (real, fake))
+        x, y = real.in_order, fake.in_order
         n, m = len(x), len(y)
         ends = torch.cat([torch.arange(1, n + 1) * m, torch.arange(1, m + 1) * n]).unique()  # where a quantile changes, × n m
         starts = torch.cat([ends.new_zeros(1), ends[:-1]])
         weight = (ends - starts).double() / (n * m)
-        gap = x[starts // m] - y[starts // n]
+        gap = x[starts // m].double() - y[starts // n].double()
         return {"eval/sliced_wasserstein": float((weight @ gap.square()).mean().sqrt())}

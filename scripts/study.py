@@ -1,0 +1,84 @@
+"""Which strategy should one use with which loss, and where does it not matter? Tunes, trains and writes docs/study.md.
+
+    python scripts/study.py                             # two hours of two cores; docs/study.md
+    python scripts/study.py --settings ring --losses hinge lsgan  # a part of it
+    python scripts/study.py --shorter 50 --seeds 2      # a trial of everything, in some minutes; its page is in the folder
+
+Every run is a job of a sweep below the folder, and none is run twice: the same command goes on where it was stopped.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ganexp.command_line.sweeping.results import results
+from studying import page, sweeps, timing
+from studying.courses import courses
+from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, arms, comparison, search
+from studying.tuning import tuned
+
+LOSSES = list(dict.fromkeys(loss for setting in SETTINGS.values() for loss in setting.losses))
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "study.md"
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Run what is missing of the study, and return the path of its page."""
+    options = _parser().parse_args(arguments)
+    folder: Path = options.folder.resolve()
+    length = {name: max(EVALUATIONS, SETTINGS[name].iterations // options.shorter) for name in options.settings}
+    searches = {
+        folder / "searches" / f"{setting}-{strategy}": search(
+            SETTINGS[setting], STRATEGIES[strategy], options.losses, length[setting]
+        )
+        for setting in options.settings
+        for strategy in options.strategies
+    }
+    try:
+        sweeps.run_all(searches, options.jobs, "searches")
+        found, skipped = {}, {}
+        for arm in arms(options.settings, options.losses, options.strategies):
+            try:
+                found[arm] = tuned(
+                    folder / "searches" / f"{arm.setting}-{arm.strategy}", arm.loss, SETTINGS[arm.setting].metric
+                )
+            except ValueError as reason:
+                skipped[arm] = str(reason)
+        places = {arm: folder / "comparisons" / f"{arm.setting}-{arm.loss}-{arm.strategy}" for arm in found}
+        compared = {places[arm]: comparison(arm, own, options.seeds, length[arm.setting]) for arm, own in found.items()}
+        sweeps.run_all(compared, options.jobs, "comparisons")
+    except RuntimeError as error:
+        sys.exit(f"Error: {error}")
+    study = page.Study(
+        runs={arm: courses(place, SETTINGS[arm.setting].metric) for arm, place in places.items()},
+        tuned={arm: " ".join(own) for arm, own in found.items()},
+        skipped=skipped,
+        times={name: timing.ratios(name, options.strategies, folder / f"times-{name}.json") for name in options.settings},
+        commands=[
+            " ".join(["python scripts/study.py", *(arguments or sys.argv[1:])]),
+            *(sweeps.command(next(iter(part.values()))) for part in (searches, compared)),
+        ],
+        hours=sum(job["wall_s"] or 0 for place in (*searches, *compared) for job in results(place)) / 3600,
+    )
+    output: Path = options.page or (PAGE if options.shorter == 1 else folder / "study.md")
+    page.write(study, output)
+    print(f"Written to {output}")
+    return output
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
+    parser.add_argument("--losses", nargs="+", default=LOSSES, choices=LOSSES)
+    parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=STRATEGIES)
+    parser.add_argument("--seeds", type=int, default=5, help="how many seeds are compared (default 5)")
+    parser.add_argument("--shorter", type=int, default=1, metavar="N", help="divide all iterations by N")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="sweeps at a time (default: one per core)")
+    parser.add_argument("--folder", type=Path, default=Path("outputs/study"), help="of all runs (default outputs/study)")
+    parser.add_argument("--page", type=Path, help="the page (default docs/study.md; of a shorter study, in its folder)")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The parts of the study: what is compared, run, tuned, timed, ranked and written."""

@@ -1,0 +1,207 @@
+"""The study as a page in Markdown, with its figure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ganexp.compare.ranking import MARKS, Place
+from pages.machine import machine
+from pages.markdown import table
+from studying import ranks
+from studying.courses import Course
+from studying.plan import EVALUATIONS, SETTINGS, TUNING_RUNS, Arm
+from studying.verdicts import as_block, budgets, conclusions, places
+
+INTRODUCTION = """# Which strategy for which loss?
+
+Every strategy was tuned alike for every loss in every setting: {tuning} runs over two learning rates and two values of the
+strategy's own coefficient, or two rates and two seeds where it has none. The candidate with the lowest mean was then trained on
+{seeds} other seeds, and judged {times} times on the way.
+
+Runs are compared at **equal updates** of both networks, at **equal real images** (`extragradient` draws two batches for an
+update) and at **equal time**, by the time of an iteration as measured side by side (below). Each budget is as large as the runs
+of all strategies allow; between two evaluations a figure is read from a straight line. `joint` stands for `one_stage` and
+`g_first`, and `detach` for `retain_graph` and `reuse_z`: they make [the same updates](strategies.md#three-classes). `lookahead`
+and `topk` are around `detach`.
+
+Points are judged by the sliced Wasserstein distance, images by the Fréchet distance in the features of a classifier of the data
+(`scripts/train_features.py`), 2,000 samples each: lower is better. The networks are small enough for a CPU: 64 units wide
+for points, DCGANs without batch norm in D for images of 16×16 pixels.
+
+± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 %, corrected
+by Holm for all pairs in the row.
+"""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was run.
+
+    Args:
+        runs: The compared runs of every arm.
+        tuned: What each arm was tuned to, in words.
+        skipped: Arms whose loss and strategy do not fit together, and why.
+        times: By setting and strategy, the time of an iteration relative to `detach`.
+        commands: How it is run: the whole, and as examples a search and a comparison.
+        hours: How long all runs took, one after another.
+    """
+
+    runs: Mapping[Arm, Sequence[Course]]
+    tuned: Mapping[Arm, str]
+    skipped: Mapping[Arm, str]
+    times: Mapping[str, Mapping[str, float]]
+    commands: Sequence[str]
+    hours: float
+
+    def blocks(self, setting: str) -> dict[str, dict[str, Sequence[Course]]]:
+        """Return the runs in a setting, by loss and strategy."""
+        found: dict[str, dict[str, Sequence[Course]]] = {}
+        for arm, runs in self.runs.items():
+            if arm.setting == setting:
+                found.setdefault(arm.loss, {})[arm.strategy] = runs
+        return found
+
+    @property
+    def settings(self) -> list[str]:
+        """The settings, in their order."""
+        return list(dict.fromkeys(arm.setting for arm in self.runs))
+
+    @property
+    def strategies(self) -> list[str]:
+        """The strategies, in their order."""
+        return list(dict.fromkeys(arm.strategy for arm in self.runs))
+
+    def places(self) -> dict[str, dict[Arm, Place]]:
+        """Return where every arm stands, by budget."""
+        found: dict[str, dict[Arm, Place]] = {}
+        for setting in self.settings:
+            blocks = self.blocks(setting)
+            together = {name: [run for block in blocks.values() for run in block.get(name, ())] for name in self.strategies}
+            for budget in budgets(together, self.times[setting]):
+                of_budget = found.setdefault(budget.name, {})
+                for loss, block in blocks.items():
+                    of_budget |= {Arm(setting, loss, name): place for name, place in places(block, budget).items()}
+        return found
+
+
+def write(study: Study, page: Path) -> None:
+    """Write the page, and its figure beside it."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    picture = page.with_suffix(".png")
+    standing = study.places()
+    drawn(study, standing["updates"]).savefig(picture, dpi=100)
+    page.write_text(text(study, standing, picture.name))
+
+
+def text(study: Study, standing: Mapping[str, Mapping[Arm, Place]], picture: str) -> str:
+    """Return the page, given where every arm stands by budget."""
+    seeds = max(len(runs) for runs in study.runs.values())
+    parts = [
+        INTRODUCTION.format(tuning=TUNING_RUNS, seeds=seeds, times=EVALUATIONS),
+        f"{date.today()}, {machine()}; {study.hours:.1f} hours of one core in all.\n",
+        "\n".join(["```bash", *study.commands, "```\n"]),
+        "## Conclusions\n",
+        _over_blocks(standing),
+        "Loss by loss, at equal updates:\n",
+        "\n".join(conclusions(standing["updates"])) + "\n",
+        _diverged(study),
+        f"![Figures of every strategy relative to those of detach, at equal updates]({picture})\n",
+    ]
+    for setting in study.settings:
+        parts.append(f"## {setting}\n\n{SETTINGS[setting].unit[0].upper()}{SETTINGS[setting].unit[1:]}.\n")
+        for budget, places_ in standing.items():
+            parts.append(f"At equal {budget}:\n\n{_table({a: p for a, p in places_.items() if a.setting == setting})}")
+        times = {f"`{name}`": f"{ratio:.2f}" for name, ratio in study.times[setting].items()}
+        parts.append("Time of an iteration, relative to `detach`:\n\n" + table([times]))
+    parts.append("## Tuned to\n\n" + table([_said(arm) | {"tuned to": f"`{what}`"} for arm, what in study.tuned.items()]))
+    if study.skipped:
+        parts.append("## Not run\n\n" + table([_said(arm) | {"why": why} for arm, why in study.skipped.items()]))
+    return "\n".join(parts)
+
+
+def drawn(study: Study, standing: Mapping[Arm, Place]) -> Figure:
+    """Draw each strategy's mean and interval relative to the mean of `detach`, a panel for each setting."""
+    settings, strategies = study.settings, study.strategies
+    figure = Figure(figsize=(10, 2.6 * len(settings)), layout="constrained")
+    for axes, setting in zip(figure.subplots(len(settings), 1, squeeze=False)[:, 0], settings, strict=True):
+        losses = list(study.blocks(setting))
+        for i, strategy in enumerate(strategies):
+            at, middles, reaches = [], [], []
+            for j, loss in enumerate(losses):
+                place, base = (standing.get(Arm(setting, loss, name)) for name in (strategy, "detach"))
+                if place and base and place.values and base.values:
+                    at.append(j + 0.8 * ((i + 0.5) / len(strategies) - 0.5))
+                    middles.append(place.mean / base.mean)
+                    reaches.append((place.half or 0) / base.mean)
+            low = np.minimum(reaches, 0.95 * np.array(middles))
+            axes.errorbar(at, middles, [low, reaches], fmt="os^Dv<>ph"[i % 9], markersize=5, capsize=2, label=strategy)
+        axes.axhline(1, color="0.25", linewidth=0.8, linestyle=":")
+        axes.set(yscale="log", ylabel="relative to detach", title=f"{setting}: {SETTINGS[setting].unit}, lower is better")
+        axes.set_xticks(range(len(losses)), losses)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(strategies))
+    return figure
+
+
+def _over_blocks(standing: Mapping[str, Mapping[Arm, Place]]) -> str:
+    """Return the mean ranks over blocks at each budget, and what can be told apart."""
+    rows: dict[str, dict[str, str | float]] = {}
+    said = []
+    for budget, found in standing.items():
+        blocks = _complete(found)
+        for name, rank in ranks.mean_ranks(blocks).items():
+            rows.setdefault(name, {"strategy": f"`{name}`"})[f"equal {budget}"] = f"{rank:.2f}"
+        apart = [
+            f"`{_better(pair, blocks)}` and `{_worse(pair, blocks)}` (p = {p:.3f})"
+            for pair, p in ranks.differing(blocks).items()
+            if p < 0.05
+        ]
+        told = f"the first better than the second: {', '.join(apart)}" if apart else "no two strategies can be told apart"
+        said.append(f"- At equal {budget}: Friedman's test says p = {ranks.friedman(blocks):.2g}; by pairs, {told}.")
+    n = len(_complete(next(iter(standing.values()))))
+    header = f"Mean ranks over {n} blocks, each a loss in a setting; 1 is best:\n"
+    tests = "Pairs by Wilcoxon's signed-rank test over blocks, corrected by Holm for all pairs:\n"
+    return "\n".join([header, table(list(rows.values())), tests, "\n".join(said), ""])
+
+
+def _complete(found: Mapping[Arm, Place]) -> list[ranks.Block]:
+    """Return the blocks in which every strategy was run."""
+    blocks: dict[tuple[str, str], dict[str, Place]] = {}
+    for arm, place in found.items():
+        blocks.setdefault((arm.setting, arm.loss), {})[arm.strategy] = place
+    strategies = max(blocks.values(), key=len)
+    return [as_block({name: block[name] for name in strategies}) for block in blocks.values() if len(block) == len(strategies)]
+
+
+def _better(pair: tuple[str, str], blocks: Sequence[ranks.Block]) -> str:
+    return min(pair, key=ranks.mean_ranks([{name: block[name] for name in pair} for block in blocks]).__getitem__)
+
+
+def _worse(pair: tuple[str, str], blocks: Sequence[ranks.Block]) -> str:
+    return pair[pair[0] == _better(pair, blocks)]
+
+
+def _diverged(study: Study) -> str:
+    lost = {arm: sum(run.diverged for run in runs) for arm, runs in study.runs.items()}
+    told = ", ".join(f"{n} of `{arm.strategy}` with `{arm.loss}` on {arm.setting}" for arm, n in lost.items() if n)
+    runs = sum(len(found) for found in study.runs.values())
+    return f"Of {runs} compared runs {sum(lost.values())} diverged{f': {told}' if told else ''}.\n"
+
+
+def _table(standing: Mapping[Arm, Place]) -> str:
+    rows: dict[str, dict[str, str]] = {}
+    for arm, place in standing.items():
+        mark = MARKS.get(place.standing, "")
+        lost = f" ({len(place.lost)} diverged)" if place.lost else ""
+        rows.setdefault(arm.loss, {"loss": f"`{arm.loss}`"})[f"`{arm.strategy}`"] = f"{place.figure}{lost} {mark}".strip()
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    return table([{column: row.get(column, "") for column in columns} for row in rows.values()])
+
+
+def _said(arm: Arm) -> dict[str, str]:
+    return {"setting": arm.setting, "loss": f"`{arm.loss}`", "strategy": f"`{arm.strategy}`"}
