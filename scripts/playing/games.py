@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import torch
@@ -102,11 +101,12 @@ def gan_of(game: Game, settings: Settings, start: tuple[float, float]) -> GAN:
     """Return a game as a GAN in float64, at (θ, ψ) = `start`."""
     points = torch.tensor(game.points, dtype=torch.float64)[:, None]
     generator, discriminator = Shift(start[0]), Slope(start[1])
-    optimizers: list[Any] = [
+    optimizer_g, optimizer_d = (
         NegativeMomentum(network.parameters(), lr=settings.rate, momentum=settings.momentum)
         for network in (generator, discriminator)
-    ]
-    return GAN(generator, discriminator, game.loss(), *optimizers, Points(points), batch_size=len(points))
+    )
+    prior = Points(points)
+    return GAN(generator, discriminator, game.loss(), optimizer_g, optimizer_d, prior, batch_size=len(points))
 
 
 def path(
