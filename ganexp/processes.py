@@ -1,5 +1,6 @@
 """One process or several: where they share their work, and where they communicate. Nothing else knows about it."""
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from torch import Tensor
@@ -7,6 +8,8 @@ from torch import Tensor
 from ganexp.batch import Batch, Gradients
 
 Whole = TypeVar("Whole", Tensor, Batch)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Processes:
@@ -47,3 +50,29 @@ class Processes:
     def agree(self, asked: bool) -> bool:
         """Return whether any process was asked to stop; all of them get the same answer."""
         return asked
+
+    def tell(self, mine: Result) -> list[Result]:
+        """Return what every process says, by rank: plain values."""
+        return [mine]
+
+    def together(self, action: Callable[[], Result]) -> Result:
+        """Do something in every process, and return this one's result; if it fails in one, it fails in all."""
+        return action()
+
+    def first(self, action: Callable[[], Result]) -> Result:
+        """Do something in the process that writes, before any other goes on, and return its result, a plain value, in all."""
+        return action()
+
+    def speaks(self) -> bool:
+        """Return whether this process is the one to say why all end."""
+        return True
+
+    def close(self) -> None:
+        """Leave the others, once all have come here."""
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Do something with each of some items, shared among processes, and yield the results in order to the one that writes.
+
+        All have to go through it to its end. What fails with one item fails in every process.
+        """
+        return map(work, items)

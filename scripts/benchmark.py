@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from benchmarks import feeding, gpu, overhead, peers, scaling, startup, switches
+from benchmarks import feeding, gpu, overhead, peers, processes, reach, scaling, startup, switches
 from benchmarks.section import Section
 from cases import CASES
 from pages.machine import measured
@@ -53,6 +53,8 @@ def parts(options: argparse.Namespace) -> dict[str, Callable[[], list[Section | 
         "scaling": lambda: [scaling.scaling(axes, turns, turn_s)],
         "feeding": lambda: [feeding.feeding(options.data_root, cases, turns, turn_s)],
         "startup": lambda: [startup.startup(turns)],
+        "processes": lambda: [processes.processes(cases[:3], turns, turn_s)],
+        "reach": lambda: [reach.reach(1e12 * options.tflops)],
         "gpu": lambda: [gpu.limits()],
     }
 
@@ -79,7 +81,7 @@ def _command(options: argparse.Namespace) -> str:
     return f"python scripts/benchmark.py{' --quick' if options.quick else ''}{data}{named}"
 
 
-PARTS = ["overhead", "switches", "peers", "scaling", "feeding", "startup", "gpu"]
+PARTS = ["overhead", "switches", "peers", "scaling", "feeding", "startup", "processes", "reach", "gpu"]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument(
         "--data-root", type=Path, help="a folder with mnist/ and cifar10-train.zip; without it data are not timed"
+    )
+    parser.add_argument(
+        "--tflops", type=float, default=reach.ASSUMED, help="what a GPU sustains in a recipe's networks, for the part reach"
     )
     parser.add_argument("--output", type=Path, help="a folder other than outputs/<now>_benchmark")
     return parser

@@ -4,6 +4,7 @@
     python scripts/evaluate.py run=outputs/latest --weights best --measures fid kid --samples 50000
     python scripts/evaluate.py outputs/2026-11-21_08-00-00_multirun --features inception
     python scripts/evaluate.py path/to/images --dataset mnist --set dataset.image_size=28
+    torchrun --nproc_per_node=8 scripts/evaluate.py run=outputs/latest --device cuda    # each its share of the samples
 
 It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
 training images nearest to them. With the same settings and on the same device, figures are those of the run's last row.
@@ -13,9 +14,9 @@ Of several runs, the best by the first measure comes first, if data, features an
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -30,13 +31,17 @@ from ganexp.configuration.sections import MeasureName
 from ganexp.configuration.targets import make
 from ganexp.data.unscaled import images_in
 from ganexp.evaluation import EvaluationError
+from ganexp.processes import Processes
 from ganexp.runs import reading
 from ganexp.runs.documents import atomic_write
 from ganexp.runs.layout import RunFolder
 from ganexp.training import CheckpointError
+from ganexp.training.joining import CannotJoin, join
+from ganexp.training.processes import FailedElsewhere
 from judging import tables
 from judging.page import Beside, page
 from judging.tables import Entry
+from together import fail, refuse
 
 PICTURED = 24
 """Of so many sets of samples the page has pictures."""
@@ -52,9 +57,16 @@ class Refused(ValueError):
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Measure, print a table, and write two files; return the page."""
     options = _parser().parse_args(arguments)
+    processes = Processes()
     try:
-        output = _output(options)
-        entries, judges = (_of_images if options.dataset else _of_runs)(options)
+        processes = join()
+        output = processes.first(lambda: _output(options))
+        if processes.count > 1 and options.dataset:
+            raise Refused("folders of images are evaluated by one process: start it without torchrun")
+        entries, judges = _of_images(options) if options.dataset else _of_runs(options, processes)
+        processes.close()
+        if not processes.writes:
+            return output / "evaluation.html"
         if not any(entry.judged for entry in entries):
             several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
             raise Refused(several + entries[0].problem)
@@ -68,10 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
             with atomic_write(output / f"evaluation.{name}") as file:
                 file.write(text.encode(errors="replace"))
-    except (ConfigError, CheckpointError, EvaluationError, Refused) as error:
-        sys.exit(f"Error: {str(error).rstrip('.')}.")
+    except (ConfigError, CheckpointError, EvaluationError, Refused, CannotJoin) as error:
+        refuse(f"Error: {str(error).rstrip('.')}.", processes)
+    except RuntimeError as error:
+        fail(error, processes)
     except OSError as error:
-        sys.exit(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.")
+        refuse(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.", processes)
     print(f"Written to {output / 'evaluation.html'} and evaluation.json")
     return output / "evaluation.html"
 
@@ -80,8 +94,11 @@ Found = tuple[list[Entry], list[Judge | None]]
 """Sets of samples, and what judged each, if anything did."""
 
 
-def _of_runs(options: argparse.Namespace) -> Found:
-    """Evaluate checkpoints, runs and sweeps; data and features of several runs are loaded once."""
+def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
+    """Evaluate checkpoints, runs and sweeps; data and features of several runs are loaded once.
+
+    Several processes go through all of them together, and what fails in one has failed in all.
+    """
     if options.overrides:
         raise Refused("--set goes with --dataset: a run says itself what its data are")
     checkpoints = [path for place in options.places for path in _checkpoints(place, options.weights)]
@@ -93,14 +110,16 @@ def _of_runs(options: argparse.Namespace) -> Found:
     for path, name in zip(checkpoints, names, strict=True):
         entry, judge = Entry(name, path), None
         try:
-            config, iteration = config_of(path, asked, trust=options.trust)
+            config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
             seen_by = json.dumps(
                 [config.dataset, config.evaluation.model_dump(), config.conditional, config.precision, config.device]
             )
-            judge = known[seen_by] if seen_by in known else known.setdefault(seen_by, Judge(config))
+            if seen_by not in known:
+                known[seen_by] = processes.together(partial(Judge, config, processes))
+            judge = known[seen_by]
             entry.judged = judge.checkpoint(path, config, trust=options.trust)
             entry.judged.iteration = iteration
-        except (ConfigError, CheckpointError, EvaluationError) as error:
+        except (ConfigError, CheckpointError, EvaluationError, FailedElsewhere) as error:
             entry.problem = str(error).rstrip(".")
         entries.append(entry)
         judges.append(judge)

@@ -3,6 +3,7 @@
     python scripts/sample.py outputs/latest                                    # a grid of 64
     python scripts/sample.py outputs/latest --images --n 1000 --seed 1         # PNG files; again: goes on where it ended
     python scripts/sample.py outputs/latest --images --n 50000 --format npz    # or tar, in shards
+    torchrun --nproc_per_node=8 scripts/sample.py outputs/latest --images --n 50000 --device cuda
     python scripts/sample.py outputs/latest --film --tiles 16 --truncation 1
     python scripts/sample.py outputs/latest --neighbours --n 8                 # beside the training images nearest to them
     python scripts/sample.py outputs/latest --export --form onnx               # or torchscript, torch_export
@@ -27,6 +28,7 @@ from tqdm import tqdm
 from ganexp import load
 from ganexp.configuration.loading import data_of
 from ganexp.configuration.schema import ConfigError
+from ganexp.processes import Processes
 from ganexp.runs.documents import atomic_write
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.pictures import image_grid, scatter
@@ -36,6 +38,8 @@ from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
 from ganexp.sampling.paths import BETWEEN
 from ganexp.training import CheckpointError
+from ganexp.training.joining import CannotJoin, join
+from together import fail, refuse
 
 MOST_COLUMNS = 16
 
@@ -43,20 +47,32 @@ MOST_COLUMNS = 16
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Do what is asked for, and return where the result lies."""
     options = _parser().parse_args(arguments)
+    processes = Processes()
     try:
+        processes = options.processes = join()
         if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
             raise SamplingError(f"--device should be cpu, cuda or cuda:N, not {options.device}")
         if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
             raise SamplingError(f"there is no GPU for --device {options.device}")
-        generator = load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
+        if processes.count > 1 and options.task is not images:
+            raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
+        if processes.count > 1 and ":" in options.device:
+            raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
+        generator = processes.together(
+            lambda: load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
+        )
         written = options.task(generator, options)
-    except (ConfigError, CheckpointError, SamplingError) as error:
-        sys.exit(f"Error: {str(error).rstrip('.')}.")
+        processes.close()
+    except (ConfigError, CheckpointError, SamplingError, CannotJoin) as error:
+        refuse(f"Error: {str(error).rstrip('.')}.", processes)
+    except RuntimeError as error:
+        fail(error, processes)
     except KeyboardInterrupt:
         sys.exit("Interrupted: what is whole stays, and the same command goes on with what is missing.")
     except OSError as error:
-        sys.exit(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.")
-    print(f"Written to {written}")
+        refuse(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.", processes)
+    if processes.writes:
+        print(f"Written to {written}")
     return written
 
 
@@ -78,8 +94,11 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
     suffix = ".npz" if options.format == "npz" else ""
     name = "samples" if options.format == "png" else f"samples_{options.format}_{options.first}-{options.first + len(indices)}"
     path = _place(options, name, suffix)
-    with tqdm(total=len(indices), unit="sample", disable=None, leave=False) as bar:
-        series = Series(generator, options.seed, batch_size=options.batch_size, advance=bar.update, **_how(options))
+    processes: Processes = options.processes
+    silent = None if processes.count == 1 else True
+    with tqdm(total=len(indices), unit="sample", disable=silent, leave=False) as bar:
+        how = {"batch_size": options.batch_size, "advance": bar.update, "processes": processes, **_how(options)}
+        series = Series(generator, options.seed, **how)
         if options.format == "npz":
             write_npz(series, indices, path, overwrite=options.overwrite)
             return path
@@ -87,10 +106,11 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
             if not isinstance(indices, range):
                 raise SamplingError("--indices does not go with --format tar: choose png or npz")
             count = write_shards(series, indices, path, shard_size=options.shard_size, overwrite=options.overwrite)
-            print(f"{count} shards written, {-(-len(indices) // options.shard_size) - count} were there already")
+            there = -(-len(indices) // options.shard_size) - count
+            _say(f"{count} shards written, {there} were there already", processes)
             return path
         count = write_pngs(series, indices, path, overwrite=options.overwrite)
-    print(f"{count} images written, {len(indices) - count} were there already")
+    _say(f"{count} images written, {len(indices) - count} were there already", processes)
     return path
 
 
@@ -154,6 +174,11 @@ TASKS: dict[str, Callable[[Trained, argparse.Namespace], Path]] = {
     "--export": export,
     "--save": save,
 }
+
+
+def _say(said: str, processes: Processes) -> None:
+    if processes.writes:
+        print(said)
 
 
 def _indices(options: argparse.Namespace, n: int) -> Sequence[int]:

@@ -48,7 +48,7 @@ ALLOWED = {
         FRAMEWORK,
     ),
     "sampling": (
-        {"batch", "data", "evaluation", "runs", "streams"},
+        {"batch", "data", "evaluation", "processes", "runs", "streams"},
         FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "configuration": (

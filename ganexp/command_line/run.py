@@ -84,7 +84,6 @@ def _run_together(cfg: DictConfig, hydra: Any, folder: Path, processes: Distribu
                 print(epilogue(summary))
             if processes.writes and stopped:
                 print(stopped_by(signal.Signals(signals[0]), f"resume={folder}"), flush=True)
-            processes.tell(None)
             processes.close()
             if stopped:
                 raise SystemExit(128 + signals[0])

@@ -84,7 +84,7 @@ def build(
         log.warning("%s", warning)
     dataset = make(config.dataset, "dataset")
     reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
-    evaluation, figures = evaluation_of(config, machine, dataset, reals) if processes.writes else (None, {})
+    evaluation, figures = evaluation_of(config, machine, dataset, reals, processes)
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every and processes.writes else 0

@@ -18,8 +18,9 @@ from ganexp.evaluation.classifier import stored
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.modes import Classes, Gaussians, Modes
 from ganexp.instruments.measure import Measure
+from ganexp.processes import Processes
 from ganexp.streams import undisturbed
-from ganexp.training import Evaluation
+from ganexp.training import Evaluation, SharedEvaluation
 from ganexp.training.execution import Machine
 
 OF_IMAGES = ("fid", "kid", "precision_recall", "density_coverage")
@@ -97,9 +98,9 @@ def without_effect(config: Config, figures: Mapping[str, Measure]) -> list[str]:
 
 
 def evaluation_of(
-    config: Config, machine: Machine, dataset: Dataset, reals: Resident | Streamed
+    config: Config, machine: Machine, dataset: Dataset, reals: Resident | Streamed, processes: Processes
 ) -> tuple[Evaluation | None, Mapping[str, Measure]]:
-    """Make the watcher that evaluates a run, with the real set already seen, and say what its figures are.
+    """Make the watcher that evaluates a run, with the real set already seen where it writes, and say what its figures are.
 
     Moves no random stream.
 
@@ -113,13 +114,17 @@ def evaluation_of(
         with undisturbed(machine.device):
             features = _features(config, dataset, machine.device) if _sees(names, dataset) else Raw(dataset.shape)
             evaluator = Evaluator(names, features, samples=asked.samples, modes=_modes(names, dataset, features))
-            batches = real_batches(reals.data, machine.device, machine.dtype)
-            n = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
-            folder = default_folder().with_name("statistics")
-            evaluator.see_reals(batches, n, folder=folder, identity=identity_of(config, dataset, reals))
+            if processes.writes:
+                batches = real_batches(reals.data, machine.device, machine.dtype)
+                n = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+                folder = default_folder().with_name("statistics")
+                evaluator.see_reals(batches, n, folder=folder, identity=identity_of(config, dataset, reals))
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
-    return Evaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of), evaluator.keys
+    if processes.count == 1:
+        return Evaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of), evaluator.keys
+    shared = SharedEvaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of, processes=processes)
+    return shared, evaluator.keys
 
 
 def _sees(names: tuple[str, ...], dataset: Any) -> bool:

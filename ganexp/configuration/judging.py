@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.configuration.build import reals_of
@@ -19,6 +19,7 @@ from ganexp.evaluation import EvaluationError, Evaluator, real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.instruments.measure import Measure
 from ganexp.prior import Prior
+from ganexp.processes import Processes
 from ganexp.training import CheckpointError, checkpoint, execution
 from ganexp.training.execution import Machine, Unavailable
 
@@ -44,11 +45,16 @@ class Judged:
 class Judge:
     """Real data, features and measures, as a configuration says; seen once, for any number of sets of samples.
 
+    Args:
+        config: What says so.
+        processes: Those that evaluate together; only the one that writes has figures.
+
     Raises:
         ConfigError: The data, a measure or features cannot be had.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, processes: Processes | None = None) -> None:
+        self.processes = processes or Processes()
         try:
             self.machine = Machine.resolved(config.device, config.precision)
         except Unavailable as error:
@@ -61,7 +67,7 @@ class Judge:
         classes = getattr(dataset, "classes", 0) if config.conditional else 0
         self.reals, self.frequencies = reals_of(config, self.machine, classes, dataset)
         getattr(self.reals, "close", lambda: None)()  # nothing is to be read ahead
-        evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals)
+        evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals, self.processes)
         assert evaluation is not None
         self.evaluation = evaluation
         self.dataset = name_of(config.dataset)
@@ -79,6 +85,10 @@ class Judge:
             CheckpointError, ConfigError: It cannot be loaded.
             EvaluationError: A measure has no value.
         """
+        network, prior, samples = self.processes.together(lambda: self._loaded(path, config, trust))
+        return self._judged(self.evaluation.figures(network, prior), samples)
+
+    def _loaded(self, path: Path, config: Config, trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
         machine = self.machine
         trained = load(path, trust=trust, device=machine.device, averaged=config.evaluation.of == "average")
         network = trained.network
@@ -98,7 +108,7 @@ class Judge:
         samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)
         if tuple(samples.shape[1:]) != self.shape:
             raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shape}")
-        return self._judged(self.evaluation.figures(network, prior), samples)
+        return network, prior, samples
 
     def images(self, data: MapStyle[Tensor]) -> Judged:
         """Evaluate images, of which there must be as many as `evaluation.samples` says.

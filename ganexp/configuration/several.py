@@ -28,8 +28,6 @@ def refuse_unshared(config: Config, processes: int) -> None:
         )
     if config.device.startswith("cuda:"):
         raise ConfigError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
-    if config.compile:
-        raise ConfigError(f"compile=true is for one process, and there are {processes}: choose compile=false.")
     if config.cuda_graph is True:
         raise ConfigError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")
 

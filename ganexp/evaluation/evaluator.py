@@ -1,9 +1,9 @@
 """A real set, and the measures that compare generated ones with it."""
 
-import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -53,7 +53,7 @@ class Evaluator:
         for measure in self.measures.values():
             basis = f"{self._seen_by(measure)}{self.samples:,} samples"
             for key, one in measure.keys.items():
-                found[key] = dataclasses.replace(one, meaning=f"{one.meaning}, {basis}", basis=basis)
+                found[key] = replace(one, meaning=f"{one.meaning}, {basis}", basis=basis)
         return found
 
     @torch.no_grad()
@@ -78,7 +78,7 @@ class Evaluator:
                     measure.refuse(self.features, n, "real")
         path = statistics.place(folder, identity, self.features, n, parts) if folder and identity else None
         if path is None or not statistics.recall(path, parts):
-            self._see(batches, parts, "real")
+            _kept((self._seen(batch, "real") for batch in batches), parts)
             if path is not None:
                 statistics.keep(path, parts)
         self._real = parts
@@ -88,10 +88,30 @@ class Evaluator:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
-            EvaluationError: It is not finite, or has another number of samples than was said.
+            EvaluationError: It is not finite, has another number of samples than was said, or a measure has no value.
+        """
+        return self.compare(map(self.see, batches))
+
+    @torch.no_grad()
+    def see(self, samples: Tensor) -> Seen:
+        """Return what measures look at of a batch of a generated set.
+
+        Raises:
+            EvaluationError: It is not finite.
+        """
+        seen = self._seen(samples, "generated")
+        looked_at = any(measure.part.of_samples for measure in self.measures.values())
+        return seen if looked_at else replace(seen, samples=samples.new_empty(0))
+
+    @torch.no_grad()
+    def compare(self, batches: Iterable[Seen]) -> dict[str, float]:
+        """Compare a generated set, given as `see` has seen it, and return the figures by key.
+
+        Raises:
+            EvaluationError: It has another number of samples than was said, or a measure has no value.
         """
         parts = self._parts()
-        seen = self._see(batches, parts, "generated")
+        seen = _kept(batches, parts)
         if seen != self.samples:
             raise EvaluationError(f"{self.samples} generated samples were announced, and there are {seen}")
         figures: dict[str, float] = {}
@@ -114,18 +134,23 @@ class Evaluator:
         assert self.modes or Counts not in wanted
         return {kind: Counts(self.modes) if kind is Counts and self.modes else kind() for kind in wanted}
 
-    def _see(self, batches: Iterable[Tensor], parts: Mapping[type[Part], Part], of: str) -> int:
-        n = 0
-        for samples in batches:
-            if not bool(torch.isfinite(samples).all()):
-                raise EvaluationError(f"the {of} samples are not finite")
-            features, logits = self.features(samples)
-            if not bool(torch.isfinite(features).all()):
-                raise EvaluationError(f"the features of the {of} samples are not finite")
-            for part in parts.values():
-                part.update(Seen(samples, features, logits))
-            n += len(samples)
-        return n
+    def _seen(self, samples: Tensor, of: str) -> Seen:
+        if not bool(torch.isfinite(samples).all()):
+            raise EvaluationError(f"the {of} samples are not finite")
+        features, logits = self.features(samples)
+        if not bool(torch.isfinite(features).all()):
+            raise EvaluationError(f"the features of the {of} samples are not finite")
+        return Seen(samples, features, logits)
+
+
+def _kept(batches: Iterable[Seen], parts: Mapping[type[Part], Part]) -> int:
+    """Let parts keep what they need of a set, and return how many samples it has."""
+    n = 0
+    for seen in batches:
+        for part in parts.values():
+            part.update(seen)
+        n += len(seen.features)
+    return n
 
 
 def real_batches(

@@ -24,14 +24,25 @@ class Seen:
     """A batch as measures see it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` if the features have classes."""
 
     samples: Tensor
+    """None of them where no measure looks at samples."""
     features: Tensor
     logits: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> "Seen":
+        """Return it on a device."""
+        logits = None if self.logits is None else self.logits.to(device)
+        return Seen(self.samples.to(device), self.features.to(device), logits)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self.to("cpu"))  # from one process to another, which may not have the device
 
 
 class Part:
     """What one kind of measure keeps of a set; `n` counts the samples of which it was kept."""
 
     n = 0
+    of_samples = False
+    """Whether it looks at samples themselves."""
 
     def update(self, seen: Seen) -> None:
         """Take a further batch."""
@@ -106,6 +117,8 @@ class KeptLogits(_Kept):
 class Projections(Part):
     """Samples projected on `DIRECTIONS` directions that are the same for every set of their size: `(n, DIRECTIONS)`."""
 
+    of_samples = True
+
     def __init__(self) -> None:
         self.batches: list[Tensor] = []
 
@@ -126,6 +139,8 @@ class Projections(Part):
 
 class Counts(Part):
     """How many samples lie at each known mode, `(modes,)`, int64; the others are not of high quality."""
+
+    of_samples = True
 
     def __init__(self, modes: Modes) -> None:
         self.at = torch.zeros(modes.count, dtype=torch.int64)

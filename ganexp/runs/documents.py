@@ -18,7 +18,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: It could not be written; what was at `path` is untouched, and nothing else is left.
     """
-    unfinished = path.with_name(f".{os.getpid()}{UNFINISHED}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
         with unfinished.open("wb") as file:
             yield file

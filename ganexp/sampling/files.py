@@ -1,11 +1,12 @@
 """Many samples in files, one batch in memory at a time, and what was interrupted goes on where it ended."""
 
 import io
+import itertools
 import json
 import re
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from ganexp.processes import Processes
 from ganexp.runs.documents import UNFINISHED, atomic_write, write_document
 from ganexp.runs.pictures import to_uint8
 from ganexp.runs.reading import read_document
@@ -33,6 +35,7 @@ class Series:
         seed, label, truncation: As in `Trained.sample`.
         batch_size: How many are generated at a time.
         advance: Told how many more have been dealt with, for a progress bar.
+        processes: Those that generate together, each its share of the batches; by default this one alone.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class Series:
         truncation: float | None = None,
         batch_size: int = AT_ONCE,
         advance: Callable[[int], object] = bool,
+        processes: Processes | None = None,
     ) -> None:
         self.trained = trained
+        self.processes = processes or Processes()
         self.batch_size = batch_size
         self._how: dict[str, Any] = {"label": label, "truncation": truncation}
         self._seed = seed
@@ -57,12 +62,34 @@ class Series:
 
     def batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
         """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are."""
-        size = self.batch_size
-        for start, made in enumerate(self.trained.batches(indices, self._seed, batch_size=size, **self._how)):
-            part = indices[start * size : (start + 1) * size]
-            labels = self.trained.labels(part, self._how["label"])
-            yield part, pixels(made), labels[0].tolist() if labels else []
+        yield from self._batches(self._parts(indices))
+
+    def own_batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
+        """Yield the same of every so many batches: those of this process."""
+        yield from self._batches(itertools.islice(self._parts(indices), self.processes.rank, None, self.processes.count))
+
+    def _batches(self, parts: Iterable[Sequence[int]]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
+        for part in parts:
+            yield part, *self._made(part)
             self._advance(len(part))
+
+    def gathered(self, indices: Sequence[int]) -> Iterator[tuple[np.ndarray, list[int]]]:
+        """Yield samples and their classes in the process that writes, batch by batch, whichever has generated them."""
+        parts = [*self._parts(indices)]
+        for part, made in zip(parts, self.processes.each(self._made, parts), strict=self.processes.writes):
+            yield made
+            self._advance(len(part))
+
+    def _parts(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
+        if self.batch_size < 1:
+            raise SamplingError(f"the batch size should be 1 or more, not {self.batch_size}")
+        for start in range(0, len(indices), self.batch_size):
+            yield indices[start : start + self.batch_size]
+
+    def _made(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
+        (made,) = self.trained.batches(part, self._seed, batch_size=self.batch_size, **self._how)
+        labels = self.trained.labels(part, self._how["label"])
+        return pixels(made), labels[0].tolist() if labels else []
 
 
 def pixels(samples: Tensor) -> np.ndarray:
@@ -80,9 +107,13 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
         OSError: It cannot be written.
     """
     _refuse_what_is_no_picture(series.trained)
-    _claim(folder, series.described() | {"format": "png"}, overwrite)
-    left = [index for index in indices if overwrite or not _png(folder, index).exists()]
-    for part, images, _ in series.batches(left):
+
+    def missing() -> list[int]:
+        _claim(folder, series.described() | {"format": "png"}, overwrite)
+        return [index for index in indices if overwrite or not _png(folder, index).exists()]
+
+    left = series.processes.first(missing)
+    for part, images, _ in series.own_batches(left):
         for index, image in zip(part, images, strict=True):
             path = _png(folder, index)
             unfinished = path.with_name(f"{path.name}{UNFINISHED}")
@@ -104,20 +135,22 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
         raise SamplingError(f"a shard should have 1 or more samples, not {shard_size}")
     _refuse_what_is_no_picture(series.trained)
     limits = {"first": indices.start, "n": len(indices), "shard_size": shard_size}
-    _claim(folder, series.described() | {"format": "tar"} | limits, overwrite)
-    written = 0
-    for number, start in enumerate(range(0, len(indices), shard_size)):
-        path = folder / f"samples-{number:06d}.tar"
-        if path.exists() and not overwrite:
-            continue
+
+    def missing() -> list[int]:
+        _claim(folder, series.described() | {"format": "tar"} | limits, overwrite)
+        numbers = range(-(-len(indices) // shard_size))
+        return [number for number in numbers if overwrite or not _shard(folder, number).exists()]
+
+    left = series.processes.first(missing)
+    for number in left[series.processes.rank :: series.processes.count]:
+        start, path = number * shard_size, _shard(folder, number)
         with atomic_write(path) as file, tarfile.open(fileobj=file, mode="w") as shard:
             for part, images, labels in series.batches(indices[start : start + shard_size]):
                 for place, (index, image) in enumerate(zip(part, images, strict=True)):
                     _add(shard, f"{index:09d}.png", _encoded(image))
                     if labels:
                         _add(shard, f"{index:09d}.cls", str(labels[place]).encode())
-        written += 1
-    return written
+    return len(left)
 
 
 def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: bool = False) -> None:
@@ -127,13 +160,17 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
         SamplingError: The file is there already.
         OSError: It cannot be written.
     """
-    refuse_existing(path, overwrite)
+    series.processes.first(lambda: refuse_existing(path, overwrite))
+    if not series.processes.writes:
+        for _ in series.gathered(indices):  # there are none, but this one does its share
+            pass
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     classes: list[int] = []
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         begun = False
         with archive.open("arr_0.npy", "w", force_zip64=True) as array:
-            for _, samples, labels in series.batches(indices):
+            for samples, labels in series.gathered(indices):
                 if not begun:
                     header = {"descr": samples.dtype.str, "fortran_order": False, "shape": (len(indices), *samples.shape[1:])}
                     np.lib.format.write_array_header_1_0(array, header)
@@ -186,6 +223,10 @@ def _refuse_what_is_no_picture(trained: Trained) -> None:
 
 def _png(folder: Path, index: int) -> Path:
     return folder / f"{index:09d}.png"
+
+
+def _shard(folder: Path, number: int) -> Path:
+    return folder / f"samples-{number:06d}.tar"
 
 
 def _encoded(image: np.ndarray) -> bytes:

@@ -8,7 +8,7 @@ from ganexp.training.step import Step, Strategy
 from ganexp.training.stopping import Stopping
 from ganexp.training.trainer import Trainer
 from ganexp.training.untrusted import CheckpointError
-from ganexp.training.watching import Evaluation, Measures, Samples, Signs
+from ganexp.training.watching import Evaluation, Measures, Samples, SharedEvaluation, Signs
 
 __all__ = [
     "EMA",
@@ -20,6 +20,7 @@ __all__ = [
     "Guard",
     "Measures",
     "Samples",
+    "SharedEvaluation",
     "Signs",
     "Step",
     "Stopping",

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
+from ganexp.training.synchronised import is_synchronised
+
 Precision = Literal["fp32", "tf32", "bf16", "fp64"]
 
 
@@ -127,6 +129,7 @@ def compiled(*networks: nn.Module) -> None:
 
     A backward pass must not reuse the buffers of a graph that a later one may need, as in `joint` and `retain_graph`.
     Spectral norm stays as it is: compiled, it keeps for the backward pass the very vectors that the next pass overwrites.
+    So does batch norm that several processes share, within which they communicate.
     """
     import torch._dynamo.config
     import torch._functorch.config
@@ -135,6 +138,6 @@ def compiled(*networks: nn.Module) -> None:
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # many runs in one process: a sweep
     for network in networks:
         for module in network.modules():
-            if isinstance(module, _SpectralNorm):
+            if isinstance(module, _SpectralNorm) or is_synchronised(module):
                 setattr(module, "forward", torch.compiler.disable(module.forward))  # noqa: B010 (a method, to mypy)
         network.compile(dynamic=False)

@@ -1,9 +1,11 @@
 """Several processes that train one GAN together, by torch.distributed."""
 
 import contextlib
-from collections.abc import Callable
+import itertools
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -11,9 +13,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
 from ganexp.batch import Batch, Gradients
-from ganexp.processes import Processes, Whole
+from ganexp.processes import Item, Processes, Result, Whole
 
-Result = TypeVar("Result")
 PRECEDENCE = timedelta(seconds=3)
 
 
@@ -110,12 +111,45 @@ class DistributedProcesses(Processes):
             result = action()
         except (Exception, SystemExit) as raised:
             error = raised
-        failed = [rank for rank, wrong in enumerate(self.tell(error is not None)) if wrong]
+        failed = {rank: said for rank, said in enumerate(self.tell(None if error is None else str(error))) if said is not None}
         if not failed:
             return result
-        if failed[0] == self.rank and error is not None:
+        first = min(failed)
+        if first == self.rank and error is not None:
             raise error
-        raise FailedElsewhere(f"process {failed[0]} has failed") from None
+        raise FailedElsewhere(f"process {first} has failed: {failed[first]}") from None
+
+    def first(self, action: Callable[[], Result]) -> Result:
+        """Do something in the process that writes, before any other goes on, and return its result, a plain value, in all.
+
+        Raises:
+            Exception: It has failed here.
+            FailedElsewhere: It has failed there.
+        """
+        return cast(Result, self.tell(self.together(lambda: action() if self.writes else None))[0])
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Do something with each of some items, in turns of one for each process.
+
+        Results are sent as `pickle` does, turn by turn, so that the process that writes holds one of each at a time.
+
+        Raises:
+            Exception: What the first item with which it has failed has raised, in whichever process.
+        """
+        left = iter(items)
+        while turn := [*itertools.islice(left, self.count)]:
+            made, error = None, None
+            try:
+                made = work(turn[self.rank]) if self.rank < len(turn) else None
+            except Exception as raised:
+                raised.add_note(f"In process {self.rank}:\n{traceback.format_exc()}")
+                error = raised
+            for failed in self.tell(error):
+                if failed is not None:
+                    raise failed
+            results: list[Any] | None = [None] * self.count if self.writes else None
+            dist.gather_object(made, results, group=self._hosts)
+            yield from (results or [])[: len(turn)]
 
     def speaks(self) -> bool:
         """Return whether this process is the one to say why all end, when one has failed or they have failed alike.
@@ -133,9 +167,12 @@ class DistributedProcesses(Processes):
             return self.writes
 
     def close(self) -> None:
-        """Leave the group, after the last iteration."""
+        """Leave the group, once all have come here."""
+        if not dist.is_initialized():
+            return
         if self._asked:
             self._asked[1].wait()
+        self.tell(None)
         dist.destroy_process_group()
 
 

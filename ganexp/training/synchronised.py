@@ -23,9 +23,14 @@ def synchronise(network: nn.Module, processes: Processes) -> None:
             setattr(module, "forward", bound)  # noqa: B010 (a method, to mypy)
 
 
+def is_synchronised(module: nn.Module) -> bool:
+    """Return whether processes communicate within a module."""
+    return isinstance(module, _BatchNorm) and hasattr(module, "processes")
+
+
 def _forward(norm: _BatchNorm, x: Tensor) -> Tensor:
     """Normalise a share `(B/N, C, …)` of a batch: reductions over processes are two vectors of C numbers."""
-    if not norm.training and norm.running_mean is not None:
+    if not norm.training:  # one process may look by itself
         return type(norm).forward(norm, x)
     processes = cast(Processes, norm.processes)
     values = x.to(torch.promote_types(x.dtype, torch.float32))

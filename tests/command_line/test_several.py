@@ -83,7 +83,7 @@ def test_processes_with_different_configurations(tmp_path, monkeypatch):
     assert "process 1 differs from process 0 in d_steps, optimizer." in said
 
 
-@pytest.mark.parametrize("choice", ["strategy=unrolled", "compile=true", "discriminator.minibatch_deviation=true"])
+@pytest.mark.parametrize("choice", ["strategy=unrolled", "cuda_graph=true", "discriminator.minibatch_deviation=true"])
 def test_what_would_not_be_exact(choice, tmp_path, monkeypatch):
     assert choice in refused([[*RUN, choice]] * 2, tmp_path, monkeypatch)
 

@@ -6,8 +6,9 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from ganexp.evaluation import EvaluationError
+from ganexp.evaluation import EvaluationError, Evaluator
 from ganexp.prior import Prior
+from ganexp.processes import Processes
 from ganexp.runs import Row
 from ganexp.training.run import Run, Watcher
 from ganexp.training.watching.drawing import looking, made
@@ -56,3 +57,35 @@ class Evaluation(Watcher):
         """Return the first samples that `figures` measures, at most `n`."""
         with looking(prior, generator):
             return made(generator, prior.measured(self.samples).split(BATCH)[0])[:n]
+
+
+class SharedEvaluation(Evaluation):
+    """The same by several processes: each generates and sees every so many batches, and the one that writes compares them.
+
+    Batches are those of a single process, and come in its order, so the figures are the same; only networks that draw random
+    numbers of their own draw others.
+
+    Args:
+        every, samples, of: As above.
+        evaluator: Of the one that writes, with the real set already seen.
+        processes: All of them.
+    """
+
+    def __init__(self, every: int, evaluator: Evaluator, *, samples: int, of: Of = "average", processes: Processes) -> None:
+        super().__init__(every, evaluator, samples=samples, of=of)
+        self.evaluator, self.processes = evaluator, processes
+
+    def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
+        """Return the figures of a generator, by key, and none in a process that does not write.
+
+        Raises:
+            EvaluationError: A measure has no value.
+        """
+        with looking(prior, generator):
+            latents = prior.measured(self.samples).split(BATCH)
+            seen = self.processes.each(lambda z: self.evaluator.see(made(generator, z)), latents)
+            if self.processes.writes:
+                return self.evaluator.compare(one.to(prior.device) for one in seen)
+            for _ in seen:  # there are none, but this one does its share
+                pass
+            return {}

@@ -1,0 +1,186 @@
+"""How far data parallelism goes for each recipe: computed from what it exchanges, link rates and an assumed speed of a GPU."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from benchmarks.section import Section
+from ganexp import compose
+from ganexp.batch import Batch, Gradients
+from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
+from ganexp.configuration.check import check
+from ganexp.processes import Processes, Whole
+from ganexp.training.synchronised import synchronise
+from pages.markdown import table
+
+RECIPES = ("dcgan", "began", "sngan", "sagan", "wgan_gp", "r3gan")
+META = torch.device("meta")
+ASSUMED = 50.0
+"""Tflop/s that a GPU is taken to sustain in these networks until that is measured: an estimate, of an H100 in bfloat16."""
+
+
+@dataclass
+class Exchanged:
+    """What a process of several gives the others in one iteration, by kind: how many reductions, and of how many bytes."""
+
+    calls: int = 0
+    size: int = 0
+
+    def add(self, tensor: Tensor) -> None:
+        """Count one reduction."""
+        self.calls += 1
+        self.size += tensor.numel() * tensor.element_size()
+
+
+class Pretended(Processes):
+    """The first of several processes that are not there; what they would exchange is counted."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.exchanged = {kind: Exchanged() for kind in ("gradients", "scores", "statistics")}
+
+    def __deepcopy__(self, memo: object) -> "Pretended":
+        return self
+
+    def own(self, whole: Whole) -> Whole:
+        """Return the first share."""
+        if isinstance(whole, Batch):
+            return Batch(self.own(whole.values), tuple(map(self.own, whole.given)))
+        return whole[: len(whole) // self.count]
+
+    def gather(self, share: Tensor) -> Tensor:
+        """Return as many times the own scores."""
+        self.exchanged["scores"].add(share)
+        return torch.cat([share, *[share.detach()] * (self.count - 1)])
+
+    def sum(self, gradients: Gradients) -> Gradients:
+        """Return the own gradients."""
+        self.exchanged["gradients"].add(torch.cat([one.reshape(-1) for one in gradients if one is not None]))
+        return gradients
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the own statistics, which are exchanged in the backward pass again."""
+        self.exchanged["statistics"].add(value)
+        summed = value.clone()
+        if summed.requires_grad:
+            summed.register_hook(self.exchanged["statistics"].add)
+        return summed
+
+
+@dataclass(frozen=True)
+class Link:
+    """What connects GPUs: bytes per second in one direction, and seconds from one to the next."""
+
+    name: str
+    rate: float
+    delay_s: float
+
+
+NVLINK = Link("NVLink, 450 GB/s", 450e9, 3e-6)
+INFINIBAND = Link("InfiniBand, 400 Gbit/s per GPU", 50e9, 6e-6)
+ETHERNET = Link("Ethernet, 100 Gbit/s per node", 12.5e9, 30e-6)
+PLACES = ((8, NVLINK), (64, INFINIBAND), (512, INFINIBAND), (64, ETHERNET))
+"""How many GPUs, and the slowest link between them: eight share a node."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What one iteration takes: operations for each sample of the batch, penalties left out, and what is exchanged."""
+
+    name: str
+    batch_size: int
+    flop: float
+    parameters: tuple[int, int]
+    exchanged: dict[str, Exchanged]
+
+
+def recipe_of(name: str) -> Recipe:
+    """Count what an iteration of `experiment=name` by `detach` computes and exchanges, on torch's meta device.
+
+    Lazy penalties are in it.
+    """
+    plan = check(compose(f"experiment={name}", "wandb.mode=disabled", "device=cpu", "strategy=detach"))
+    config, processes = plan.config, Pretended(2)
+    with META:
+        networks = networks_of(config, plan.shape, plan.classes)
+    for network in networks:
+        synchronise(network, processes)
+    gan = gan_of(
+        config, *networks, device=META, dtype=torch.float32, processes=processes, frequencies=[1.0] * plan.classes or None
+    )
+    labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.classes else ()
+    x = processes.own(Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels))
+    strategy_of(config)(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
+    assert plan.demands
+    count_g, count_d = (sum(one.numel() for one in network.parameters()) for network in networks)
+    flop = plan.demands.flop(1, config.d_steps, config.g_steps)
+    return Recipe(name, config.batch_size, flop, (count_g, count_d), processes.exchanged)
+
+
+def exchange_s(found: dict[str, Exchanged], count: int, link: Link) -> tuple[float, float]:
+    """Return the seconds that an iteration's reductions take among `count` GPUs: for their bytes, and for their number.
+
+    Bytes by a ring, of which each GPU sends 2(N − 1)/N times what is reduced; delays by a tree, there and back.
+    """
+    size, calls = sum(one.size for one in found.values()), sum(one.calls for one in found.values())
+    return 2 * (count - 1) / count * size / link.rate, calls * 2 * math.log2(count) * link.delay_s
+
+
+def row_of(recipe: Recipe, flops: float, share: int, count: int, link: Link) -> dict[str, object]:
+    """Work out one recipe in one place, with so many samples on each GPU, nothing overlapped."""
+    compute = share * recipe.flop / flops
+    by_bytes, by_calls = exchange_s(recipe.exchanged, count, link)
+    times = {"computing": compute, "bytes": by_bytes, "number of reductions": by_calls}
+    return {"computing, ms": 1000 * compute, "bytes, ms": 1000 * by_bytes, "number, ms": 1000 * by_calls} | {
+        "efficiency": compute / sum(times.values()),
+        "takes longest": max(times, key=lambda key: times[key]),
+    }
+
+
+def most_gpus(recipe: Recipe, flops: float, link: Link = INFINIBAND) -> int:
+    """Return among how many GPUs the recipe's own batch can be shared until half of the time is communication."""
+    useful = 1
+    for count in itertools.takewhile(lambda n: n <= recipe.batch_size, (2**k for k in itertools.count(1))):
+        compute = recipe.batch_size // count * recipe.flop / flops
+        if sum(exchange_s(recipe.exchanged, count, NVLINK if count <= PLACES[0][0] else link)) <= compute:
+            useful = count
+    return useful
+
+
+def reach(flops: float, names: Sequence[str] = RECIPES) -> Section:
+    """Tabulate how far each recipe goes.
+
+    Args:
+        flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or as the part `gpu` measures it.
+        names: The recipes.
+    """
+    recipes = [recipe_of(name) for name in names]
+    exchanged = [
+        {
+            "recipe": one.name,
+            "batch": one.batch_size,
+            "parameters of G and D": " and ".join(f"{count / 1e6:.2f} M" for count in one.parameters),
+            "Gflop per sample": one.flop / 1e9,
+            **{f"{kind}, kB": f"{found.size / 1e3:,.1f} in {found.calls}" for kind, found in one.exchanged.items()},
+            "own batch, GPUs at most": most_gpus(one, flops),
+        }
+        for one in recipes
+    ]
+    places = [
+        {"recipe": one.name, "GPUs": count, "slowest link": link.name, **row_of(one, flops, one.batch_size, count, link)}
+        for one in recipes
+        for count, link in PLACES
+    ]
+    return Section(
+        "How far data parallelism goes",
+        f"Computed, not measured, for {flops / 1e12:.3g} Tflop/s per GPU. What an iteration exchanges, counted by "
+        "running it on torch's meta device in the place of the first of two processes; and the number of GPUs up to which the "
+        "recipe's own batch can be shared with half of the time spent computing:\n\n"
+        + table(exchanged)
+        + "\nWith the recipe's batch on *each* GPU, and nothing overlapped:\n\n"
+        + table(places),
+    )

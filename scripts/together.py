@@ -1,0 +1,22 @@
+"""Scripts that torchrun starts in several processes: one of them speaks, and all end."""
+
+import sys
+from typing import NoReturn
+
+from ganexp.command_line.launching import exit_silently
+from ganexp.processes import Processes
+from ganexp.training.processes import FailedElsewhere
+
+
+def refuse(said: str, processes: Processes) -> NoReturn:
+    """Exit with a sentence, which one process says."""
+    if processes.speaks():
+        sys.exit(said)
+    exit_silently()
+
+
+def fail(error: RuntimeError, processes: Processes) -> NoReturn:
+    """Exit with what may be a bug, or silently after another process that has failed."""
+    if not isinstance(error, FailedElsewhere) and processes.speaks():
+        raise error
+    exit_silently()

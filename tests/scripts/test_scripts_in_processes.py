@@ -1,0 +1,92 @@
+"""`torchrun … scripts/sample.py` and `scripts/evaluate.py`: files and figures are those of one process."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import evaluate
+import ganexp
+import sample
+import together
+from ganexp.processes import Processes
+from tests.composing import composed
+from tests.several import several
+
+SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    ganexp.build(composed(*SMALL, "wandb.mode=disabled", "batch_size=8", "iterations=2", "conditional=true"), folder).fit()
+    return folder
+
+
+def called(monkeypatch, main, *arguments):
+    """Return what calls a script in one of several processes, and says what it returns or exits with."""
+
+    def call(processes=None):
+        torch.set_num_threads(1)
+        monkeypatch.setattr(sys.modules[main.__module__], "join", lambda: processes or Processes())
+        monkeypatch.setattr(together, "exit_silently", lambda: sys.exit(1))
+        try:
+            return main([*map(str, arguments)])
+        except SystemExit as end:
+            return end.code
+
+    return call
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_samples_are_those_of_one_process_to_the_last_bit(count, run, tmp_path, monkeypatch):
+    for form in ("png", "tar", "npz"):
+        how = [run, "--images", "--n", 23, "--format", form, "--batch-size", 4, "--shard-size", 9, "--output"]
+        alone, shared = tmp_path / f"alone_{form}", tmp_path / f"shared_{form}"
+        called(monkeypatch, sample.main, *how, alone)()
+        assert several(count, called(monkeypatch, sample.main, *how, shared), tmp_path / form) == [shared] * count
+        if form == "npz":
+            with np.load(alone) as one, np.load(shared) as other:
+                assert all(np.array_equal(one[key], other[key]) for key in ("arr_0", "arr_1"))
+            continue
+        assert contents(shared) == contents(alone)
+        for path in sorted(shared.iterdir())[::2]:
+            path.unlink() if path.suffix != ".json" else None
+        several(count, called(monkeypatch, sample.main, *how, shared), tmp_path / f"again_{form}")
+        assert contents(shared) == contents(alone)
+
+
+@pytest.mark.slow
+def test_what_one_process_does_is_refused_in_one_sentence(run, tmp_path, monkeypatch):
+    for number, (main, *arguments) in enumerate(
+        [
+            (sample.main, run, "--film"),
+            (sample.main, tmp_path / "none"),
+            (sample.main, run, "--images", "--label", 99),
+            (evaluate.main, tmp_path, "--dataset", "digits"),
+        ]
+    ):
+        ends = several(2, called(monkeypatch, main, *arguments), tmp_path / str(number))
+        assert ends[0].startswith("Error: "), ends
+        assert ends[1] == ends[0] or ends[1] == 1  # without the store of torchrun, each speaks for itself
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_figures_are_those_of_one_process(count, run, tmp_path, monkeypatch):
+    measures = ["--features", "raw", "--measures", "sliced_wasserstein", "density_coverage", "--samples", 900]
+    how = [run, run.parent / "none.pt", *measures, "--output"]
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    called(monkeypatch, evaluate.main, *how, alone)()
+    ends = several(count, called(monkeypatch, evaluate.main, *how, shared), tmp_path / "of")
+    assert ends == [shared / "evaluation.html"] * count
+    one, other = (json.loads((folder / "evaluation.json").read_text()) for folder in (alone, shared))
+    assert {**one, "date": ""} == {**other, "date": ""}
+    assert (alone / "evaluation.html").read_text() == (shared / "evaluation.html").read_text()
