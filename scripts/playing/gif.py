@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -49,7 +48,8 @@ def drawn() -> list[np.ndarray[Any, Any]]:
     axes_of_chart(chart)
     colors = {one.name: one.colors[0] for one in ALL}
     lines = {name: (*trail(plane, colors[name]), *trail(chart, colors[name])) for name in STRATEGIES}
-    labels = {name: label(chart, name, paths[name], colors[name]) for name in STRATEGIES}
+    for name in STRATEGIES:
+        label(chart, name, paths[name], colors[name])
     frames = []
     for i in range(ITERATIONS + 1):
         for name, one in paths.items():
@@ -59,7 +59,6 @@ def drawn() -> list[np.ndarray[Any, Any]]:
             head.set_data(so_far[-1:, 0], so_far[-1:, 1])
             curve.set_data(np.arange(i + 1), distances)
             point.set_data([i], distances[-1:])
-            labels[name].set_visible(i == ITERATIONS)
         canvas.draw()
         frames.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
     return frames
@@ -98,11 +97,11 @@ def trail(axes: Axes, color: str) -> tuple[Any, Any]:
     return line, head
 
 
-def label(axes: Axes, name: str, found: np.ndarray[Any, Any], color: str) -> Artist:
-    """Return what stands at the end of a strategy's line."""
+def label(axes: Axes, name: str, found: np.ndarray[Any, Any], color: str) -> None:
+    """Write what a strategy is called where its line is going to end."""
     end = float(np.clip(np.hypot(*found[-1]), 0.06, 15))
     what, lifted = STRATEGIES[name]
-    return axes.text(
+    axes.text(
         ITERATIONS + 4,
         end * lifted,
         f"{name}\n{what}",

@@ -75,6 +75,16 @@ def test_redundant_gradients_change_nothing(strategy, loss, d_steps, g_steps):
 
 
 @every_loss
+@pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), pytest.param(3, 2, marks=pytest.mark.slow)])
+def test_a_zero_coefficient_is_joint(loss, d_steps, g_steps):
+    zero = [strategies.Consensus(gamma=0), strategies.Symplectic(strength=0), strategies.Symplectic(strength=0, align=False)]
+    zero += [strategies.Competitive(rate=0)] if suited("competitive", loss) == loss else []
+    joint = train(strategies.joint, loss, d_steps, g_steps)
+    for strategy in zero:
+        assert_equal(joint, train(strategy, loss, d_steps, g_steps))
+
+
+@every_loss
 def test_the_three_classes_are_different_algorithms(loss):
     alternating = train(strategies.detach, loss, 1, 1)
     simultaneous = train(strategies.joint, loss, 1, 1)
