@@ -41,5 +41,5 @@ def courses(folder: Path, metric: str) -> list[Course]:
         images = tuple(row["progress/real_images"] for row in rows)
         figures = tuple(row[metric] for row in rows)
         diverged = has_diverged(job, folder) or not all(map(math.isfinite, figures))
-        found.append(Course(job["settings"]["seed"], iterations, images, figures, diverged))
+        found.append(Course(job["settings"].get("seed", "0"), iterations, images, figures, diverged))
     return found

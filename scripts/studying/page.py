@@ -162,7 +162,8 @@ def _over_blocks(standing: Mapping[str, Mapping[Arm, Place]]) -> str:
             if p < 0.05
         ]
         told = f"the first better than the second: {', '.join(apart)}" if apart else "no two strategies can be told apart"
-        said.append(f"- At equal {budget}: Friedman's test says p = {ranks.friedman(blocks):.2g}; by pairs, {told}.")
+        all_alike = f"Friedman's test says p = {ranks.friedman(blocks):.2g}; by pairs, " if len(blocks[0]) > 2 else ""
+        said.append(f"- At equal {budget}: {all_alike}{told}.")
     n = len(_complete(next(iter(standing.values()))))
     header = f"Mean ranks over {n} blocks, each a loss in a setting; 1 is best:\n"
     tests = "Pairs by Wilcoxon's signed-rank test over blocks, corrected by Holm for all pairs:\n"

@@ -20,7 +20,7 @@ def tuned(folder: Path, loss: str, metric: str) -> Candidate:
     reason = ""
     for job in results(folder):
         settings = dict(job["settings"])
-        if settings.pop("loss") != loss:
+        if settings.pop("loss", loss) != loss:  # of a single loss nothing is said
             continue
         settings.pop("seed", None)
         if job["state"] == "skipped":

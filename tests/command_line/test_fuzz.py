@@ -14,7 +14,7 @@ from ganexp.command_line.checks import refuse_mixed_groups
 from ganexp.command_line.errors import report
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import Config, ConfigError
-from tests.composing import composed, options
+from tests.composing import composed, options, suited
 
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "steps", "schedule", "optimizer")
 OFFLINE = ("digits", "fake", "ring", "grid")
@@ -151,7 +151,7 @@ SMALL = {"mlp": ["width=4", "depth=1"]}
 
 
 @pytest.mark.slow
-@settings(max_examples=round(40 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=round(30 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     choice=st.fixed_dictionaries(
         {group: st.sampled_from([one for one in options(group) if one not in HEAVY]) for group in GROUPS if group != "dataset"}
@@ -182,6 +182,7 @@ SMALL = {"mlp": ["width=4", "depth=1"]}
 def test_valid_combinations_train(choice, dataset, d_steps, g_steps, further):
     if choice["loss"] in ("wgan", "wgan_gp"):
         choice["penalty"] = {"wgan": "weight_clipping", "wgan_gp": "gradient_penalty"}[choice["loss"]]
+    choice["loss"] = suited(choice["strategy"], choice["loss"])
     sides = [f"{side}.{one}" for side in ("generator", "discriminator") for one in SMALL.get(choice[side], ["width=2"])]
     size = ["dataset.image_size=16"] if dataset in ("digits", "fake") else []
     steps = [f"d_steps={d_steps}", f"g_steps={g_steps}", "batch_size=3", "latent_dim=2", "iterations=2", "device=cpu"]

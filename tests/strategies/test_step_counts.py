@@ -6,6 +6,7 @@ import torch
 from ganexp import strategies
 from ganexp.strategies import Balanced, WarmUp, detach
 from ganexp.strategies.step_counts import accuracy
+from tests.composing import suited
 from tests.tiny import CASES, STRATEGIES, real_batches, tiny_gan
 
 
@@ -35,7 +36,7 @@ def test_accuracy_is_the_mean_over_both_kinds():
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_d_rests_exactly_while_its_accuracy_is_at_its_bound(strategy):
-    gan, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
+    gan, reals = tiny_gan(CASES[suited(strategy)]), real_batches()
     wrapped = Balanced(STRATEGIES[strategy], bound=0.6, window=2)
     rested = moved = 0
     for _ in range(30):
