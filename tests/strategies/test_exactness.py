@@ -67,7 +67,7 @@ def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_ste
 
 @every_loss
 @every_count
-@pytest.mark.parametrize("strategy", every_strategy())
+@pytest.mark.parametrize("strategy", every_strategy(but=("competitive", "consensus", "symplectic")))  # theirs are joint's
 def test_redundant_gradients_change_nothing(strategy, loss, d_steps, g_steps):
     loss = suited(strategy, loss)
     lean = train(STRATEGIES[strategy], loss, d_steps, g_steps)
