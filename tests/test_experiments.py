@@ -43,7 +43,10 @@ def small(experiment):
     return cfg
 
 
-@pytest.mark.parametrize("experiment", options("experiment"))
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(one, marks=pytest.mark.slow if one in ("sagan", "sngan") else ()) for one in options("experiment")],
+)
 def test_every_experiment_builds_and_trains(experiment):
     check(composed(f"experiment={experiment}"))
     cfg = small(experiment)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 BRACES = re.compile(r"\{([^{}]*)\}")
 VERSIONS = ("ETag", "etag", "version_id", "generation", "mtime", "last_modified", "LastModified", "created")
 """Under which names file systems tell what changes with a file's content."""
+AT_ONCE = 8
+"""So many files are read at a time, since object storage takes its time for each request."""
 
 
 class Storage:
@@ -55,6 +57,13 @@ class Storage:
 
         path = str(fsspec.core.url_to_fs(url)[1])
         return sorted(map(str, self.files.glob(path))) if any(one in path for one in "*?[") else [path]
+
+    @property
+    def at_once(self) -> int:
+        """How many files can be read at a time; fsspec's own copies of them (`filecache::`) know one thread only."""
+        from fsspec.implementations.cached import CachingFileSystem
+
+        return 1 if isinstance(self.files, CachingFileSystem) else AT_ONCE
 
     def stamp(self, path: str) -> list[object]:
         """Return a file's size, and what else tells that it has changed."""

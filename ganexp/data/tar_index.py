@@ -25,8 +25,6 @@ from ganexp.data.storage import Storage
 log = logging.getLogger(__name__)
 VERSION = 1
 """Of what is listed, and how."""
-AT_ONCE = 8
-"""Shards that are listed side by side, since most of the time is spent waiting for them."""
 BLOCK = 512
 """Bytes of a tar file's header, and of the zeros at its end."""
 
@@ -99,7 +97,7 @@ def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
     Raises:
         OSError: One is missing or cannot be reached.
     """
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(storage.at_once) as pool:
         return list(pool.map(lambda path: _told(path, storage.stamp, path), paths))
 
 
@@ -117,7 +115,7 @@ def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
     rows: list[tuple[Any, ...]] = []
     skipped: Counter[str] = Counter()
     list_one = functools.partial(_list_one, storage, label)
-    with ThreadPoolExecutor(AT_ONCE) as pool, tqdm(total=len(paths), desc="Listing shards, once", disable=None) as bar:
+    with ThreadPoolExecutor(storage.at_once) as pool, tqdm(total=len(paths), desc="Listing shards, once", disable=None) as bar:
         for number, (found, others) in enumerate(pool.map(list_one, paths)):
             rows += [(number, *row) for row in found]
             skipped += others

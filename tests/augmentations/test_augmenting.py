@@ -13,7 +13,7 @@ from ganexp.networks.packing import packed
 from ganexp.penalties import R1, Orthogonal
 from ganexp.training.cuda_graph import Recorded
 from tests.augmentations.images import begun, built, images, weights
-from tests.composing import composed, every_strategy, options, suited
+from tests.composing import composed, options, suited
 from tests.tiny import iterate
 from tests.training.tape import Tape
 
@@ -128,7 +128,9 @@ def test_r1_takes_the_slope_of_d_after_the_transformation_at_the_image_itself(na
 
 
 @every_augmentation
-@pytest.mark.parametrize("strategy", every_strategy())
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(one, marks=() if one == "detach" else pytest.mark.slow) for one in options("strategy")]
+)
 def test_every_strategy_trains(name, strategy):
     ends = []
     for choice in (CHOICES[name], []):

@@ -104,8 +104,8 @@ ON = "discriminator.minibatch_deviation=true"
     "overrides",
     [
         [*SMALL],
-        [*SMALL, "discriminator=mlp", "strategy=unrolled"],
-        [*SMALL, "discriminator.spectral_norm=true", "conditional=true"],
+        pytest.param([*SMALL, "discriminator=mlp", "strategy=unrolled"], marks=pytest.mark.slow),
+        pytest.param([*SMALL, "discriminator.spectral_norm=true", "conditional=true"], marks=pytest.mark.slow),
     ],
 )
 def test_it_trains_as_an_option(overrides):

@@ -75,6 +75,7 @@ def test_legends_hide_no_data():
         assert not any(legend.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
 
 
+@pytest.mark.slow
 def test_costs_come_from_one_race_and_from_counted_operations():
     race = {"overrides": TINY, "turns": 2, "iterations": 1}
     five, six, twelve = cost.two_generator_passes(**race), cost.order_of_speed(**race), cost.one_backward_pass(**race)
@@ -95,6 +96,7 @@ def test_the_crossing_is_interpolated_on_a_logarithmic_axis():
     assert width_ratio.crossings([1.0, 2.0], [1.2, 1.1]) is None
 
 
+@pytest.mark.slow
 def test_a_heavy_discriminator_makes_retaining_cheaper_by_operations():
     made = width_ratio.retain_for_a_heavy_discriminator(widths=(4, 64), image_size=16, turns=1, iterations=1)
     crossing = float(re.search(r"by operations: ([\d.]+)", made.reason)[1])
