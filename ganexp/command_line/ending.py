@@ -25,7 +25,7 @@ def epilogue(summary: Summary) -> str:
 def command_to_resume(*overrides: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started."""
     options, rest = config_options(sys.argv[1:])
-    trusted = [one for one in rest if one.startswith("trust=")]
+    trusted = [one for one in rest if one.startswith("trust=") and one != "trust=[]"]  # a resumed run trusts none by itself
     return shlex.join(["python", sys.argv[0], *options, *overrides, *trusted])
 
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from ganexp.command_line.ending import command_to_resume
 from ganexp.training import checkpoint
 from tests.command_line.test_command_line import train
 from tests.composing import CONF
@@ -134,3 +135,9 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
         iterations = [json.loads(line)["progress/iteration"] for line in path.read_text().splitlines()]
         assert iterations == sorted(set(iterations))
     assert not list(folder.rglob("attempt*"))
+
+
+def test_the_command_names_what_the_user_trusts_and_no_more(monkeypatch):
+    for said, kept in (("trust=[]", ""), ("trust=[mine]", " 'trust=[mine]'")):
+        monkeypatch.setattr(sys, "argv", ["train.py", "resume=outputs/a", said])
+        assert command_to_resume("resume=outputs/a") == f"python train.py resume=outputs/a{kept}"
