@@ -151,7 +151,7 @@ SMALL = {"mlp": ["width=4", "depth=1"]}
 
 
 @pytest.mark.slow
-@settings(max_examples=round(30 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=round(40 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     choice=st.fixed_dictionaries(
         {group: st.sampled_from([one for one in options(group) if one not in HEAVY]) for group in GROUPS if group != "dataset"}

@@ -109,9 +109,20 @@ def test_a_heavy_discriminator_makes_retaining_cheaper_by_operations():
 def test_batch_sizes_and_cold_starts():
     tiny = ("experiment=began", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
     made = batch_size.began_eight_times_faster(overrides=tiny, batches=(2, 3), turns=2, cold_starts=1)
-    assert made.verdict is not C
     assert len(re.findall(r"^\| [23] \|", made.evidence, re.M)) == 8
     assert "| 10 |" in made.evidence
+
+
+@pytest.mark.parametrize(("others_ms", "verdict"), [(1.0, R), (2.0, R), (9.0, C)])
+def test_a_claimed_speed_up_is_judged_by_the_times(others_ms, verdict, monkeypatch):
+    times = {name: 1.0 if name.startswith("g_first") else others_ms for name in batch_size.RACE}
+    race = {name: Measured([one] * 6, gflop=1.0, peak_mib=1.0) for name, one in times.items()}
+    monkeypatch.setattr(batch_size, "raced", lambda *_: race)
+    monkeypatch.setattr(batch_size, "_whoever_goes_first", lambda *_: {1: Interval(1, 1, 1)})
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    made = batch_size.began_eight_times_faster(batches=(2, 3))
+    assert made.verdict is verdict
+    assert f"Speed-ups from {others_ms:.2f} to {others_ms:.2f}" in made.reason
     tenth = batch_size.dcgan_ten_percent_faster(overrides=TINY, batches=(2,), turns=2)
     assert "claimed to be 1.1" in next(iter(tenth.figures))
 
