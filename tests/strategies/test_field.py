@@ -114,3 +114,13 @@ def test_a_layer_without_a_second_derivative_is_refused_in_a_sentence():
     strategies.joint(gan, REALS, d_steps=1, g_steps=1)
     with pytest.raises(ValueError, match=r"^a layer of a network cannot be differentiated twice \(.*: choose one that can"):
         strategies.Consensus()(gan, REALS, d_steps=1, g_steps=1)
+
+
+def test_layers_are_looked_at_once_also_inside_a_wrapper(monkeypatch):
+    looked = []
+    monkeypatch.setattr("ganexp.gan.gan.refuse_once_differentiable", lambda gradients: looked.append(len(gradients)))
+    gan, reals = tiny_gan(CASES["hinge"]), real_batches()
+    wrapped = strategies.TopK(strategies.Consensus(), nu=0.5)
+    for _ in range(3):
+        wrapped(gan, reals, d_steps=1, g_steps=1)
+    assert len(looked) == 1
