@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from ganexp.command_line import launching
 from tests.command_line.small_runs import SMALL, rows
@@ -105,7 +107,7 @@ def torchrun(tmp_path):
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(CONF.parent), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", *options, TRAIN]
         with (tmp_path / "said").open("w") as said:
-            made = subprocess.Popen([*command, *RUN, *arguments], cwd=tmp_path, env=environment, stdout=said, stderr=said)
+            made = subprocess.Popen([*command, *arguments], cwd=tmp_path, env=environment, stdout=said, stderr=said)
         begun.append(made)
         return made
 
@@ -131,12 +133,13 @@ def second_process(made, tmp_path, checkpoint):
     return second
 
 
-LONG = ("iterations=1000000", "checkpoint_every=50", "log_every=50", "sample_every=0", "keep_checkpoints=1000")
+LONG = [*RUN, "hydra.run.dir=run", "checkpoint_every=50", "log_every=50", "sample_every=0", "keep_checkpoints=1000"]
+LONG += ["iterations=1000000"]
 
 
 @pytest.mark.slow
 def test_a_signal_to_one_process_stops_all_with_one_checkpoint(torchrun, tmp_path):
-    made = torchrun("hydra.run.dir=run", *LONG)
+    made = torchrun(*LONG)
     second_process(made, tmp_path, "iteration_000000050.pt").send_signal(signal.SIGTERM)
     assert made.wait(60) != 0
     said = (tmp_path / "said").read_text()
@@ -148,7 +151,7 @@ def test_a_signal_to_one_process_stops_all_with_one_checkpoint(torchrun, tmp_pat
 
 @pytest.mark.slow
 def test_after_a_kill_torchrun_goes_on_from_the_last_checkpoint(torchrun, tmp_path):
-    made = torchrun("hydra.run.dir=run", *LONG[1:], "iterations=600", options=["--max-restarts=1"])
+    made = torchrun(*LONG[:-1], "iterations=600", options=["--max-restarts=1"])
     second_process(made, tmp_path, "iteration_000000100.pt").kill()
     assert made.wait(120) == 0, (tmp_path / "said").read_text()
     said = (tmp_path / "said").read_text()
@@ -159,7 +162,20 @@ def test_after_a_kill_torchrun_goes_on_from_the_last_checkpoint(torchrun, tmp_pa
 
 @pytest.mark.slow
 def test_without_restarts_a_kill_ends_all_soon(torchrun, tmp_path):
-    made = torchrun("hydra.run.dir=run", *LONG)
+    made = torchrun(*LONG)
     second_process(made, tmp_path, "iteration_000000050.pt").kill()
     assert made.wait(60) != 0
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["state"] == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_compiled_networks_train_as_those_of_one_process(torchrun, tmp_path):
+    dcgan = ["dataset=fake", "dataset.image_size=16", "dataset.n=23", "batch_size=12", "device=cpu", "wandb.mode=disabled"]
+    dcgan += ["generator=dcgan", "generator.width=4", "discriminator=dcgan", "discriminator.width=4", "sample_every=0"]
+    dcgan += ["strategy=joint", "precision=fp64", "iterations=3"]
+    made = torchrun(*dcgan, "compile=true", "hydra.run.dir=two")
+    assert train(*dcgan, "hydra.run.dir=one", cwd=tmp_path).returncode == 0
+    assert made.wait(240) == 0, (tmp_path / "said").read_text()
+    one, two = (torch.load(tmp_path / run / "checkpoints/iteration_000000003.pt") for run in ("one", "two"))
+    torch.testing.assert_close(one["run"]["gan"], two["run"]["gan"], rtol=1e-8, atol=1e-9)

@@ -1,6 +1,4 @@
-"""How networks are executed in several processes: in bfloat16, compiled, and fed from memory."""
-
-import shutil
+"""How networks are executed in several processes: in bfloat16, and fed from memory."""
 
 import pytest
 import torch
@@ -36,13 +34,3 @@ def test_bfloat16_and_both_feeds(networks, tmp_path):
     torch.testing.assert_close(first, second, rtol=0, atol=0)
     torch.testing.assert_close(first, several(2, streamed, tmp_path / "streamed")[1], rtol=0, atol=0)
     torch.testing.assert_close(first, alone, rtol=0.02, atol=0.01)  # 8 bits, in products of other sizes
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("networks", [MLP, DCGAN], ids=["mlp", "dcgan"])
-def test_compiled_networks_train_as_those_of_one_process(networks, tmp_path):
-    settings = [*networks, "precision=fp64", "strategy=joint", "iterations=3"]
-    alone = weights(*settings)(Processes())
-    for made in several(2, weights(*settings, "compile=true"), tmp_path, limit_s=200):
-        torch.testing.assert_close(made, alone, rtol=1e-8, atol=1e-9)
