@@ -109,6 +109,6 @@ def refuse_once_differentiable(gradients: Sequence[Tensor | None]) -> None:
 
 def _cannot(why: str) -> str:
     return (
-        f"a layer of a network cannot be differentiated twice ({why}): choose one that can, or a strategy that differentiates "
-        "once, such as joint"
+        f"a layer of a network cannot be differentiated twice ({why}): choose one that can, or a strategy and a "
+        "penalty that take no gradient of a gradient, such as joint and none"
     )

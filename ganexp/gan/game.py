@@ -1,6 +1,6 @@
 """The game: two networks and their objectives, with the verbs that form quantities and move nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ganexp.augmentations import Augmentation, NoAugmentation
 from ganexp.batch import Batch, Objective, scores_of
+from ganexp.gan.field import refuse_once_differentiable
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
 from ganexp.networks.packing import packed
@@ -58,6 +59,7 @@ class Game:
         self.augment.begin(prior.seed, prior.device, pack)
         self.augment.processes = self.processes
         self.timer = timer_for(prior.device)
+        self._looked_at: set[str] = set()
         self._passes = Passes(autocast, accumulate, further=loss.reads)
 
     def phase(self, network: str) -> AbstractContextManager[None]:
@@ -146,6 +148,16 @@ class Game:
         with self.phase("g"):
             return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
+    def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
+        """Refuse layers that give none in silence, by the graph of what was made of gradients; each purpose looks once.
+
+        Raises:
+            ValueError: There is such a layer.
+        """
+        if purpose not in self._looked_at:
+            refuse_once_differentiable(made)
+            self._looked_at.add(purpose)
+
     def reals_for_g(self, reals: Iterator[Batch]) -> Batch | None:
         """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
         return next(reals) if self.loss.g_needs_real else None
@@ -153,6 +165,8 @@ class Game:
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
         penalty = self.penalty_term(self.discriminator, x, fake)
+        if penalty is not None and self.penalty.differentiates_gradients:
+            self.need_second_derivatives("penalty", [penalty])
         if penalty is not None and len(x) != len(real_scores):
             penalty = self.processes.gather((penalty * (len(x) / len(real_scores))).view(1)).sum()  # that of the global batch
         return Objective(loss, real_scores, fake_scores, penalty)

@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation
 from ganexp.batch import Gradients, Objective
-from ganexp.gan.field import Field, refuse_once_differentiable
+from ganexp.gan.field import Field
 from ganexp.gan.game import Game
 from ganexp.instruments.meter import Meter
 from ganexp.losses import Loss
@@ -84,7 +84,6 @@ class GAN(Game):
             processes=processes,
         )
         self.redundant_gradients = redundant_gradients
-        self._twice_differentiable: set[nn.Module] = set()  # views of wrappers share it
         self.meter = Meter(prior.device)
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, clip_gradients)
         self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d, clip_gradients)
@@ -129,9 +128,7 @@ class GAN(Game):
             d_gradients = self._d.gradients(d.value, create_graph=True)
         with self.phase("g"):
             g_gradients = self._g.gradients(g.value, create_graph=True)
-        if self.discriminator not in self._twice_differentiable:
-            refuse_once_differentiable([*d_gradients, *g_gradients])
-            self._twice_differentiable.add(self.discriminator)
+        self.need_second_derivatives("field", [*d_gradients, *g_gradients])
         return Field(d_gradients, g_gradients, self.d_parameters, self.g_parameters)
 
     def move(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:

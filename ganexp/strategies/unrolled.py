@@ -54,7 +54,9 @@ class Unrolled:
             ahead = unroll(gan.discriminator, lambda d: _d_loss(gan, d, x, fake), k=self.k, rate=self.rate)
             real_scores = gan.score(x, ahead) if gan.loss.g_needs_real else None
             fake_scores = gan.score(fake, ahead)
-            return Objective(gan.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
+            loss = gan.loss.g_loss(real_scores, fake_scores)
+            gan.need_second_derivatives("unrolled", [loss])
+            return Objective(loss, real_scores, fake_scores)
 
 
 def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:

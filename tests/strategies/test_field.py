@@ -7,7 +7,7 @@ from torch import nn
 from ganexp import GAN, Batch, Prior, strategies
 from ganexp.gan import dot
 from ganexp.losses import WGAN, NonSaturating
-from ganexp.penalties import R2, Dragan, GradientPenalty
+from ganexp.penalties import R2, Dragan, GradientPenalty, Sum, WeightClipping
 from tests.tiny import CASES, Case, real_batches, tiny_gan
 
 STEP = 1e-6
@@ -56,9 +56,9 @@ def test_products_are_finite_differences_of_v(name):
         assert dot(transposed, direction).item() == pytest.approx(dot(u, slope(direction)).item(), rel=1e-6, abs=1e-7)
 
 
-def gan_of(generator, discriminator, loss=None):
+def gan_of(generator, discriminator, loss=None, **settings):
     optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (generator, discriminator)]
-    return GAN(generator, discriminator, loss or NonSaturating(), *optimizers, Prior(3), batch_size=4)
+    return GAN(generator, discriminator, loss or NonSaturating(), *optimizers, Prior(3), batch_size=4, **settings)
 
 
 REALS = iter(lambda: torch.ones(4, 2), None)
@@ -112,13 +112,24 @@ class DifferentiatedOnce(nn.Module):
 def test_a_layer_without_a_second_derivative_is_refused_in_a_sentence():
     gan = gan_of(nn.Linear(3, 2), DifferentiatedOnce())
     strategies.joint(gan, REALS, d_steps=1, g_steps=1)
-    with pytest.raises(ValueError, match=r"^a layer of a network cannot be differentiated twice \(.*: choose one that can"):
-        strategies.Consensus()(gan, REALS, d_steps=1, g_steps=1)
+    for twice in (strategies.Consensus(), strategies.Unrolled(k=1)):
+        with pytest.raises(ValueError, match=r"^a layer of a network cannot be differentiated twice \(.*: choose one that can"):
+            twice(gan, REALS, d_steps=1, g_steps=1)
+
+
+@pytest.mark.parametrize(
+    "penalty", [GradientPenalty(), Sum(parts={"a": R2(every=2), "b": WeightClipping()})], ids=["one", "several"]
+)
+def test_a_penalty_on_such_a_layer_is_refused_too(penalty):
+    """Autograd would take the slope for a constant, and train D as if there were no penalty."""
+    gan = gan_of(nn.Linear(3, 2), DifferentiatedOnce(), penalty=penalty)
+    with pytest.raises(ValueError, match=r"^a layer of a network cannot be differentiated twice .*such as joint and none"):
+        strategies.detach(gan, REALS, d_steps=1, g_steps=1)
 
 
 def test_layers_are_looked_at_once_also_inside_a_wrapper(monkeypatch):
     looked = []
-    monkeypatch.setattr("ganexp.gan.gan.refuse_once_differentiable", lambda gradients: looked.append(len(gradients)))
+    monkeypatch.setattr("ganexp.gan.game.refuse_once_differentiable", lambda gradients: looked.append(len(gradients)))
     gan, reals = tiny_gan(CASES["hinge"]), real_batches()
     wrapped = strategies.TopK(strategies.Consensus(), nu=0.5)
     for _ in range(3):
