@@ -34,6 +34,9 @@ for points, DCGANs without batch norm in D for images of 16×16 pixels.
 
 ± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 %, corrected
 by Holm for all pairs in the row.
+
+What a GPU would add: networks and runs as long as in publications, colour images (CIFAR-10, stacked MNIST), and enough seeds to
+tell apart what `=` leaves open. Time there is another too, since small networks wait for the host. None of this speaks for those.
 """
 
 
