@@ -18,9 +18,9 @@ from studying.verdicts import as_block, budgets, conclusions, places
 
 INTRODUCTION = """# Which strategy for which loss?
 
-Every strategy was tuned alike for every loss in every setting: {tuning} runs over two learning rates and two values of the
-strategy's own coefficient, or two rates and two seeds where it has none. The candidate with the lowest mean was then trained on
-{seeds} other seeds, and judged {times} times on the way.
+Every strategy was tuned alike for every loss in every setting: {tuning} runs of half the length, over two learning rates and
+two values of the strategy's own coefficient, or two rates and two seeds where it has none. The candidate with the lowest mean
+was then trained on {seeds} other seeds, and judged {times} times on the way.
 
 Runs are compared at **equal updates** of both networks, at **equal real images** (`extragradient` draws two batches for an
 update) and at **equal time**, by the time of an iteration as measured side by side (below). Each budget is as large as the runs
@@ -35,8 +35,8 @@ for points, DCGANs without batch norm in D for images of 16×16 pixels.
 ± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 %, corrected
 by Holm for all pairs in the row.
 
-What a GPU would add: networks and runs as long as in publications, colour images (CIFAR-10, stacked MNIST), and enough seeds to
-tell apart what `=` leaves open. Time there is another too, since small networks wait for the host. None of this speaks for those.
+What a GPU would add: networks and runs as large as in publications, colour images (CIFAR-10, stacked MNIST), and enough seeds
+to tell apart what `=` leaves open. Times differ there as well, since small networks wait for the host.
 """
 
 

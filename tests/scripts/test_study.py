@@ -13,6 +13,7 @@ from studying.page import Study, text
 from studying.plan import SETTINGS, STRATEGIES, TUNING_RUNS, TUNING_SEEDS, Arm, comparison, search
 from studying.tuning import tuned
 from studying.verdicts import budgets, conclusions, places
+from tests.composing import composed
 
 
 def product_of(overrides):
@@ -28,6 +29,13 @@ def test_every_strategy_has_the_same_budget_and_searches_on_other_seeds():
     compared = comparison(Arm("ring", "hinge", "lookahead"), ["optimizer.lr=1", "lookahead.alpha=0.8"], 5, 80)
     assert product_of(compared) == 5
     assert {"loss=hinge", "lookahead.alpha=0.8", "evaluate_every=10", "iterations=80"} <= set(compared)
+
+
+def test_every_loss_has_the_penalty_that_it_is_known_with():
+    for setting in SETTINGS.values():
+        for loss in setting.losses:
+            trained = composed(*setting.overrides, f"loss={loss}")
+            assert trained.penalty == composed(f"loss={loss}").penalty
 
 
 def written(folder, jobs):
