@@ -65,7 +65,7 @@ def test_every_part_fills_its_table():
 @pytest.mark.slow
 @pytest.mark.usefixtures("_tiny_cases")
 def test_every_switch_can_be_thrown():
-    text = switches.switches(("mlp", "dcgan 32"), turns=1, turn_s=0.0).text
+    text = switches.switches(("mlp",), turns=1, turn_s=0.0).text
     assert all(name in text for name in switches.ON_CPU)
 
 

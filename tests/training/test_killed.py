@@ -29,6 +29,7 @@ def train_from_wherever(folder):
     build(composed(*OFTEN), folder, checkpoint=last if last.exists() else None).fit()
 
 
+@pytest.mark.slow
 def test_thirty_kills_change_nothing(tmp_path):
     """A process killed every few milliseconds, checkpoints being written most of the time, gets to the same end."""
     whole = build(composed(*OFTEN), tmp_path / "whole")
