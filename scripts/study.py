@@ -1,25 +1,28 @@
 """Which strategy should one use with which loss, and where does it not matter? Tunes, trains and writes docs/study.md.
 
     python scripts/study.py                             # two hours of two cores; docs/study.md
-    python scripts/study.py --settings ring --losses hinge lsgan  # a part of it
-    python scripts/study.py --shorter 50 --seeds 2      # a trial of everything, in some minutes; its page is in the folder
+    python scripts/study.py --settings ring --losses hinge lsgan --folder outputs/ring  # a part of it
+    python scripts/study.py --shorter 50 --seeds 2 --folder outputs/trial  # a trial of everything, in some minutes
 
-Every run is a job of a sweep below the folder, and none is run twice: the same command goes on where it was stopped.
+Every run is a job of a sweep below the folder, and none is run twice: the same command goes on where it was stopped. Only the
+whole study writes docs/study.md; the page of any other is in its folder.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ganexp.command_line.sweeping.results import results
 from studying import page, sweeps, timing
 from studying.courses import courses
-from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, arms, comparison, search
+from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, Arm, arms, comparison, search
 from studying.tuning import tuned
 
 LOSSES = list(dict.fromkeys(loss for setting in SETTINGS.values() for loss in setting.losses))
+WHOLE = [list(SETTINGS), LOSSES, list(STRATEGIES), 5, 1]
+"""Settings, losses, strategies, seeds and divisor of the study in docs/study.md."""
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "study.md"
 
 
@@ -34,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         )
         for setting in options.settings
         for strategy in options.strategies
+        if {*SETTINGS[setting].losses} & {*options.losses}
     }
+    if not searches:
+        sys.exit(f"Error: no setting of {', '.join(options.settings)} has the losses {', '.join(options.losses)}.")
     try:
         sweeps.run_all(searches, options.jobs, "searches")
         found, skipped = {}, {}
@@ -54,17 +60,29 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         runs={arm: courses(place, SETTINGS[arm.setting].metric) for arm, place in places.items()},
         tuned={arm: " ".join(own) for arm, own in found.items()},
         skipped=skipped,
-        times={name: timing.ratios(name, options.strategies, folder / f"times-{name}.json") for name in options.settings},
+        times={
+            (setting, loss): timing.ratios(setting, loss, strategies, folder / f"times-{setting}-{loss}.json")
+            for (setting, loss), strategies in _blocks(found).items()
+        },
         commands=[
             " ".join(["python scripts/study.py", *(arguments or sys.argv[1:])]),
-            *(sweeps.command(next(iter(part.values()))) for part in (searches, compared)),
+            *(sweeps.command(one) for part in (searches, compared) for one in [*part.values()][:1]),
         ],
         hours=sum(job["wall_s"] or 0 for place in (*searches, *compared) for job in results(place)) / 3600,
     )
-    output: Path = options.page or (PAGE if options.shorter == 1 else folder / "study.md")
+    whole = [options.settings, options.losses, options.strategies, options.seeds, options.shorter] == WHOLE
+    output: Path = options.page or (PAGE if whole else folder / "study.md")
     page.write(study, output)
     print(f"Written to {output}")
     return output
+
+
+def _blocks(arms: Iterable[Arm]) -> dict[tuple[str, str], list[str]]:
+    """Return the strategies with each loss in each setting."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for arm in arms:
+        found.setdefault((arm.setting, arm.loss), []).append(arm.strategy)
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,11 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
     parser.add_argument("--losses", nargs="+", default=LOSSES, choices=LOSSES)
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=STRATEGIES)
-    parser.add_argument("--seeds", type=int, default=5, help="how many seeds are compared (default 5)")
+    parser.add_argument(
+        "--seeds", type=int, default=5, choices=range(2, 50), metavar="N", help="how many seeds are compared (default 5)"
+    )
     parser.add_argument("--shorter", type=int, default=1, metavar="N", help="divide all iterations by N")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="sweeps at a time (default: one per core)")
     parser.add_argument("--folder", type=Path, default=Path("outputs/study"), help="of all runs (default outputs/study)")
-    parser.add_argument("--page", type=Path, help="the page (default docs/study.md; of a shorter study, in its folder)")
+    parser.add_argument("--page", type=Path, help="the page (default docs/study.md for the whole study, else in its folder)")
     return parser
 
 

@@ -33,7 +33,8 @@ Points are judged by the sliced Wasserstein distance, images by the Fréchet dis
 for points, DCGANs without batch norm in D for images of 16×16 pixels.
 
 ± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 %, corrected
-by Holm for all pairs in the row.
+by Holm for all pairs in the row. A strategy that diverged with one of its seeds is not in the running, and last in the ranks;
+its mean is that of its other seeds.
 
 What a GPU would add: networks and runs as large as in publications, colour images (CIFAR-10, stacked MNIST), and enough seeds
 to tell apart what `=` leaves open. Times differ there as well, since small networks wait for the host.
@@ -48,7 +49,7 @@ class Study:
         runs: The compared runs of every arm.
         tuned: What each arm was tuned to, in words.
         skipped: Arms whose loss and strategy do not fit together, and why.
-        times: By setting and strategy, the time of an iteration relative to `detach`.
+        times: By setting and loss, and then by strategy, the time of an iteration relative to `detach`.
         commands: How it is run: the whole, and as examples a search and a comparison.
         hours: How long all runs took, one after another.
     """
@@ -56,7 +57,7 @@ class Study:
     runs: Mapping[Arm, Sequence[Course]]
     tuned: Mapping[Arm, str]
     skipped: Mapping[Arm, str]
-    times: Mapping[str, Mapping[str, float]]
+    times: Mapping[tuple[str, str], Mapping[str, float]]
     commands: Sequence[str]
     hours: float
 
@@ -82,12 +83,10 @@ class Study:
         """Return where every arm stands, by budget."""
         found: dict[str, dict[Arm, Place]] = {}
         for setting in self.settings:
-            blocks = self.blocks(setting)
-            together = {name: [run for block in blocks.values() for run in block.get(name, ())] for name in self.strategies}
-            for budget in budgets(together, self.times[setting]):
-                of_budget = found.setdefault(budget.name, {})
-                for loss, block in blocks.items():
-                    of_budget |= {Arm(setting, loss, name): place for name, place in places(block, budget).items()}
+            for loss, block in self.blocks(setting).items():
+                for budget in budgets(block, self.times[setting, loss]):
+                    of_block = {Arm(setting, loss, name): place for name, place in places(block, budget).items()}
+                    found.setdefault(budget.name, {}).update(of_block)
         return found
 
 
@@ -118,8 +117,11 @@ def text(study: Study, standing: Mapping[str, Mapping[Arm, Place]], picture: str
         parts.append(f"## {setting}\n\n{SETTINGS[setting].unit[0].upper()}{SETTINGS[setting].unit[1:]}.\n")
         for budget, places_ in standing.items():
             parts.append(f"At equal {budget}:\n\n{_table({a: p for a, p in places_.items() if a.setting == setting})}")
-        times = {f"`{name}`": f"{ratio:.2f}" for name, ratio in study.times[setting].items()}
-        parts.append("Time of an iteration, relative to `detach`:\n\n" + table([times]))
+        times = [
+            {"loss": f"`{loss}`"} | {f"`{name}`": f"{study.times[setting, loss][name]:.2f}" for name in block}
+            for loss, block in study.blocks(setting).items()
+        ]
+        parts.append("Time of an iteration, relative to `detach`:\n\n" + table(times))
     parts.append("## Tuned to\n\n" + table([_said(arm) | {"tuned to": f"`{what}`"} for arm, what in study.tuned.items()]))
     if study.skipped:
         parts.append("## Not run\n\n" + table([_said(arm) | {"why": why} for arm, why in study.skipped.items()]))
@@ -156,7 +158,8 @@ def _over_blocks(standing: Mapping[str, Mapping[Arm, Place]]) -> str:
     rows: dict[str, dict[str, str | float]] = {}
     said = []
     for budget, found in standing.items():
-        blocks = _complete(found)
+        if not (blocks := _complete(found)):
+            continue
         for name, rank in ranks.mean_ranks(blocks).items():
             rows.setdefault(name, {"strategy": f"`{name}`"})[f"equal {budget}"] = f"{rank:.2f}"
         apart = [
@@ -168,6 +171,8 @@ def _over_blocks(standing: Mapping[str, Mapping[Arm, Place]]) -> str:
         all_alike = f"Friedman's test says p = {ranks.friedman(blocks):.2g}; by pairs, " if len(blocks[0]) > 2 else ""
         said.append(f"- At equal {budget}: {all_alike}{told}.")
     n = len(_complete(next(iter(standing.values()))))
+    if not n:
+        return "There is no block in which every strategy was run, and so there are no ranks.\n"
     header = f"Mean ranks over {n} blocks, each a loss in a setting; 1 is best:\n"
     tests = "Pairs by Wilcoxon's signed-rank test over blocks, corrected by Holm for all pairs:\n"
     return "\n".join([header, table(list(rows.values())), tests, "\n".join(said), ""])
@@ -178,8 +183,8 @@ def _complete(found: Mapping[Arm, Place]) -> list[ranks.Block]:
     blocks: dict[tuple[str, str], dict[str, Place]] = {}
     for arm, place in found.items():
         blocks.setdefault((arm.setting, arm.loss), {})[arm.strategy] = place
-    strategies = max(blocks.values(), key=len)
-    return [as_block({name: block[name] for name in strategies}) for block in blocks.values() if len(block) == len(strategies)]
+    strategies = list(dict.fromkeys(arm.strategy for arm in found))
+    return [as_block({name: block[name] for name in strategies}) for block in blocks.values() if block.keys() >= {*strategies}]
 
 
 def _better(pair: tuple[str, str], blocks: Sequence[ranks.Block]) -> str:
@@ -200,7 +205,7 @@ def _diverged(study: Study) -> str:
 def _table(standing: Mapping[Arm, Place]) -> str:
     rows: dict[str, dict[str, str]] = {}
     for arm, place in standing.items():
-        mark = MARKS.get(place.standing, "")
+        mark = "" if place.lost else MARKS.get(place.standing, "")
         lost = f" ({len(place.lost)} diverged)" if place.lost else ""
         rows.setdefault(arm.loss, {"loss": f"`{arm.loss}`"})[f"`{arm.strategy}`"] = f"{place.figure}{lost} {mark}".strip()
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))

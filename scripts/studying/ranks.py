@@ -20,6 +20,8 @@ def mean_ranks(blocks: Sequence[Block]) -> dict[str, float]:
 
 def friedman(blocks: Sequence[Block]) -> float:
     """Return the p of Friedman's test that all strategies have the same ranks."""
+    if all(len(set(block.values())) == 1 for block in blocks):
+        return 1.0
     return float(stats.friedmanchisquare(*zip(*(block.values() for block in blocks), strict=True)).pvalue)
 
 

@@ -19,8 +19,11 @@ def run_all(sweeps: Mapping[Path, Sequence[str]], jobs: int, what: str) -> None:
     """Run what is missing of some sweeps, given by folder with their command lines, several side by side.
 
     Raises:
-        RuntimeError: A job failed by anything but divergence; the others have been run.
+        RuntimeError: A folder has another sweep, or a job failed by anything but divergence; the others have been run.
     """
+    for folder, overrides in sweeps.items():
+        if Sweep.is_in(folder) and _asked_for(folder) != tuple(overrides):
+            raise RuntimeError(f"{folder} has a sweep of other runs: choose another --folder, or move that one away")
     missing = {folder: overrides for folder, overrides in sweeps.items() if not is_over(folder)}
     with ThreadPoolExecutor(jobs) as pool:
         each = pool.map(_run, missing, missing.values())
@@ -46,6 +49,10 @@ def has_diverged(job: Result, folder: Path) -> bool:
 def command(overrides: Sequence[str]) -> str:
     """Return a sweep as one types it."""
     return " ".join(["python train.py -m", *(f'"{one}"' if "[" in one else one for one in overrides)])
+
+
+def _asked_for(folder: Path) -> tuple[str, ...]:
+    return tuple(one for one in Sweep.load(folder).overrides if not one.startswith("hydra.sweep.dir="))
 
 
 def _run(folder: Path, overrides: Sequence[str]) -> None:

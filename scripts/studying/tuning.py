@@ -27,6 +27,7 @@ def tuned(folder: Path, loss: str, metric: str) -> Candidate:
             reason = job["error"]
             continue
         figure = job["last"].get(metric, math.inf) if job["state"] == "finished" else math.inf
+        figure = figure if math.isfinite(figure) else math.inf
         figures[tuple(f"{key}={value}" for key, value in settings.items())].append(figure)
     if not figures:
         raise ValueError(reason)

@@ -1,6 +1,7 @@
 """What the compared runs say: figures at each budget, who is best in each block, and the conclusions in words."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,17 +22,17 @@ class Budget:
     read: Read
 
 
-def budgets(of_setting: Mapping[str, Sequence[Course]], ratios: Mapping[str, float]) -> list[Budget]:
-    """Return the three budgets of a setting, as large as all runs of it allow.
+def budgets(block: Mapping[str, Sequence[Course]], ratios: Mapping[str, float]) -> list[Budget]:
+    """Return the three budgets with one loss in one setting, as large as all runs allow.
 
     Args:
-        of_setting: The runs of each strategy, with all losses.
+        block: The runs of each strategy.
         ratios: The time of each strategy's iteration, in any unit.
     """
-    whole = [run for runs in of_setting.values() for run in runs if not run.diverged]
+    whole = [run for runs in block.values() for run in runs if not run.diverged]
     iterations = min((run.iterations[-1] for run in whole), default=0)
     images = min((run.images[-1] for run in whole), default=0)
-    fastest = min(ratios.values())
+    fastest = min(ratios[strategy] for strategy in block)
     return [
         Budget("updates", lambda _, run: run.at_iteration(iterations)),
         Budget("real images", lambda _, run: run.at_images(images)),
@@ -40,15 +41,16 @@ def budgets(of_setting: Mapping[str, Sequence[Course]], ratios: Mapping[str, flo
 
 
 def places(block: Mapping[str, Sequence[Course]], budget: Budget) -> dict[str, Place]:
-    """Return where each strategy stands with one loss in one setting."""
-    outcomes = []
+    """Return where each strategy stands with one loss in one setting; one that diverged with a seed is not in the running."""
+    outcomes: dict[str, list[Outcome]] = {strategy: [] for strategy in block}
     for strategy, runs in block.items():
         for run in runs:
             value = budget.read(strategy, run)
             lost = "" if math.isfinite(value) else "diverged"
-            outcomes.append(Outcome(strategy, strategy, run.seed, None if lost else value, lost))
-    standing = {place.combination: place for place in ranked(outcomes)[0].places}
-    return {strategy: standing[strategy] for strategy in block}
+            outcomes[strategy].append(Outcome(strategy, strategy, run.seed, None if lost else value, lost))
+    standing = {strategy: Place(strategy, reached) for strategy, reached in outcomes.items()}
+    whole = [one for strategy, reached in outcomes.items() if not standing[strategy].lost for one in reached]
+    return standing | {place.combination: place for place in ranked(whole)[0].places}
 
 
 def as_block(found: Mapping[str, Place]) -> ranks.Block:
@@ -77,6 +79,7 @@ def conclusions(standing: Mapping[Arm, Place]) -> list[str]:
 
 def _of_loss(standing: Mapping[Arm, Place]) -> str:
     settings = len({arm.setting for arm in standing})
+    tried = Counter(arm.strategy for arm in standing)
     worse: dict[str, list[str]] = {arm.strategy: [] for arm in standing}
     best: dict[str, list[str]] = {arm.strategy: [] for arm in standing}
     for arm, place in standing.items():
@@ -84,10 +87,14 @@ def _of_loss(standing: Mapping[Arm, Place]) -> str:
             worse[arm.strategy].append(arm.setting)
         if place.best:
             best[arm.strategy].append(arm.setting)
-    leaders = ", ".join(f"`{name}` ({', '.join(where)})" for name, where in best.items() if where)
-    never = ", ".join(f"`{name}`" for name, where in worse.items() if not where) or "none"
+    leaders = ", ".join(f"`{name}` ({', '.join(where)})" for name, where in best.items() if where) or "none"
+    never = ", ".join(
+        f"`{name}`" + (f" (run in {tried[name]})" if tried[name] < settings else "")
+        for name, where in worse.items()
+        if not where
+    )
     losers = "; ".join(f"`{name}` on {', '.join(where)}" for name, where in worse.items() if where)
-    return f"best means: {leaders}. Never worse than the best in {settings} settings: {never}." + (
+    return f"best means: {leaders}. Never worse than the best in {settings} settings: {never or 'none'}." + (
         f" Worse: {losers}." if losers else ""
     )
 

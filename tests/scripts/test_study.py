@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import study
-from studying import ranks
+from studying import ranks, sweeps
 from studying.courses import Course
 from studying.page import Study, text
 from studying.plan import SETTINGS, STRATEGIES, TUNING_RUNS, TUNING_SEEDS, Arm, comparison, search
@@ -61,6 +61,7 @@ def test_the_candidate_with_the_lowest_mean_is_taken_and_one_that_diverged_is_no
         (job("hinge", 2, 101), "finished", 8.0),
         (job("hinge", 3, 100), "finished", 0.1),
         (job("hinge", 3, 101), "failed", 0.1),
+        (job("hinge", 4, 100), "finished", math.nan),
         (job("wgan", 1, 100), "skipped", 0.0),
     ]
     written(tmp_path / "sweep", jobs)
@@ -109,7 +110,8 @@ def test_the_page_says_which_strategies_are_best_where_it_does_not_matter_and_wh
         Arm("ring", loss, name): own for loss, block in {"hinge": hinge, "lsgan": lsgan}.items() for name, own in block.items()
     }
     ratios = {"detach": 1.0, "joint": 0.9, "resample": 1.1}
-    made = Study(runs, dict.fromkeys(runs, "optimizer.lr=1"), {}, {"ring": ratios}, ["python scripts/study.py"], 1.0)
+    times = {("ring", "hinge"): ratios, ("ring", "lsgan"): ratios}
+    made = Study(runs, dict.fromkeys(runs, "optimizer.lr=1"), {}, times, ["python scripts/study.py"], 1.0)
     standing = made.places()
     said = conclusions(standing["updates"])
     assert said[0].startswith("- `hinge`: best means: `detach` (ring). Never worse than the best in 1 settings: `detach`.")
@@ -122,6 +124,44 @@ def test_the_page_says_which_strategies_are_best_where_it_does_not_matter_and_wh
     assert conclusions({Arm("ring", "hinge", name): place for name, place in equal.items()})[-1].endswith(
         "1 of 1 blocks: `hinge` on ring."
     )
+
+
+def test_a_strategy_that_diverged_with_a_seed_is_not_the_best_whatever_its_other_seeds_reached():
+    block = found(detach=2.0, joint=2.0)
+    block["resample"] = [course(seed, 0.1 + 0.01 * seed, diverged=seed == 0) for seed in range(5)]
+    standing = {
+        Arm("ring", "hinge", name): place for name, place in places(block, budgets(block, dict.fromkeys(block, 1.0))[0]).items()
+    }
+    assert [place.best for place in standing.values()] == [True, False, False]
+    assert conclusions(standing)[0].endswith(
+        "Never worse than the best in 1 settings: `detach`, `joint`. Worse: `resample` on ring."
+    )
+
+
+def test_only_blocks_with_every_strategy_are_ranked_and_what_was_not_run_is_said():
+    hinge, lsgan, minimax = found(detach=1.0, joint=3.0), found(detach=1.0, topk=3.0), found(detach=1.0, joint=2.0, topk=2.0)
+    blocks = {"hinge": hinge, "lsgan": lsgan, "minimax": minimax}
+
+    def page_of(*losses):
+        runs = {Arm("ring", loss, name): own for loss in losses for name, own in blocks[loss].items()}
+        times = {("ring", loss): dict.fromkeys(blocks[loss], 1.0) for loss in losses}
+        made = Study(runs, dict.fromkeys(runs, ""), {}, times, [], 1.0)
+        return text(made, made.places(), "study.png")
+
+    assert "Mean ranks over 1 blocks" in page_of("hinge", "lsgan", "minimax")
+    assert "There is no block in which every strategy was run" in page_of("hinge", "lsgan")
+    runs = {Arm(place, "hinge", name): own for place, name in [("ring", "joint"), ("grid", "detach")] for own in [hinge[name]]}
+    standing = {
+        arm: places({arm.strategy: own}, budgets({arm.strategy: own}, {arm.strategy: 1.0})[0]) for arm, own in runs.items()
+    }
+    said = conclusions({arm: found_[arm.strategy] for arm, found_ in standing.items()})[0]
+    assert "in 2 settings: `joint` (run in 1), `detach` (run in 1)." in said
+
+
+def test_a_folder_with_other_runs_is_refused(tmp_path):
+    written(tmp_path / "ring-detach", [(["loss=hinge"], "finished", 1.0)])
+    with pytest.raises(RuntimeError, match="ring-detach has a sweep of other runs: choose another --folder"):
+        sweeps.run_all({tmp_path / "ring-detach": ("loss=lsgan",)}, 1, "searches")
 
 
 @pytest.mark.slow
