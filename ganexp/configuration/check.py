@@ -20,7 +20,7 @@ from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.several import refuse_inexact_shares, refuse_unshared
 from ganexp.configuration.targets import Trust, check_targets, make, name_of, target
 from ganexp.configuration.trial import META, refuse_too_large, try_iteration, try_networks, try_parts, try_values
-from ganexp.configuration.wrapping import refuse_wrappers
+from ganexp.configuration.wrapping import refuse_wrappers, wrappers_without_effect
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.training import Strategy
@@ -94,7 +94,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
     _check_second_derivatives(config, penalty, plain_strategy)
     _check_schedule(config, loss)
-    warnings = without_effect(config, figures)
+    warnings = [*without_effect(config, figures), *wrappers_without_effect(config)]
     discriminator: nn.Module | None = None
     asked: Demands | None = None
     try:

@@ -7,7 +7,7 @@ from ganexp.configuration.targets import name_of, target
 from ganexp.data.placement import free_memory
 from ganexp.losses import Loss
 from ganexp.networks.packing import packed_shape
-from ganexp.strategies import Balanced
+from ganexp.strategies import Balanced, Constant
 from ganexp.training import Strategy
 from ganexp.training.execution import Machine
 
@@ -42,6 +42,25 @@ def refuse_wrappers(config: Config, machine: Machine, shape: tuple[int, ...], lo
             f"steps={name_of(config.steps)} needs a loss with a boundary between real and generated scores, and "
             f"loss={name_of(config.loss)} has none: choose one such as loss=nonsaturating or loss=hinge, or steps=constant."
         )
+
+
+def wrappers_without_effect(config: Config) -> list[str]:
+    """Say, one sentence each, what wrappers would only do in a longer run."""
+    said = []
+    fakes, topk = config.batch_size // config.pack, config.topk
+    lowest = max(topk.gamma ** ((config.iterations - 1) // topk.every), topk.nu)
+    if topk.nu < 1 and max(1, round(lowest * fakes)) == fakes:
+        said.append(
+            f"topk.nu={topk.nu} leaves out no fake within iterations={config.iterations}: lower topk.every or topk.gamma."
+        )
+    constant = issubclass(target(config.steps, "steps"), Constant)  # type: ignore[arg-type]  # a class
+    most = 2 * config.iterations * config.d_steps * fakes  # extragradient draws twice
+    if config.replay.share and constant and most <= config.replay.size:
+        said.append(
+            f"replay.share={config.replay.share} shows D no earlier fakes within iterations={config.iterations}, for which its "
+            f"buffer is not full: lower replay.size={config.replay.size}."
+        )
+    return said
 
 
 def _refuse_replay(config: Config, machine: Machine, shape: tuple[int, ...], strategy: Strategy, fakes: int) -> None:

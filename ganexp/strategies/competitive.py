@@ -115,11 +115,14 @@ class Competitive:
         Raises:
             ValueError: It is not.
         """
-        if not loss.zero_sum:
+        if loss.zero_sum:
+            return
+        needs = f"competitive needs a zero-sum loss, in which G maximises what D minimises, and {type(loss).__name__} is "
+        if type(loss).zero_sum:
             raise ValueError(
-                f"competitive needs a zero-sum loss, in which G maximises what D minimises, and {type(loss).__name__} is none: "
-                "choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus"
+                f"{needs}none with topk around the strategy: choose topk.nu=1, or another strategy, such as consensus"
             )
+        raise ValueError(f"{needs}none: choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus")
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

@@ -69,6 +69,8 @@ class LatentStep(Wrapper):
             with gan.phase("g"):
                 f = scores_of(gan.score(fake, apart(gan.discriminator))).sum()
                 (g,) = torch.autograd.grad(-f if gan.loss.low_is_real else f, z, create_graph=through)
+        if through:
+            gan.need_second_derivatives("latent_step", [g])
         if self.natural:
             g = g / (g.square().sum(1, keepdim=True) + self.beta)
         moved = drawn.values + self.alpha * g

@@ -117,5 +117,5 @@ def _likes(gan: GAN) -> list[Tensor]:
     labels = (torch.zeros(gan.pack, dtype=torch.long, device="meta"),) if gan.prior.classes else ()
     z = torch.empty(gan.pack, gan.prior.latent_dim, dtype=gan.prior.dtype, device="meta")
     with torch.no_grad():
-        fake = gan.packed(Batch(copy.deepcopy(gan.generator).to("meta")(z, *labels), labels))
+        fake = gan.packed(Batch(copy.deepcopy(gan.generator).eval().to("meta")(z, *labels), labels))
     return [fake.values, *fake.given]

@@ -68,10 +68,10 @@ class TopK(Remembering):
                 real = real.index_select(0, chosen)
             return loss.g_loss(real, fake.index_select(0, chosen))
 
-        return seen(loss, g_loss=g_loss, uniform_ratio=False)
+        return seen(loss, g_loss=g_loss, uniform_ratio=False, zero_sum=False)
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse what the strategy inside refuses of a loss that treats fakes unequally.
+        """Refuse what the strategy inside refuses of a loss that is not zero-sum and treats fakes unequally.
 
         Raises:
             ValueError: It does.

@@ -54,6 +54,7 @@ REFUSED = [
     (["latent_step.alpha=-1"], "latent_step.alpha should be greater than or equal to 0, not -1."),
     (["latent_step.alpha=1", "compile=true"], "choose compile=false or latent_step.through=false."),
     (["topk.nu=0.5", "strategy=one_stage", "loss=minimax", "discriminator.batch_norm=true"], "take strategy=joint"),
+    (["topk.nu=0.5", "strategy=competitive", "loss=minimax"], "is none with topk around the strategy: choose topk.nu=1, or"),
     (["steps=warm_up", "steps.many=0"], "steps.many should be greater than or equal to 1, not 0."),
     (["steps=warm_up", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
     (["steps=balanced", "steps.bound=0.5"], "steps.bound should be greater than 0.5, not 0.5."),
@@ -135,6 +136,8 @@ def test_off_is_off(off):
             ["evaluate_every=9", "evaluation.features=raw", "keep_best=eval/fdi"],
             "keep_best=eval/fdi is no figure of this evaluation, ",
         ),
+        (["topk.nu=0.5", "topk.every=2500"], "topk.nu=0.5 leaves out no fake within iterations=2500: lower topk.every or"),
+        (["replay.share=0.5", "replay.size=50000"], "for which its buffer is not full: lower replay.size=50000."),
     ],
 )
 def test_what_has_no_effect_is_said(overrides, sentence):

@@ -112,7 +112,7 @@ class DifferentiatedOnce(nn.Module):
 def test_a_layer_without_a_second_derivative_is_refused_in_a_sentence():
     gan = gan_of(nn.Linear(3, 2), DifferentiatedOnce())
     strategies.joint(gan, REALS, d_steps=1, g_steps=1)
-    for twice in (strategies.Consensus(), strategies.Unrolled(k=1)):
+    for twice in (strategies.Consensus(), strategies.Unrolled(k=1), strategies.LatentStep(strategies.joint)):
         with pytest.raises(ValueError, match=r"^a layer of a network cannot be differentiated twice \(.*: choose one that can"):
             twice(gan, REALS, d_steps=1, g_steps=1)
 
