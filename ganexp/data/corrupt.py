@@ -5,6 +5,7 @@ Which they are is noted in the cache, under the name that the set has with them;
 
 import errno
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -36,7 +37,11 @@ class Tried(MapStyle[Tensor]):
         return len(self.data)  # type: ignore[arg-type]
 
     def __getitems__(self, indices: list[int]) -> tuple[Tensor, dict[int, str]]:
-        images, corrupt = [], {}
+        images: list[Tensor] = []
+        corrupt: dict[int, str] = {}
+        if batch := getattr(self.data, "__getitems__", None):
+            with suppress(DecodingError):  # one by one shows which
+                return torch.stack(batch(indices)), corrupt
         for index in indices:
             try:
                 images.append(self.data[index])

@@ -3,6 +3,7 @@
 import errno
 import functools
 import logging
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ class Shards:
 
     Args:
         path: What fsspec opens, a path or a URL, with braces (`train-{000..127}.tar`) or wildcards (`train-*.tar`) for several
-            shards, or a list of these. All in one kind of storage.
+            shards, or a list of these. All in one place, such as one host or archive.
         image_size: Side of the square images.
         channels: 3 for colour, 1 for grey.
         label: The key of the class in a sample's `.json`.
@@ -62,10 +63,10 @@ class Shards:
         self.strict = strict
         self.label = label
         self.path = [path] if isinstance(path, str) else list(path)
-        urls = [url for one in self.path for url in unfolded(str(Path(one).expanduser()) if one.startswith("~") else one)]
+        urls = [url for one in self.path for url in unfolded(os.path.expanduser(one))]
         places = [Storage(url) for url in urls]
-        if len({type(place.files) for place in places}) > 1:
-            raise ValueError("path should name shards in one kind of storage, and names several")
+        if any(not place.is_like(places[0]) for place in places):
+            raise ValueError("path should name shards in one place, such as one host or archive, and names several")
         try:
             found = [shard for place, url in zip(places, urls, strict=True) for shard in place.matching(url)]
             there = bool(found) and (len(found) > 1 or places[0].files.exists(found[0]))

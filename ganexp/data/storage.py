@@ -58,6 +58,13 @@ class Storage:
         path = str(fsspec.core.url_to_fs(url)[1])
         return sorted(map(str, self.files.glob(path))) if any(one in path for one in "*?[") else [path]
 
+    def is_like(self, other: "Storage") -> bool:
+        """Return whether what the other place calls a path is the same file here: fsspec's paths do not name every host."""
+        from fsspec.implementations.cached import CachingFileSystem
+
+        ours, theirs = (one.fs if isinstance(one, CachingFileSystem) else one for one in (self.files, other.files))
+        return type(self.files) is type(other.files) and bool(ours == theirs)
+
     @property
     def at_once(self) -> int:
         """How many files can be read at a time; fsspec's own copies of them (`filecache::`) know one thread only."""

@@ -74,21 +74,20 @@ def index_of(storage: Storage, paths: Sequence[str], label: str, folder: Path) -
     content = json.dumps([VERSION, label, *zip(paths, stamps_of(storage, paths), strict=True)])
     name = f"shards-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
     file = folder / f"{name}.npz"
+    found = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with kept.lock(folder, name):
             found = _kept(file)
             if found is None:
                 found = _listed(storage, paths, label)
-                unfinished = file.with_suffix(".unfinished.npz")
-                np.savez(unfinished, **{one.name: getattr(found, one.name) for one in fields(found)})
-                unfinished.replace(file)
+                _keep(found, file)
             return found
     except OSError as error:
         if error.errno is None:  # of a shard, and not of the disk where the list is kept
             raise
         log.warning("The list of shards is not kept in %s (%s).", folder, error.strerror)
-        return _listed(storage, paths, label)
+        return _listed(storage, paths, label) if found is None else found
 
 
 def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
@@ -107,6 +106,16 @@ def _kept(file: Path) -> Index | None:
             return Index(**arrays)
     except Exception:  # what a broken file makes NumPy raise has no common type
         return None
+
+
+def _keep(index: Index, file: Path) -> None:
+    unfinished = file.with_suffix(".unfinished.npz")
+    try:
+        np.savez(unfinished, **{one.name: getattr(index, one.name) for one in fields(index)})
+        unfinished.replace(file)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:

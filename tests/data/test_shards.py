@@ -1,15 +1,17 @@
 """Images in tar files, wherever they lie, against the pixels that were put there."""
 
+import errno
 import gzip
 import json
 import logging
+import zipfile
 
 import fsspec
 import numpy as np
 import pytest
 import torch
 
-from ganexp.data import Shards, Streamed, load_cached
+from ganexp.data import Shards, Streamed, load_cached, tar_index
 from ganexp.data.corrupt import Tried
 from ganexp.data.decoding import DecodingError
 from ganexp.data.storage import unfolded
@@ -109,6 +111,40 @@ def test_the_list_is_kept_until_a_shard_changes(tmp_path, monkeypatch):
     assert len(Shards(pattern, image_size=8).load()) == 9
 
 
+def test_a_list_that_cannot_be_kept_is_not_made_twice(tmp_path, monkeypatch, caplog):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    pattern, images = written(tmp_path / "shards")
+    monkeypatch.setattr(np, "savez", full)
+    made = []
+    monkeypatch.setattr(
+        "ganexp.data.tar_index._listed", lambda *args, listed=tar_index._listed: made.append(1) or listed(*args)
+    )
+    np.testing.assert_array_equal(pixels(Shards(pattern, image_size=8).load()), images)
+    assert made == [1]
+    assert "is not kept" in caplog.text
+
+
+def test_batches_are_read_together_also_while_a_set_is_decoded_as_a_whole(tmp_path):
+    pattern, _ = written(tmp_path / "shards")
+    data = Shards(pattern, image_size=8).load()
+    asked, ranges = [], data.storage.ranges
+    data.storage.ranges = lambda paths, *rest: asked.append(len(paths)) or ranges(paths, *rest)
+    images, corrupt = Tried(data).__getitems__([3, 0, 7])
+    assert (len(images), corrupt, asked) == (3, {}, [3])
+
+
+def test_shards_of_one_name_in_two_archives_are_not_taken_for_one(tmp_path):
+    for name, count in [("a", 2), ("b", 3)]:
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            archive.writestr("x.tar", shards(count)[0][0])
+    one, other = (f"zip://x.tar::{tmp_path}/{name}.zip" for name in "ab")
+    assert len(Shards([one], image_size=8).load()) == 2
+    with pytest.raises(ValueError, match="in one place"):
+        Shards([one, other])
+
+
 def test_what_is_no_image_is_named_and_left_out_or_refused(tmp_path, caplog):
     members = [
         ("0.png", png(np.zeros((8, 8, 3), np.uint8))),
@@ -153,8 +189,9 @@ def test_what_is_wrong_with_shards_is_said_in_a_sentence(tmp_path, monkeypatch):
     for path, said in [
         (str(tmp_path / "y-*.tar"), "and .* matches none"),
         (str(tmp_path / "y.tar"), "and .* matches none"),
+        ("~nobody-of-that-name/y.tar", "and .* matches none"),
         ("nowhere://x.tar", "cannot be opened by fsspec .Protocol not known: nowhere.$"),
-        ([str(tmp_path / "x.tar"), "memory://x.tar"], "in one kind of storage"),
+        ([str(tmp_path / "x.tar"), "memory://x.tar"], "in one place, such as one host or archive"),
     ]:
         with pytest.raises(ValueError, match=said):
             Shards(path)
