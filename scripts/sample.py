@@ -28,6 +28,7 @@ from tqdm import tqdm
 from ganexp import load
 from ganexp.configuration.loading import data_of
 from ganexp.configuration.schema import ConfigError
+from ganexp.data.decoding import DecodingError
 from ganexp.processes import Processes
 from ganexp.runs.documents import atomic_write
 from ganexp.runs.layout import RunFolder
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         generator = processes.together(
             lambda: load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
         )
+        torch.backends.cudnn.allow_tf32 = False  # an index is the same image everywhere, but for the last digits
         written = options.task(generator, options)
         processes.close()
     except (ConfigError, CheckpointError, SamplingError, CannotJoin) as error:
@@ -92,8 +94,10 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
     """Write samples to files."""
     indices = _indices(options, 1000)
     suffix = ".npz" if options.format == "npz" else ""
-    name = "samples" if options.format == "png" else f"samples_{options.format}_{options.first}-{options.first + len(indices)}"
-    path = _place(options, name, suffix)
+    name = "samples" if options.format == "png" else f"samples_{options.format}"
+    if options.format != "png" and isinstance(indices, range):
+        name += f"_{indices.start}-{indices.stop}"
+    path = _place(options, name, suffix, options.indices if suffix else None)
     processes: Processes = options.processes
     silent = None if processes.count == 1 else True
     with tqdm(total=len(indices), unit="sample", disable=silent, leave=False) as bar:
@@ -138,7 +142,10 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     if len(generator.shape) != 3:
         raise SamplingError("nearest neighbours are drawn for images only")
     samples = torch.cat([*generator.batches(_indices(options, 8), options.seed, **_how(options))]).cpu()
-    distances, found = nearest(samples, data_of(generator, trust=options.trust), options.nearest)
+    try:
+        distances, found = nearest(samples, data_of(generator, trust=options.trust), options.nearest)
+    except DecodingError as error:
+        raise SamplingError(str(error)) from error
     pixels = samples[0].numel() ** 0.5
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
     for index, distance in zip(_indices(options, 8), distances[:, 0].tolist(), strict=True):

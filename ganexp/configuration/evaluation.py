@@ -115,16 +115,22 @@ def evaluation_of(
             features = _features(config, dataset, machine.device) if _sees(names, dataset) else Raw(dataset.shape)
             evaluator = Evaluator(names, features, samples=asked.samples, modes=_modes(names, dataset, features))
             if processes.writes:
-                batches = real_batches(reals.data, machine.device, machine.dtype)
+                workers = reals.workers if isinstance(reals, Streamed) else 0
+                batches = real_batches(reals.data, machine.device, machine.dtype, workers=workers)
                 n = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
                 folder = default_folder().with_name("statistics")
-                evaluator.see_reals(batches, n, folder=folder, identity=identity_of(config, dataset, reals))
+                evaluator.see_reals(batches, n, folder=folder, identity=_computed(identity_of(config, dataset, reals), machine))
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
     if processes.count == 1:
         return Evaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of), evaluator.keys
     shared = SharedEvaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of, processes=processes)
     return shared, evaluator.keys
+
+
+def _computed(identity: str, machine: Machine) -> str:
+    """Tell data that are known by the arithmetic too: TF32 rounds features of real images as well."""
+    return identity and f"{identity} {machine.device.type} {machine.precision}"
 
 
 def _sees(names: tuple[str, ...], dataset: Any) -> bool:

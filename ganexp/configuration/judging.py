@@ -59,8 +59,7 @@ class Judge:
             self.machine = Machine.resolved(config.device, config.precision)
         except Unavailable as error:
             raise ConfigError(f"{error}.") from None
-        threads = None if config.threads == "auto" else config.threads
-        execution.set_up(self.machine, deterministic=config.deterministic, threads=threads)
+        self._set_up(config)
         dataset = make(config.dataset, "dataset")
         refuse_evaluation(config, dataset, dataset.shape)
         self.shape: tuple[int, ...] = tuple(dataset.shape)
@@ -85,8 +84,13 @@ class Judge:
             CheckpointError, ConfigError: It cannot be loaded.
             EvaluationError: A measure has no value.
         """
+        self._set_up(config)  # another judge may have chosen other kernels since
         network, prior, samples = self.processes.together(lambda: self._loaded(path, config, trust))
         return self._judged(self.evaluation.figures(network, prior), samples)
+
+    def _set_up(self, config: Config) -> None:
+        threads = None if config.threads == "auto" else config.threads
+        execution.set_up(self.machine, deterministic=config.deterministic, threads=threads)
 
     def _loaded(self, path: Path, config: Config, trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
         machine = self.machine

@@ -150,6 +150,7 @@ class Streamed(_OfData):
         self.device = torch.device(device)
         self._labels = labels
         self.dtype = dtype
+        self.workers = workers
         self._share = Share(processes or Processes(), batch_size)
         self.batch_size = self._share.size
         self._digest = digest

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data.decoding import DecodingError
 from ganexp.data.feed import to_range
 from ganexp.data.workers import loader
 from ganexp.evaluation import statistics
@@ -159,15 +160,22 @@ def real_batches(
     dtype: torch.dtype = torch.float32,
     workers: int = 0,
 ) -> Iterator[Tensor]:
-    """Yield all data once, in a random order that is always the same: images in [-1, 1], points as they are."""
+    """Yield all data once, in a random order that is always the same: images in [-1, 1], points as they are.
+
+    Raises:
+        EvaluationError: An image cannot be decoded.
+    """
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
     batches: Iterable[Tensor]
     if isinstance(data, Tensor):
         batches = (data.index_select(0, part.to(data.device)) for part in order.split(BATCH))
     else:
         batches = loader(data, workers, torch.Generator(), batch_size=BATCH, sampler=order.tolist())
-    for batch in batches:
-        yield to_range(batch.to(device), dtype)
+    try:
+        for batch in batches:
+            yield to_range(batch.to(device), dtype)
+    except DecodingError as error:
+        raise EvaluationError(str(error)) from error
 
 
 @contextmanager

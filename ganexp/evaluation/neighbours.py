@@ -28,7 +28,7 @@ class DensityCoverage(Comparison):
 
     def __call__(self, real: Part, fake: Part) -> dict[str, float]:
         """Return both."""
-        f, g, k = rows_of(real), rows_of(fake), NEIGHBOURS
+        f, g, k = rows_of(real).double(), rows_of(fake).double(), NEIGHBOURS
         inside, covered = 0, 0
         for part in f.split(1000):
             radius = torch.cdist(part, f).kthvalue(k + 1, dim=1, keepdim=True).values  # the nearest is the sample itself

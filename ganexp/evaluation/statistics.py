@@ -1,5 +1,6 @@
 """What measures keep of a real set, on the disk: images are seen once, not once per run."""
 
+import copy
 import hashlib
 import json
 import os
@@ -32,11 +33,15 @@ def recall(path: Path, parts: Parts) -> bool:
     """Take over statistics that were kept, if they are there whole."""
     try:
         states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        for kind, part in parts.items():
+        tried = [copy.deepcopy(part) for part in parts.values()]
+        for kind, part in zip(parts, tried, strict=True):
             part.load_state_dict(states[kind.__name__])
-        path.touch()
     except Exception:  # what a broken file makes torch raise has no common type
         return False
+    for kind, part in parts.items():
+        part.load_state_dict(states[kind.__name__])
+    with suppress(OSError):  # another's file, perhaps
+        path.touch()
     return True
 
 

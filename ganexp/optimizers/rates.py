@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Adam, Optimizer, RMSprop
+from torch.optim import SGD, Adam, Optimizer, RMSprop
 
 Rate = float | Tensor
 Tensors = list[Tensor] | tuple[Tensor, ...]
@@ -51,6 +51,16 @@ def keep_on_device(optimizer: Optimizer) -> None:
                 state: dict[str, Any] = optimizer.state.get(parameter, {})
                 if "step" in state:
                     state["step"] = torch.as_tensor(state["step"], dtype=torch.float32).to(parameter.device)
+
+
+def counts_on_host(optimizer: Optimizer) -> bool:
+    """Return whether steps may change numbers on the host, which replaying a recorded one would not.
+
+    Those of torch's do not that can be `capturable`, nor does SGD, nor one that declares `reads_rate_on_device`.
+    """
+    if type(optimizer) is SGD or getattr(optimizer, "reads_rate_on_device", False):
+        return False
+    return not all("capturable" in group for group in optimizer.param_groups)
 
 
 def _reads_tensors(optimizer: Optimizer, group: dict[str, Any]) -> bool:

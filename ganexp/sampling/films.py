@@ -1,5 +1,6 @@
 """Moving pictures of a walk through latent space, frame by frame: one frame in memory at a time, and in a GIF its pixels."""
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -86,8 +87,10 @@ def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20
 
 def _write_gif(frames: Iterable[np.ndarray], path: Path, per_second: int) -> None:
     first, *rest = (Image.fromarray(frame).quantize(256) for frame in frames)  # one byte per pixel
+    shown_at = [10 * round(100 * frame / per_second) for frame in range(len(rest) + 2)]  # a GIF counts hundredths of seconds
+    durations = [after - before for before, after in itertools.pairwise(shown_at)]
     with atomic_write(path) as file:
-        first.save(file, "GIF", save_all=True, append_images=rest, duration=1000 // per_second, loop=0)
+        first.save(file, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
 
 
 def _write_mp4(frames: Iterable[np.ndarray], path: Path, per_second: int) -> None:

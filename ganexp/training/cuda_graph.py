@@ -1,16 +1,18 @@
 """A whole iteration as one CUDA graph: recorded once, then replayed without any of the host's work."""
 
 import logging
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation
 from ganexp.batch import Batch
-from ganexp.optimizers.rates import keep_on_device
+from ganexp.optimizers.rates import counts_on_host, keep_on_device
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
 from ganexp.training.step import Step, Strategy
@@ -57,7 +59,8 @@ class Recorded(Step):
             average=step.average,
             schedule=step.schedule,
         )
-        reason = reason_against(step.strategy, step.gan.penalty, step.schedule, step.gan.augment)
+        gan = step.gan
+        reason = reason_against(step.strategy, gan.penalty, step.schedule, gan.augment, (gan.optimizer_g, gan.optimizer_d))
         if reason:
             raise ValueError(f"it cannot be recorded: {reason}")
         self.new_recording = new_recording
@@ -150,8 +153,9 @@ class CudaRecording:
 
     def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
         """Record a call; nothing is computed yet. Other threads may keep using the device, for example to pin memory."""
-        for stream in streams:
-            self.graph.register_generator_state(stream)
+        with warnings.catch_warnings(action="ignore"):  # where torch does this by itself, it says so
+            for stream in streams:
+                getattr(self.graph, "register_generator_state", lambda _: None)(stream)
         with torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local"):
             call()
 
@@ -187,7 +191,11 @@ def _copy_into(place: Batch, batch: Batch) -> None:
 
 
 def reason_against(
-    strategy: Strategy, penalty: Penalty, schedule: Schedule | None = None, augment: Augmentation | None = None
+    strategy: Strategy,
+    penalty: Penalty,
+    schedule: Schedule | None = None,
+    augment: Augmentation | None = None,
+    optimizers: Sequence[Optimizer] = (),
 ) -> str:
     """Return why iterations cannot be recorded, or an empty string.
 
@@ -197,6 +205,9 @@ def reason_against(
         return f"{schedule.on_host[0]} reads a scheduled learning rate on the host"
     if augment and augment.gathers and torch.are_deterministic_algorithms_enabled():
         return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
+    for optimizer in optimizers:
+        if counts_on_host(optimizer):
+            return f"{type(optimizer).__name__} may count its steps on the host"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
     while "strategy" in vars(strategy) and not hasattr(type(strategy), "state_dict"):

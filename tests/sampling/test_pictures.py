@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageSequence
 from torch.utils.data import Dataset
 
 from ganexp.sampling import SamplingError, neighbours
@@ -28,6 +28,15 @@ def test_a_gif_passes_the_samples_and_is_a_loop(tmp_path):
                 top, left = 2 + 18 * (tile // 2), 2 + 18 * (tile % 2)
                 wanted = (shown[4 * stop + tile, 0] + 1) * 127.5
                 np.testing.assert_allclose(picture[top : top + 16, left : left + 16], wanted, atol=1)
+
+
+@pytest.mark.parametrize("per_second", [1, 7, 20, 30, 40, 45, 50])
+def test_a_gif_lasts_as_long_as_its_frames(per_second, tmp_path):
+    frames = [np.full((2, 2, 3), value, np.uint8) for value in range(90)]
+    write_film(frames, tmp_path / "x.gif", per_second=per_second)
+    with Image.open(tmp_path / "x.gif") as film:
+        shown = [frame.info["duration"] for frame in ImageSequence.Iterator(film)]
+    assert sum(shown) == pytest.approx(1000 * 90 / per_second, abs=5)
 
 
 def test_every_tile_keeps_its_class():

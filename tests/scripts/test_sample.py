@@ -44,6 +44,8 @@ def test_files_films_and_neighbours(copy, capsys):
     sample.main([str(last), "--images", "--n", "6", "--label", "7"])
     assert "4 images written, 2 were there already" in capsys.readouterr().out
     assert sample.main([str(copy), "--images", "--n", "6", "--format", "npz"]).name == "samples_npz_0-6_seed0.npz"
+    chosen = [str(copy), "--images", "--indices", "3", "1", "--format", "npz"]
+    assert sample.main(chosen).name == "samples_npz_seed0_indices3-1.npz"
     shards = sample.main([str(copy), "--images", "--n", "6", "--format", "tar", "--shard-size", "4", "--first", "2"])
     assert sorted(path.name for path in shards.glob("*.tar")) == ["samples-000000.tar", "samples-000001.tar"]
     with Image.open(sample.main([str(copy), "--film", "--tiles", "2", "--n", "6", "--frames", "2", "--open"])) as film:

@@ -156,6 +156,9 @@ def test_strategies_that_remember_are_not_recorded():
         reason_against(strategies.Lookahead(strategies.detach, every=2), NoPenalty()) == "Lookahead keeps count of iterations"
     )
     assert all(reason_against(strategy, R1()) == "" for strategy in STRATEGIES.values())
+    counting = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(1))], lr_decay=0.1)
+    said = reason_against(strategies.detach, NoPenalty(), optimizers=[counting])
+    assert said == "Adagrad may count its steps on the host"
     with pytest.raises(ValueError, match="cannot be recorded: Lookahead keeps count"):
         small("hinge", strategies.Lookahead(strategies.detach, every=2))
 

@@ -1,0 +1,58 @@
+"""What is kept of a real set: taken over whole or not at all, and only where it was computed alike."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ganexp.data.decoding import DecodingError
+from ganexp.evaluation import EvaluationError, Evaluator, Raw, real_batches
+
+NAMES = ("precision_recall", "density_coverage", "fid")
+
+
+def points(seed):
+    return torch.randn(300, 2, generator=torch.Generator().manual_seed(seed))
+
+
+def figures(folder):
+    evaluator = Evaluator(NAMES, Raw((2,)), samples=300)
+    evaluator.see_reals([points(0)], 300, folder=folder, identity="points")
+    return evaluator([points(1)])
+
+
+def test_a_file_of_somebody_else_counts_once(tmp_path, monkeypatch):
+    """Its time of last use cannot be set; what was read of it stays what it is."""
+
+    def refused(self):
+        raise PermissionError
+
+    first = figures(tmp_path)
+    monkeypatch.setattr(Path, "touch", refused)
+    monkeypatch.setattr("ganexp.evaluation.evaluator._kept", lambda *_: pytest.fail("seen again"))
+    recalled = Evaluator(NAMES, Raw((2,)), samples=300)
+    recalled.see_reals([points(0)], 300, folder=tmp_path, identity="points")
+    monkeypatch.undo()
+    assert recalled([points(1)]) == first
+
+
+def test_a_file_that_is_broken_in_part_leaves_nothing_behind(tmp_path):
+    first = figures(tmp_path)
+    (file,) = tmp_path.glob("*.pt")
+    states = torch.load(file)
+    states.popitem()
+    torch.save(states, file)
+    assert figures(tmp_path) == first
+
+
+class Broken(torch.utils.data.Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        raise DecodingError("a.png cannot be decoded as an image")
+
+
+def test_a_real_image_that_cannot_be_decoded_is_named():
+    with pytest.raises(EvaluationError, match=r"^a\.png cannot be decoded as an image$"):
+        next(real_batches(Broken()))
