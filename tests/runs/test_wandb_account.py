@@ -13,10 +13,10 @@ KEY = "a" * 40
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch, tmp_path):
+    wandb.teardown()  # first: it takes its own process's address out of the environment, which would be put back at the end
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    wandb.teardown()
     yield
     wandb.teardown()
 
