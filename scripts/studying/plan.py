@@ -118,7 +118,7 @@ def _common(setting: Setting, choice: Choice, iterations: int) -> tuple[str, ...
         f"iterations={iterations}",
         f"evaluation.measures=[{measure}]",
         "evaluation.samples=2000",
-        f"log_every={iterations // EVALUATIONS}",
+        f"log_every={max(1, iterations // EVALUATIONS)}",
         "sample_every=0",
         "checkpoint_every=0",
         "device=cpu",
