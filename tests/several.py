@@ -11,13 +11,15 @@ import torch.distributed as dist
 
 from ganexp.training.processes import DistributedProcesses
 
+LIMIT_S = 60
 
-def several(count, work, folder, *, limit_s=60):
+
+def several(count, work, folder):
     """Return what `work(processes)` returns in each of `count` processes; none of them outlives the limit."""
     folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # threads of xdist do not come along
         children = {rank: _fork(rank, count, work, folder) for rank in range(count)}
-    statuses, end = {}, time.monotonic() + limit_s
+    statuses, end = {}, time.monotonic() + LIMIT_S
     while children:
         for rank, pid in list(children.items()):
             done, status = os.waitpid(pid, os.WNOHANG)
