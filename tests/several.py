@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from ganexp.training.processes import DistributedProcesses
 
-LIMIT_S = 60
+LIMIT_S = 600  # far beyond what they need beside other tests; only a hang takes that long
 
 
 def several(count, work, folder):
@@ -29,6 +29,7 @@ def several(count, work, folder):
         if time.monotonic() > end:
             for pid in children.values():
                 os.kill(pid, signal.SIGKILL)
+            raise TimeoutError(f"processes {', '.join(map(str, children))} have not ended within {LIMIT_S} s")
         time.sleep(0.005)
     said = "\n".join(path.read_text() for path in folder.glob("error*"))
     assert set(statuses.values()) == {0}, f"{statuses}\n{said}"
