@@ -11,11 +11,10 @@ def slopes(discriminator: Discriminator, at: Batch) -> Tensor:
     """Return the score's gradient ∇D at each sample, `(B, n)` for samples of n numbers, which can itself be differentiated.
 
     It is meant to be the gradient of a sample's own score alone, so D should have no batch norm. Samples that carry a graph,
-    as fakes do in unrolled steps, keep it.
+    as fakes do in unrolled steps, keep it; ∇D is at fixed weights also where these have come from such samples.
     """
-    values = at.values
-    if not values.requires_grad:
-        values = values.detach().requires_grad_().view_as(values)  # no leaf: counting operations fails for one
+    values = at.values if at.values.requires_grad else at.values.detach().requires_grad_()
+    values = values.view_as(values)  # weights do not depend on a view of this call's own; counting operations fails for leaves
     (slope,) = torch.autograd.grad(scores_of(discriminator(values, *at.given)).sum(), values, create_graph=True)
     return slope.flatten(1)
 
