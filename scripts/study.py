@@ -85,6 +85,12 @@ def _blocks(arms: Iterable[Arm]) -> dict[tuple[str, str], list[str]]:
     return found
 
 
+def _positive(typed: str) -> int:
+    if not typed.isdecimal() or not int(typed):
+        raise argparse.ArgumentTypeError(f"should be a number of at least 1, not {typed}")
+    return int(typed)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
@@ -93,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seeds", type=int, default=5, choices=range(2, 50), metavar="N", help="how many seeds are compared (default 5)"
     )
-    parser.add_argument("--shorter", type=int, default=1, metavar="N", help="divide all iterations by N")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="sweeps at a time (default: one per core)")
+    parser.add_argument("--shorter", type=_positive, default=1, metavar="N", help="divide all iterations by N")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="sweeps at a time (default: one per core)")
     parser.add_argument("--folder", type=Path, default=Path("outputs/study"), help="of all runs (default outputs/study)")
     parser.add_argument("--page", type=Path, help="the page (default docs/study.md for the whole study, else in its folder)")
     return parser

@@ -1,5 +1,7 @@
 """The study as a page in Markdown, with its figure."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from ganexp.compare.ranking import MARKS, Place
 from pages.machine import machine
@@ -29,12 +32,12 @@ of all strategies allow; between two evaluations a figure is read from a straigh
 and `topk` are around `detach`.
 
 Points are judged by the sliced Wasserstein distance, images by the Fréchet distance in the features of a classifier of the data
-(`scripts/train_features.py`), 2,000 samples each: lower is better. The networks are small enough for a CPU: 64 units wide
-for points, DCGANs without batch norm in D for images of 16×16 pixels.
+(`python scripts/train_features.py mnist dataset.image_size=16`), 2,000 samples each: lower is better. The networks are small
+enough for a CPU: 64 units wide for points, DCGANs without batch norm in D for images of 16×16 pixels.
 
-± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 %, corrected
-by Holm for all pairs in the row. A strategy that diverged with one of its seeds is not in the running, and last in the ranks;
-its mean is that of its other seeds.
+± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 % by t-tests
+paired by seed, corrected by Holm for all pairs in the row. A strategy that diverged with one of its seeds is not in the
+running, and last in the ranks; its mean is that of its other seeds.
 
 What a GPU would add: networks and runs as large as in publications, colour images (CIFAR-10, stacked MNIST), and enough seeds
 to tell apart what `=` leaves open. Times differ there as well, since small networks wait for the host.
@@ -107,6 +110,7 @@ def text(study: Study, standing: Mapping[str, Mapping[Arm, Place]], picture: str
         f"{date.today()}, {machine()}; {study.hours:.1f} hours of one core in all.\n",
         "\n".join(["```bash", *study.commands, "```\n"]),
         "## Conclusions\n",
+        _in_short(standing),
         _over_blocks(standing),
         "Loss by loss, at equal updates:\n",
         "\n".join(conclusions(standing["updates"])) + "\n",
@@ -122,7 +126,8 @@ def text(study: Study, standing: Mapping[str, Mapping[Arm, Place]], picture: str
             for loss, block in study.blocks(setting).items()
         ]
         parts.append("Time of an iteration, relative to `detach`:\n\n" + table(times))
-    parts.append("## Tuned to\n\n" + table([_said(arm) | {"tuned to": f"`{what}`"} for arm, what in study.tuned.items()]))
+    tuned = [_said(arm) | {"tuned to": f"`{what}`"} for arm, what in study.tuned.items()]
+    parts.append("## Tuned to\n\n" + _at_the_edge(study.tuned) + table(tuned))
     if study.skipped:
         parts.append("## Not run\n\n" + table([_said(arm) | {"why": why} for arm, why in study.skipped.items()]))
     return "\n".join(parts)
@@ -147,10 +152,37 @@ def drawn(study: Study, standing: Mapping[Arm, Place]) -> Figure:
         axes.axhline(1, color="0.25", linewidth=0.8, linestyle=":")
         axes.set(yscale="log", ylabel="relative to detach", title=f"{setting}: {SETTINGS[setting].unit}, lower is better")
         axes.set_xticks(range(len(losses)), losses)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(strategies))
     return figure
+
+
+def _in_short(standing: Mapping[str, Mapping[Arm, Place]]) -> str:
+    """Say who is first and who is last by mean rank, at which budgets."""
+    ends: list[dict[str, list[str]]] = [{}, {}]
+    for budget, found in standing.items():
+        if blocks := _complete(found):
+            mean = ranks.mean_ranks(blocks)
+            for end, best in zip(ends, (min(mean.values()), max(mean.values())), strict=True):
+                alike = " and ".join(f"`{name}`" for name, rank in mean.items() if math.isclose(rank, best))
+                end.setdefault(alike, []).append(budget)
+    first, last = ("; ".join(f"{names} at equal {_listed(at)}" for names, at in end.items()) for end in ends)
+    return f"**In short.** First by mean rank: {first}. Last: {last}.\n" if first else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return words as English lists them."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _at_the_edge(tuned: Mapping[Arm, str]) -> str:
+    """Say how often the highest rate on offer won, beyond which there may be better ones."""
+    highest = {arm: max(SETTINGS[arm.setting].rates, key=float) for arm in tuned}
+    taken = {arm: re.search(r"optimizer\.lr=(\S+)", words) for arm, words in tuned.items()}
+    won = sum(found is not None and float(found[1]) == float(highest[arm]) for arm, found in taken.items())
+    return f"The higher of the two rates won in {won} of {len(tuned)} searches; a still higher one may be better there.\n\n"
 
 
 def _over_blocks(standing: Mapping[str, Mapping[Arm, Place]]) -> str:

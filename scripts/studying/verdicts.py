@@ -94,7 +94,7 @@ def _of_loss(standing: Mapping[Arm, Place]) -> str:
         if not where
     )
     losers = "; ".join(f"`{name}` on {', '.join(where)}" for name, where in worse.items() if where)
-    return f"best means: {leaders}. Never worse than the best in {settings} settings: {never or 'none'}." + (
+    return f"best means: {leaders}. Never significantly worse than the best in {settings} settings: {never or 'none'}." + (
         f" Worse: {losers}." if losers else ""
     )
 

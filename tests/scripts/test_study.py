@@ -114,10 +114,17 @@ def test_the_page_says_which_strategies_are_best_where_it_does_not_matter_and_wh
     made = Study(runs, dict.fromkeys(runs, "optimizer.lr=1"), {}, times, ["python scripts/study.py"], 1.0)
     standing = made.places()
     said = conclusions(standing["updates"])
-    assert said[0].startswith("- `hinge`: best means: `detach` (ring). Never worse than the best in 1 settings: `detach`.")
+    assert said[0].startswith(
+        "- `hinge`: best means: `detach` (ring). Never significantly worse than the best in 1 settings: `det"
+    )
     assert "`joint` on ring" in said[0]
     assert said[-1] == "- No strategy could be told from the best in 0 of 2 blocks."
     page = text(made, standing, "study.png")
+    assert (
+        "First by mean rank: `detach` at equal updates and real images; `detach` and `joint` at equal time. Last: `res" in page
+    )
+    assert "Last: `resample` at equal updates, real images and time." in page
+    assert "The higher of the two rates won in 0 of 6 searches" in page
     assert "Of 30 compared runs 1 diverged: 1 of `resample` with `lsgan` on ring." in page
     assert "| `hinge` | 1.020 ± 0.020 * | 3.020 ± 0.020 | 2.020 ± 0.020 |" in page
     equal = places(found(detach=1.0, joint=1.0), budgets(found(detach=1.0, joint=1.0), ratios)[0])
@@ -134,7 +141,7 @@ def test_a_strategy_that_diverged_with_a_seed_is_not_the_best_whatever_its_other
     }
     assert [place.best for place in standing.values()] == [True, False, False]
     assert conclusions(standing)[0].endswith(
-        "Never worse than the best in 1 settings: `detach`, `joint`. Worse: `resample` on ring."
+        "Never significantly worse than the best in 1 settings: `detach`, `joint`. Worse: `resample` on ring."
     )
 
 
