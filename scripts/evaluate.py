@@ -28,7 +28,7 @@ from ganexp.configuration.judging import Judge, config_of, evaluated
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.sections import MeasureName
-from ganexp.configuration.targets import make
+from ganexp.configuration.targets import check_node, make
 from ganexp.data.unscaled import images_in
 from ganexp.evaluation import EvaluationError
 from ganexp.processes import Processes
@@ -134,7 +134,9 @@ def _of_images(options: argparse.Namespace) -> Found:
     assert isinstance(composed, dict)
     values = {str(key): value for key, value in composed.items()}
     entries, judges = [Entry(str(place), place) for place in options.places], []
-    shape = make(parse(values).dataset, "dataset").shape
+    config = parse(values)
+    check_node("dataset", config.dataset)
+    shape = make(config.dataset, "dataset").shape
     for entry in entries:
         judge = None
         try:
@@ -197,9 +199,12 @@ def _nearest(entries: Sequence[Entry], judge: Judge, wanted: str | None) -> dict
 def _output(options: argparse.Namespace) -> Path:
     """Return the folder of the results, after making sure that nothing is there yet."""
     first: Path = options.places[0]
-    beside = first.with_name(f"{first.resolve().name}_evaluation")
-    inside = (first if first.is_dir() else RunFolder.of_checkpoint(first).path) / "evaluation"
-    folder: Path = options.output or (beside if options.dataset else inside)
+    if options.output:
+        folder: Path = options.output
+    elif options.dataset:
+        folder = first.resolve().parent / f"{first.resolve().name}_evaluation"
+    else:
+        folder = (first if first.is_dir() else RunFolder.of_checkpoint(first).path) / "evaluation"
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
         if path.exists() and not options.overwrite:
             raise Refused(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")

@@ -40,7 +40,7 @@ class Ada(Augmentation):
     """
 
     measures: ClassVar = {"augment/p": Measure("probability of each of ADA's transformations", "last,max", label="p")}
-    needs_logits = True
+    reads_signs = True
     gathers = True
     p: Tensor
 
@@ -72,7 +72,7 @@ class Ada(Augmentation):
     def refuse(self, shape: tuple[int, ...]) -> None:
         super().refuse(shape)
         if shape[0] not in (1, 3) or shape[1] != shape[2]:
-            raise ValueError(f"it transforms square images in grey or RGB, and samples of shape {shape} are none")
+            raise ValueError(f"it transforms square images in grey or RGB, but samples of shape {shape} are not")
 
     def transform(self, images: Tensor) -> Tensor:
         for one in self.policy:

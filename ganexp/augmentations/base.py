@@ -26,8 +26,8 @@ class Augmentation:
     measures: ClassVar[Mapping[str, Measure]] = {}
     """What `measurements` returns, by key, as for a loss."""
 
-    needs_logits = False
-    """Whether the augmentation has a meaning only for a discriminator that returns logits."""
+    reads_signs = False
+    """Whether it moves by which of D's scores are above 0, so that the loss has to have its boundary there."""
 
     gathers = False
     """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph holds it."""
@@ -63,7 +63,7 @@ class Augmentation:
             ValueError: They are no images.
         """
         if len(shape) != 3:
-            raise ValueError(f"it transforms images, and samples of shape {shape} are none")
+            raise ValueError(f"it transforms images, but samples of shape {shape} are not")
 
     def __call__(self, batch: Batch) -> Batch:
         """Return a batch as D is to see it, under the same conditions."""

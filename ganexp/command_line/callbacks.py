@@ -69,8 +69,13 @@ class PrepareSweep(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the table, write it as CSV, and fail if a job has."""
         folder = Path(config.hydra.sweep.dir)
-        tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
-        print(f"\n{tables}\n\nWritten to {short(write_csv(folder, ranking_columns(folder)))}")
+        with exiting_with_a_sentence():
+            tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
+            try:
+                where = f"Written to {short(write_csv(folder, ranking_columns(folder)))}"
+            except OSError as error:
+                where = f"No sweep.csv: {error}."
+            print(f"\n{tables}\n\n{where}")
         stopping.exit_if_stopped(folder)
         states = {job["job"]: job["state"] for job in results(folder)}
         failed = [str(job) for job, ending in states.items() if ending not in ("finished", "skipped")]

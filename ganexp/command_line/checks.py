@@ -73,7 +73,8 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
     if asked == "auto":
         from ganexp.configuration.measured import high_is_best  # imports torch
 
-        asked = "maximize" if not typed and high_is_best(metric, plain(config.loss), trust) else of_search
+        highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust)
+        asked = "maximize" if highest and not typed else of_search
     elif typed and asked != of_search:
         raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
     with read_write(config), open_dict(config):

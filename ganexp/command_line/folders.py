@@ -17,15 +17,17 @@ def make_new(folder: Path) -> Path:
         ConfigError: It cannot be made.
     """
     number, new = 1, folder
-    while True:
-        try:
-            new.mkdir(parents=True)
-            return new
-        except FileExistsError:
-            number += 1
-            new = folder.with_name(f"{folder.name}_{number}")
-        except OSError as error:
-            raise ConfigError(f"{folder} cannot be made ({error}): choose another hydra.run.dir or hydra.sweep.dir.") from None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)  # apart: a link that leads nowhere exists, but is no folder
+        while True:
+            try:
+                new.mkdir()
+                return new
+            except FileExistsError:
+                number += 1
+                new = folder.with_name(f"{folder.name}_{number}")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made ({error}): choose another hydra.run.dir or hydra.sweep.dir.") from None
 
 
 def lock_or_refuse(folder: Path, remedy: str) -> None:

@@ -59,7 +59,7 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
 
 def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> dict[str, Any]:
     """Train a job in its locked folder, and return its summary, which is written there as well."""
-    checkpoint = _checkpoint_to_resume(folder)
+    checkpoint = checkpoint_to_resume(folder)
     if checkpoint is None:
         _set_aside(folder)
     sweep = Sweep.load(Path(hydra.sweep.dir))
@@ -83,10 +83,14 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
     return amend_summary(folder, facts)
 
 
-def _checkpoint_to_resume(folder: Path) -> Path | None:
-    """Return the last checkpoint of a job that was killed or interrupted; one that failed is run from the beginning."""
+def checkpoint_to_resume(folder: Path) -> Path | None:
+    """Return the last checkpoint of a job that was killed, interrupted, or refused when it was to go on.
+
+    One that failed is run from the beginning.
+    """
     last = RunFolder(folder).last
-    return last if last.exists() and read_summary(folder).get("state", "preempted") == "preempted" else None
+    goes_on = read_summary(folder).get("state", "unfinished") in ("unfinished", "preempted", "skipped")
+    return last if last.exists() and goes_on else None
 
 
 def _set_aside(folder: Path) -> None:

@@ -41,7 +41,9 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
     further = [one for one in overrides if not one.startswith("resume=")]
     kept = _without(recorded, [*further, "resume", "trust"])
     refuse_risky(kept, f"resume={name}")
-    return [*options, *kept, *_with_trust(further), quoted("resume", checkpoint)]
+    first = next((number for number, one in enumerate(further) if _is_override(one)), len(further))
+    flags, typed = further[:first], further[first:]  # Hydra takes no overrides on both sides of a flag
+    return [*options, *flags, *kept, *_trusting(typed), quoted("resume", checkpoint), *typed]
 
 
 def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]:
@@ -65,7 +67,8 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
     _refuse_missing_options(options, sweep.options, f"sweep.resume={name}")
     kept = _without(sweep.overrides, [*further, "hydra.sweep.dir", "trust"])
     refuse_risky(kept, f"sweep.resume={name}")
-    return [*options, "-m", *kept, *_with_trust(further), quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
+    own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
+    return [*options, "-m", *kept, *further, *_trusting(further), *own]
 
 
 def find_checkpoint(name: str) -> Path:
@@ -139,6 +142,10 @@ def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: 
         raise ConfigError(f"{key} was started with {options}: add that, if the configurations there are your own.")
 
 
-def _with_trust(further: Sequence[str]) -> list[str]:
-    """Return overrides that trust the modules that are named now, and by default none, whoever wrote the folder."""
-    return [*further] if any(one.startswith("trust=") for one in further) else [*further, "trust=[]"]
+def _trusting(further: Sequence[str]) -> list[str]:
+    """Return the override that trusts no modules, whoever wrote the folder, unless some are named now."""
+    return [] if any(one.startswith("trust=") for one in further) else ["trust=[]"]
+
+
+def _is_override(argument: str) -> bool:
+    return "=" in argument and not argument.startswith("-")

@@ -14,6 +14,7 @@ from ganexp.configuration.demands import CPU_FLOPS
 from ganexp.configuration.evaluation import evaluation_of
 from ganexp.configuration.held_out import held_out_of
 from ganexp.configuration.labels import frequencies_of, labels_of
+from ganexp.configuration.measured import high_is_best
 from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
@@ -108,7 +109,7 @@ def build(
             every=config.checkpoint_every,
             keep=config.keep_checkpoints,
             best=config.keep_best,
-            highest=any(figure.best == "highest" for key, figure in figures.items() if key == config.keep_best),
+            highest=high_is_best(config.keep_best, config.loss, config.augment),
             config=plan.values,
             shape=plan.shape,
             classes=plan.classes,

@@ -92,6 +92,11 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         augment.refuse(shape)
     except ValueError as error:
         raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
+    if augment.reads_signs and loss.boundary != 0:
+        raise ConfigError(
+            f"augment={name_of(config.augment)} moves by the signs of D's scores, which mean nothing with "
+            f"loss={name_of(config.loss)}: choose augment=diffaugment, or a loss such as nonsaturating or hinge."
+        )
     _check_second_derivatives(config, penalty, plain_strategy)
     _check_schedule(config, loss)
     warnings = [*without_effect(config, figures), *wrappers_without_effect(config)]
@@ -100,7 +105,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     try:
         with torch.device(META):
             generator, discriminator = networks_of(config, shape, classes)
-        _check_scores(config, discriminator, loss, penalty, augment)
+        _check_scores(config, discriminator, loss, penalty)
         refuse_inexact_shares(config, processes, plain_strategy, {"generator": generator, "discriminator": discriminator})
         try_networks(config, shape, classes, generator, discriminator)
         differentiates = penalty.differentiates_gradients
@@ -114,7 +119,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
         # a network looks at values, of which there are none
         warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
-        _check_scores(config, discriminator, loss, penalty, augment)
+        _check_scores(config, discriminator, loss, penalty)
     try_parts(config, shape, classes)
     refuse = getattr(strategy, "refuse", None)
     if refuse:
@@ -138,7 +143,7 @@ def machine_of(config: Config) -> Machine:
     except Unavailable as error:
         raise ConfigError(f"{error}.") from None
     if config.cuda_graph is True and machine.device.type == "cpu":
-        raise ConfigError(f"cuda_graph=true needs a GPU, and device={config.device} is none: choose cuda_graph=auto.")
+        raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     return machine
 
 
@@ -181,7 +186,7 @@ def _check_schedule(config: Config, loss: Loss) -> None:
     )
 
 
-def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty, augment: Augmentation) -> None:
+def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty) -> None:
     output = getattr(discriminator, "output", getattr(target(config.discriminator, "discriminator"), "output", "logit"))
     returned = f"discriminator={name_of(config.discriminator)} returns {output} scores"
     if output not in loss.accepts:
@@ -194,13 +199,11 @@ def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, p
         raise ConfigError(
             f"loss={name_of(config.loss)} needs a discriminator that returns {kinds} scores, and {returned}: {_remedy(output)}."
         )
-    parts: dict[str, Penalty | Augmentation] = {"penalty": penalty, "augment": augment}
-    for key, part in parts.items():
-        if part.needs_logits and output != "logit":
-            raise ConfigError(
-                f"{key}={name_of(getattr(config, key))} needs a discriminator that returns logit scores, and {returned}: "
-                f"choose {key}=none."
-            )
+    if penalty.needs_logits and output != "logit":
+        raise ConfigError(
+            f"penalty={name_of(config.penalty)} needs a discriminator that returns logit scores, and {returned}: "
+            "choose penalty=none."
+        )
     # of a network that cannot be made here, that is not known
     further = getattr(discriminator, "further", loss.reads if discriminator is None else "")
     if further != loss.reads:

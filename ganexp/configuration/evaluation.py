@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.schema import Config, ConfigError, Node
 from ganexp.configuration.sections import EvaluationConfig
 from ganexp.configuration.targets import arguments, name_of
 from ganexp.data import Dataset, Resident, StackedMNIST, Streamed, default_folder
@@ -27,9 +27,13 @@ OF_IMAGES = ("fid", "kid", "precision_recall", "density_coverage")
 OF_POINTS = ("sliced_wasserstein",)
 
 
-def features_folder() -> Path:
-    """Return where trained classifiers lie: beside the decoded sets."""
-    return default_folder().with_name("features")
+def classifier_file(node: Node) -> Path:
+    """Return where the classifier of a dataset lies: beside the decoded sets, one for each of one's own `path` or `dataset`."""
+    given = {key: node[key] for key in ("path", "dataset") if key in node}
+    path = given.get("path")
+    if isinstance(path, str) and "://" not in path:
+        given["path"] = str(Path(path).expanduser().resolve())
+    return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
 
 
 def measures_chosen(config: Config, dataset: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -149,7 +153,7 @@ def _path_of(asked: str, config: Config, dataset: Any) -> Path | None:
         return None
     if asked != "classifier":
         return Path(asked).expanduser()
-    return stored(features_folder(), "mnist" if isinstance(dataset, StackedMNIST) else name_of(config.dataset))
+    return classifier_file({"name": "mnist"} if isinstance(dataset, StackedMNIST) else config.dataset)
 
 
 def _features(config: Config, dataset: Any, device: torch.device) -> Features:
@@ -160,7 +164,15 @@ def _features(config: Config, dataset: Any, device: torch.device) -> Features:
     if asked != "classifier":
         return Exported(path, dataset.shape, device)
     classifier = Classifier.load(path, device)
-    return PerChannel(classifier) if isinstance(dataset, StackedMNIST) else classifier
+    if isinstance(dataset, StackedMNIST):
+        return PerChannel(classifier)
+    classes = getattr(dataset, "classes", 0)
+    if classes and classes != classifier.classes:
+        raise EvaluationError(
+            f"{path} is of {classifier.classes} classes, but dataset={name_of(config.dataset)} has {classes}: train it anew by "
+            f"python scripts/train_features.py {name_of(config.dataset)} and the settings of the run's dataset"
+        )
+    return classifier
 
 
 def _knows_modes(dataset: Any) -> bool:

@@ -108,7 +108,7 @@ class Judge:
             frequencies=self.frequencies,
         )
         if trained.classes != prior.classes:
-            raise CheckpointError(f"{path} knows {trained.classes} classes, and its data have {prior.classes}")
+            raise CheckpointError(f"{path} has {trained.classes} classes, but its data have {prior.classes}")
         samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)
         if tuple(samples.shape[1:]) != self.shape:
             raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shape}")

@@ -94,7 +94,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
         return load_cached(make(node, "dataset"), default_folder(), place="streamed")
     except (ConfigError, OSError) as error:
         said = str(error).strip().splitlines()[-1].rstrip(".")
-        raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not to be had here: {said}.") from error
+        raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
 
 
 def _checkpoint_at(place: Path) -> Path:

@@ -60,8 +60,9 @@ def refuse_unknown_metric(
         raise ConfigError(f"{key}={metric} is not logged with {chosen}; choose one of {', '.join(sorted(known(measures)))}.")
 
 
-def high_is_best(metric: str, loss: Node, trust: Trust = None) -> bool:
+def high_is_best(metric: str | None, loss: Node, augment: Node, trust: Trust = None) -> bool:
     """Return whether a key of the rows declares that its highest value is best."""
     figures = {key: figure for measure in MEASURES.values() for key, figure in measure.keys.items()}
-    declared = {**known(measures_of(loss, trust)), **figures}.get(metric)
+    measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
+    declared = {**known(measures), **figures}.get(metric or "")
     return declared is not None and declared.best == "highest"

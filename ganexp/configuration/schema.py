@@ -71,9 +71,9 @@ class Config(Keys):
         choices="auto, true or false",
         effect="speed",
     )
-    compile: bool = key("true: torch.compile the networks; takes a while, pays on GPUs", False)
+    compile: bool = key("true: torch.compile the networks; takes a while, meant for GPUs", False)
     channels_last: Literal["auto"] | bool = key(
-        "memory layout of convolutions: {choices}; auto is where it is known to be faster",
+        "memory layout of convolutions: {choices}; auto is where it should be faster",
         "auto",
         choices="auto, true or false",
     )
@@ -86,7 +86,7 @@ class Config(Keys):
 
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = key("real images per batch, and latents", 32)
     accumulate: Annotated[int, Field(ge=1, le=2**20)] = key(
-        "parts in which a batch goes through a network, one after another, for memory; the gradients are the same", 1
+        "micro-batches that a batch is split into, to save memory; the gradients are the same", 1
     )
     iterations: Interval = key("each makes d_steps updates of D and g_steps of G", 2500, effect="records")
     latent_dim: Annotated[int, Field(ge=1, le=2**20)] = key("length of a latent vector", 64)
@@ -97,7 +97,7 @@ class Config(Keys):
     g_steps: Steps = key("updates of G per iteration", 1)
     redundant_gradients: bool = key("true: also compute the gradients that textbook loops throw away", False)
     clip_gradients: Off | Annotated[float, Field(gt=0)] = key(
-        "longest gradient of a network, by its norm; a longer one is shortened; or off",
+        "largest gradient norm of a network; larger ones are rescaled to it; or off",
         "off",
         choices="off or a norm above 0, such as 1",
     )

@@ -122,8 +122,8 @@ class EvaluationConfig(Keys):
         choices="auto or a list of fid, kid, inception_score, precision_recall, density_coverage, sliced_wasserstein and modes",
     )
     features: Annotated[str, Field(min_length=1)] = key(
-        "what images are seen by: classifier, inception, raw or a file of torch.export or TorchScript; auto is the classifier, "
-        "and of points raw",
+        "feature extractor of images: classifier, inception, raw or a file of torch.export or TorchScript; auto is the "
+        "classifier, and of points raw",
         "auto",
     )
     samples: Annotated[int, Field(ge=2, le=10**7)] = key("how many are generated and measured", 10_000)

@@ -143,7 +143,7 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
 
 def name_of(node: Node) -> str:
     """Return what a member of a group is called."""
-    return str(node.get("name", node["_target_"]))
+    return str(node["name"] if "name" in node else node["_target_"])
 
 
 def arguments(node: Node) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _refuse_replay(config: Config, machine: Machine, shape: tuple[int, ...], str
         )
     others = round(share * fakes)
     if not others:
-        raise ConfigError(f"replay.share={share} is none of a batch's {fakes} fakes: choose at least {1 / fakes:.2g}, or 0.")
+        raise ConfigError(f"replay.share={share} is 0 of a batch's {fakes} fakes: choose at least {1 / fakes:.2g}, or 0.")
     if size < others:
         raise ConfigError(
             f"replay.size={size} is less than the {others} fakes of a batch that replay.share={share} takes: choose more."

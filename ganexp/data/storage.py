@@ -89,7 +89,7 @@ class Storage:
         return [
             one
             if isinstance(one, Exception) or len(one) == size
-            else OSError(f"{size:,} bytes were asked for, and {len(one):,} came")
+            else OSError(f"{size:,} bytes were requested, {len(one):,} received")
             for one, size in zip(found, sizes, strict=True)
         ]
 

@@ -4,6 +4,7 @@ Inception has seen photographs, not digits, and its weights need a download; thi
 on a CPU. Its figures compare with each other, and with no published ones.
 """
 
+import hashlib
 import itertools
 import os
 from dataclasses import asdict, dataclass
@@ -104,15 +105,20 @@ class Classifier(nn.Module):
             if saved["format"] != FORMAT or classifier.checksum != saved["checksum"]:
                 raise ValueError("its checksum is another one")
         except FileNotFoundError as error:
-            raise EvaluationError(f"{path} is not there: train it by python scripts/train_features.py {path.stem}") from error
+            raise EvaluationError(f"{path} is not there: train it by {_command(path)}") from error
         except Exception as error:  # what a broken file makes torch raise has no common type
-            raise EvaluationError(f"{path} is broken: train it anew by python scripts/train_features.py {path.stem}") from error
+            raise EvaluationError(f"{path} is broken: train it anew by {_command(path)}") from error
         return classifier.to(device).eval().requires_grad_(False)
 
 
-def stored(folder: Path, dataset: str) -> Path:
-    """Return where the classifier of a data set lies."""
-    return folder / f"{dataset}.pt"
+def stored(folder: Path, dataset: str, which: str = "") -> Path:
+    """Return where the classifier of a data set lies; `which` tells apart images of one's own, all called `image_folder`."""
+    return folder / (f"{dataset}-{hashlib.sha256(which.encode()).hexdigest()[:8]}.pt" if which else f"{dataset}.pt")
+
+
+def _command(path: Path) -> str:
+    dataset, own, _ = path.stem.partition("-")
+    return f"python scripts/train_features.py {dataset}" + (" and the settings of the run's dataset" if own else "")
 
 
 def train(images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: torch.device | str = "cpu") -> Classifier:

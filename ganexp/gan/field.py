@@ -52,7 +52,7 @@ class Field:
         return _pulled(self._with_graph, self._parameters, u)
 
     def both(self, u: Vector) -> tuple[Vector, Vector]:
-        """Return Jᵀu and Ju; the latter is the derivative by w of ⟨Jᵀw, u⟩, by a backward pass through that of Jᵀw."""
+        """Return Jᵀu and Ju, which is the derivative with respect to w of ⟨Jᵀw, u⟩: a backward pass through that of Jᵀw."""
         w = [one.detach().requires_grad_() for one in u]
         forth = _pulled(self._with_graph, self._parameters, w, create_graph=True)
         return [one.detach() for one in forth], _pulled(forth, w, u)
@@ -72,7 +72,7 @@ def dot(first: Vector, second: Vector) -> Tensor:
 
 
 def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, create_graph: bool = False) -> Vector:
-    """Return the derivative by the inputs of ⟨outputs, u⟩, zero where there is none.
+    """Return the derivative with respect to the inputs of ⟨outputs, u⟩, zero where there is none.
 
     Raises:
         ValueError: A layer of a network has no second derivative.

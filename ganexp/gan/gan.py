@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation
-from ganexp.batch import Gradients, Objective
+from ganexp.batch import Gradients, Objective, scores_of
 from ganexp.gan.field import Field
 from ganexp.gan.game import Game
 from ganexp.instruments.meter import Meter
@@ -205,7 +205,7 @@ class GAN(Game):
         self.meter.record_d(d, gradients)
         self.penalty.advance()
         assert d.real_scores is not None
-        self.augment.observe(d.real_scores.detach())
+        self.augment.observe(scores_of(d.real_scores.detach()))
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []

@@ -12,7 +12,7 @@ from ganexp.ranges import checked
 
 
 class ACGAN(Loss):
-    """Have D also tell the classes, and G make images whose class is told (Odena et al. 2017, equations 2 and 3).
+    """Have D also classify images, and G make images that it classifies right (Odena et al. 2017, equations 2 and 3).
 
     D returns each image's cross-entropy under its own label behind its score: c_r of reals, and c_f of fakes under the labels
     that they were generated from. With the two losses of `base`, L_D = base + weight · (mean c_r + mean c_f) and
@@ -26,8 +26,8 @@ class ACGAN(Loss):
 
     reads = "class_loss"
     measures: ClassVar = {
-        "acgan/real": Measure("cross-entropy of real images' classes, as D tells them", "last,min"),
-        "acgan/fake": Measure("cross-entropy of generated images' classes, as D tells them", "last,min", label="class"),
+        "acgan/real": Measure("cross-entropy of D's classification of real images", "last,min"),
+        "acgan/fake": Measure("cross-entropy of D's classification of generated images", "last,min", label="class"),
     }
 
     @checked

@@ -13,7 +13,8 @@ class MinibatchDeviation(nn.Module):
     """Append a channel that holds the mean standard deviation of the batch (Karras et al. 2018, progressive GAN, section 3).
 
     Maps `(B, C, H, W)` to `(B, C + 1, H, W)`, and `(B, C)` to `(B, C + 1)`. Of each number the standard deviation over
-    the images of a group is taken, and averaged; all images of a group get the same. It couples images: `one_stage` refuses it.
+    the images of a group is taken, and averaged; all images of a group get the same. It couples images, so
+    `one_stage` refuses it with most losses.
     Departures: as in the authors' later networks, 1e-8 is added under the root, which keeps gradients finite, and statistics
     are of groups; here these are neighbours in the batch, which several processes
     must not tear apart.

@@ -12,7 +12,7 @@ from ganexp.runs.documents import atomic_write, remove_unfinished, write_documen
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.lock import hand_over, lock
 from ganexp.runs.reading import read
-from ganexp.runs.summary import write_summary
+from ganexp.runs.summary import read_summary, write_summary
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,9 @@ class FolderBook(Book):
             for name, document in documents.items():
                 if document is not None:
                     write_document(getattr(self.folder, name), document)
+            self._ended = read_summary(folder) if resumed else {}
+            if self._ended:
+                write_summary(folder, self._ended | {"state": "unfinished"})  # how the run ended last time is no longer so
             self._file = self.folder.rows.open("ab", buffering=0)  # last: what fails before leaves no trace of a run
         except OSError:
             self._lock.release()
@@ -65,6 +68,8 @@ class FolderBook(Book):
     def abandon(self) -> None:
         """Close the book of a run that could not begin, and leave the folder free for another one."""
         self._file.close()
+        if self._ended:
+            write_summary(self.folder.path, self._ended)
         self._lock.release()
         if self._fresh:
             self.folder.rows.unlink()

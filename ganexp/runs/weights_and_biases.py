@@ -73,7 +73,7 @@ class WandbBook(Book):
         self.directory = directory
         self.mode = resolved_mode(mode)
         self._wanted, self._patience_s = self.mode == "online", 5 * timeout_s
-        self._broken, self._written = False, 0
+        self._broken, self._written, self._begun = False, 0, False
         self._background = Background()
         os.makedirs(directory, exist_ok=True)
         run_id = before.wandb_id if before else None
@@ -110,6 +110,7 @@ class WandbBook(Book):
     def write(self, row: Row) -> None:
         iteration = row["progress/iteration"]
         assert not isinstance(iteration, Picture)
+        self._begun = True
         if self._broken or iteration <= self._written:
             return
         self._written = int(iteration)
@@ -118,6 +119,12 @@ class WandbBook(Book):
             _kill_service()
         else:
             self._background.submit(functools.partial(self._log, row))
+
+    def rewind(self, iteration: int) -> Row:
+        """After a rollback, write the rows of the new course too; a resumed run only repeats those that W&B has."""
+        if self._begun:
+            self._written = iteration
+        return {}
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until W&B's own process has taken everything, and return whether it has."""

@@ -36,12 +36,12 @@ def save(trained: Trained, folder: str | Path, *, overwrite: bool = False) -> Pa
         overwrite: Replace what the folder holds of another saved generator.
 
     Raises:
-        SamplingError: There is something in the folder, or the generator is of no configuration.
+        SamplingError: There is something in the folder, or the generator has no configuration.
         OSError: It cannot be written.
     """
     folder = Path(folder)
     if "generator" not in trained.origin.settings:
-        raise SamplingError("the generator is of no configuration: save its state_dict instead")
+        raise SamplingError("the generator has no configuration: save its state_dict instead")
     if folder.exists() and not folder.is_dir():
         raise SamplingError(f"{folder} is a file: name a folder")
     if folder.exists() and any(folder.iterdir()) and not overwrite:

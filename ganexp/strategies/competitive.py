@@ -18,7 +18,8 @@ from ganexp.strategies.steps import d_step, g_step
 class Competitive:
     """Competitive gradient descent, zero-sum (algorithm 1, with f = L_G and −f in L_D). Trace: `z G r f DG+`.
 
-    Each player expects the other's step: with mixed second derivatives D of f, the vectors that the optimisers get solve
+    Each player expects the other's step: with the mixed second derivatives D_θψ and D_ψθ of f, the vectors that the
+    optimisers get solve
 
         θ: x = ∇_θ L_G − η_ψ D_θψ y,    ψ: y = ∇_ψ L_D + η_θ D_ψθ x.
 
@@ -27,12 +28,12 @@ class Competitive:
     and those beyond the tolerance change nothing.
 
     This is `joint` for η = 0, and so are the steps that only one network has left. The penalty, a term of D's alone, takes
-    part in ∇_ψ L_D; what it has of G by its samples is not in D. Departure: the rates of the two players may differ.
+    part in ∇_ψ L_D; its dependence on G through its samples is not in D_θψ. Departure: the rates of the two players may differ.
 
     Args:
         rate: η of both; None is the optimisers' own learning rates, as in the paper, whose steps are η times the vector. Steps
             of Adam are not, so that it wants a rate.
-        steps: The most steps of conjugate gradients; each takes two products with D.
+        steps: The most steps of conjugate gradients; each takes two products, with D_θψ and D_ψθ.
         tolerance: The residual, relative to the right side, at which they end.
     """
 
@@ -117,12 +118,10 @@ class Competitive:
         """
         if loss.zero_sum:
             return
-        needs = f"competitive needs a zero-sum loss, in which G maximises what D minimises, and {type(loss).__name__} is "
+        needs = f"competitive needs a zero-sum loss, in which G maximises what D minimises, but {type(loss).__name__} is not"
         if type(loss).zero_sum:
-            raise ValueError(
-                f"{needs}none with topk around the strategy: choose topk.nu=1, or another strategy, such as consensus"
-            )
-        raise ValueError(f"{needs}none: choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus")
+            raise ValueError(f"{needs} with topk around the strategy: choose topk.nu=1, or another strategy, such as consensus")
+        raise ValueError(f"{needs}: choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus")
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

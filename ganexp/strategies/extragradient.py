@@ -11,7 +11,7 @@ def extragradient(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: in
     """Korpelevich 1976; for GANs Gidel et al. 2019, algorithm 3. Trace: `z G r f (DG+) z G r f DG+`.
 
     The step ahead and the step proper draw a batch each. As in the paper's ExtraAdam, an optimiser with state moves
-    its state at both. Steps that only one network has left are those of `joint`.
+    its state at both. Steps left over for one network alone are as in `joint`.
     """
     both = min(d_steps, g_steps)
     for _ in range(both):

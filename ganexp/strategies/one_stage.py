@@ -121,7 +121,7 @@ def refuse_further_numbers(loss: Loss) -> None:
 def refuse(discriminator: nn.Module, loss: Loss, x: Batch) -> None:
     """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss's ratio is the same for all.
 
-    Tried by autograd: the gradient of one image's score by another image must be zero. The discriminator's buffers and the
+    Tried by autograd: the gradient of one image's score with respect to another image must be zero. D's buffers and the
     random streams are left as they were.
 
     Args:

@@ -14,7 +14,7 @@ class PastExtragradient:
 
     `extragradient` for the operations of `joint`: the step ahead takes the gradients that the previous iteration found ahead,
     and the first iteration, which has none, takes no step ahead. As in the paper's ExtraAdam, an optimiser with state moves its
-    state at both. Steps that only one network has left are those of `joint`.
+    state at both. Steps left over for one network alone are as in `joint`.
     """
 
     keeps_count = False

@@ -46,7 +46,7 @@ class Replay(Remembering):
     ) -> None:
         super().__init__(strategy)
         if share and getattr(strategy, "learns_through_d_loss", False):
-            raise ValueError("replay goes around strategies whose G has its own scoring of the fakes, and this one's has not")
+            raise ValueError("replay goes around strategies whose G has its own scoring of the fakes, unlike this one's")
         self.size = size
         self.share = share
         self.draws = 0

@@ -109,7 +109,7 @@ class Balanced(Remembering):
         """
         if gan.loss.boundary is None:
             name = type(gan.loss).__name__
-            raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {name} has not")
+            raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {name} lacks")
         if not self.accuracies or sum(self.accuracies) / len(self.accuracies) < self.bound:
             self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
             real = gan.meter.last_real

@@ -133,8 +133,8 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
 def apart(discriminator: nn.Module) -> Ahead:
     """Return a discriminator as it is now, as a function from images to scores, whatever becomes of it.
 
-    No gradient reaches its parameters, and its buffers stay as they are; it can be differentiated by images, also after the
-    discriminator has moved.
+    No gradient reaches its parameters, and its buffers stay as they are; it can be differentiated with respect to images, also
+    after the discriminator has moved.
     """
     kept = _slots(discriminator, "_parameters") | _slots(discriminator, "_buffers")
     return Ahead(discriminator, {name: tensor.detach().clone() for name, tensor in kept.items()})

@@ -32,14 +32,18 @@ def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes
 def save(state: State, folder: RunFolder, *, keep: int) -> None:
     """Write `iteration_<n>.pt`, point `last.pt` at it and delete all but the newest `keep`; each step is atomic.
 
+    Those of later iterations, which a run that was resumed from an earlier one has left, go as well.
+
     Raises:
         OSError: It could not be written; what was there is untouched.
     """
     path = folder.checkpoint(state["run"]["iteration"])
     write(state, path)
     point(folder.last, path)
-    for old in folder.numbered[:-keep]:
-        old.unlink(missing_ok=True)
+    numbered = folder.numbered
+    until = numbered.index(path) + 1
+    for other in (*numbered[: max(0, until - keep)], *numbered[until:]):
+        other.unlink(missing_ok=True)
 
 
 def write(state: State, path: Path) -> None:

@@ -61,19 +61,20 @@ class Checkpoints:
         """Write a checkpoint if it is time for one, or if the measurement is the best so far."""
         value = row.get(self.best) if self.best else None
         if isinstance(value, (int, float)) and self.sign * value < self.lowest:
-            self.lowest = float(self.sign * value)
-            self.write(run, best=True)
+            before, self.lowest = self.lowest, float(self.sign * value)  # which is a part of what is written
+            if not self.write(run, best=True):
+                self.lowest = before
         if run.due(self.every):
             self.write(run)
 
-    def write(self, run: Run, *, best: bool = False) -> None:
-        """Write a checkpoint; if that fails, warn, and leave the last good one intact."""
+    def write(self, run: Run, *, best: bool = False) -> bool:
+        """Write a checkpoint; if that fails, warn, leave the last good one intact, and return False."""
         if self.folder is None:
-            return
+            return True
         wrong = unfit(run.gan, run.step.average.generator)
         if wrong:
             log.warning("No checkpoint at iteration %d, since %s. The one before is intact.", run.iteration, wrong)
-            return
+            return False
         state = stamped(run.state_dict(), self.config, self.shape, self.classes)
         try:
             if best:
@@ -82,6 +83,8 @@ class Checkpoints:
                 save(state, self.folder, keep=self.keep)
         except OSError as error:
             log.warning("No checkpoint at iteration %d: %s. The one before it is intact.", run.iteration, error)
+            return False
+        return True
 
     def state_dict(self) -> dict[str, float]:
         """Return the state to checkpoint."""
@@ -95,5 +98,6 @@ class Checkpoints:
 class OthersCheckpoints(Checkpoints):
     """Those that another process of the same run writes: read here, where a run is rolled back."""
 
-    def write(self, run: Run, *, best: bool = False) -> None:
+    def write(self, run: Run, *, best: bool = False) -> bool:
         """Leave it to the other one."""
+        return True

@@ -115,7 +115,7 @@ def _check_optimizer(name: str, optimizer: Optimizer, given: State) -> None:
         raise ValueError(f"{name}.param_groups should have {len(own['param_groups'])} members")
     for ours, theirs in zip(own["param_groups"], groups, strict=True):
         if not isinstance(theirs, dict) or theirs.get("params") != ours["params"]:
-            raise ValueError(f"{name} is of other parameters")
+            raise ValueError(f"{name} belongs to other parameters")
         for key in ours.keys() & theirs.keys() - {"params", "lr", "capturable", "foreach", "fused"}:
             if _listed(theirs[key]) != _listed(ours[key]):
                 raise ValueError(f"{name}.{key} should be {ours[key]}, as configured")
@@ -129,7 +129,7 @@ def _check_optimizer(name: str, optimizer: Optimizer, given: State) -> None:
         likes += [_after_a_step(optimizer, group)] * len(group["params"])
     for index, values in given["state"].items():
         if type(index) is not int or not 0 <= index < len(parameters):
-            raise ValueError(f"{name} is of other parameters")
+            raise ValueError(f"{name} belongs to other parameters")
         _check_moments(f"{name}.{index}", parameters[index], likes[index], values)
 
 

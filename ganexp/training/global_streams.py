@@ -44,7 +44,7 @@ class GlobalStreams:
         random.Random().setstate(_python(state["python"]))
         numpy = _numpy(state["numpy"])
         if not 0 <= numpy["state"]["pos"] <= len(numpy["state"]["key"]) or numpy["has_gauss"] not in (0, 1):
-            raise ValueError("NumPy's stream cannot stand there")  # which NumPy does not check, and would read from
+            raise ValueError("NumPy's stream has an invalid position")  # which NumPy does not check, and would read from
         np.random.RandomState().set_state(numpy)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

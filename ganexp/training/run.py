@@ -13,6 +13,9 @@ from ganexp.training.step import Step
 class Kept(Protocol):
     """The checkpoints of a run."""
 
+    lowest: float
+    """What the best one was kept for."""
+
     @property
     def last(self) -> Path | None:
         """The newest one, if there is one."""

@@ -75,7 +75,7 @@ def _count(value: Any, left: int, depth: int = 0, *, tensors: bool = True) -> in
             raise ValueError("a tensor in it claims more elements than it has")
     elif isinstance(value, str):
         if len(value) > LONGEST_TEXT:
-            raise ValueError("a text in it is too long")
+            raise ValueError("a string in it is too long")
     elif isinstance(value, int):
         if not -(2**63) <= value < 2**64:
             raise ValueError("a number in it is too long")

@@ -26,9 +26,9 @@ from ganexp.training.processes import DistributedProcesses
 from pages.markdown import table
 
 COUNTED = 10
-"""Iterations in which reductions are counted and timed."""
+"""Iterations in which collectives are counted and timed."""
 Counts = dict[str, tuple[float, float, float]]
-"""By kind, per iteration: reductions, bytes, and milliseconds, waiting for the others included."""
+"""By kind, per iteration: collectives, bytes, and milliseconds, waiting for the others included."""
 
 
 def processes(cases: Sequence[str], turns: int, turn_s: float) -> Section:
@@ -39,25 +39,25 @@ def processes(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     for case in cases:
         times, counts = _raced(CASES[case], count, turns, turn_s)
         together = times["together"]
-        threads = {"faster by two threads": times["alone"].over(times["two threads"])} if "two threads" in times else {}
+        threads = {"speed-up, two threads": times["alone"].over(times["two threads"])} if "two threads" in times else {}
         races.append(
             {
                 "case": case,
                 "one process, ms": times["alone"].median_ms,
                 f"{count} processes, ms": together.median_ms,
-                f"faster by {count} processes": times["alone"].over(together),
+                f"speed-up, {count} processes": times["alone"].over(together),
                 **threads,
                 "efficiency, the same share for each": times["a share alone"].over(together),
             }
         )
         exchanges += [
-            {"case": case, "what": kind, "reductions": calls, "kB": size / 1e3, "share of the time": ms / together.median_ms}
+            {"case": case, "what": kind, "collectives": calls, "kB": size / 1e3, "share of the time": ms / together.median_ms}
             for kind, (calls, size, ms) in counts.items()
         ]
     who = f"{count} GPUs over NCCL" if gpus > 1 else "two processes of one thread each, over gloo"
     return Section(
         "Several processes",
-        f"One process, with one thread or GPU, against {who}, in turn. *Faster by*: with the same batch (strong scaling, of "
+        f"One process, with one thread or GPU, against {who}, in turn. *Speed-up*: with the same batch (strong scaling, of "
         f"which {count} would be perfect). *Efficiency*: the time of one process with its share of the batch, by itself, over "
         "that of all of them with one each (weak scaling, of which 1 would be perfect).\n\n"
         + table(races)
@@ -138,7 +138,7 @@ def _iterate(trainer: Trainer) -> None:
 
 @contextmanager
 def _counting() -> Iterator[dict[str, list[float]]]:
-    """Count reductions, their bytes and their milliseconds; the device is waited for before and after each."""
+    """Count collectives, their bytes and their milliseconds; the device is waited for before and after each."""
     counted: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     kind = ["statistics of batch norm"]  # those of the backward pass go through no verb
     reduce, gather, summed = dist.all_reduce, dist.all_gather_into_tensor, DistributedProcesses.sum

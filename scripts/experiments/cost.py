@@ -97,8 +97,7 @@ def one_backward_pass(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: 
         "One backward pass (one-stage training) trains the same GAN 1.5 times as fast.",
         verdict,
         f"{reason}. (A speed-up counts as about 1.5 from √1.5 = {1.5**0.5:.2f}.)",
-        f"{table(rows)}\n"
-        "Its updates are those of `joint` (to rounding, held by the tests), not those of `detach` or `resample`.",
+        f"{table(rows)}\nIts updates are those of `joint` (to rounding, as tests check), not those of `detach` or `resample`.",
     )
 
 

@@ -86,7 +86,7 @@ def scores_of_a_detached_batch() -> Finding:
         3,
         "Feeding D a detached batch, and then back-propagating G's loss through *those* scores, trains G.",
         Verdict.CONFIRMED if reached else Verdict.REFUTED,
-        f"{reached} of G's {len(gradients)} parameters got a gradient; PyTorch says nothing, and an optimiser skips those.",
+        f"{reached} of G's {len(gradients)} parameters got a gradient; PyTorch raises no error, and an optimiser skips those.",
         CODE.format(code=code, answer=gradients),
     )
 

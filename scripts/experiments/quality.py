@@ -101,7 +101,7 @@ class FrechetDistance:
 
 FEATURES = (
     "The Fréchet distance (Heusel et al. 2017) is that of 64 features of a small classifier trained on the same data, not of "
-    "Inception's: it compares arms on one data set of this page, and is no FID as papers give it."
+    "Inception's: it compares arms on one dataset of this page, and is no FID as papers give it."
 )
 
 

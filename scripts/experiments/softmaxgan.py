@@ -80,7 +80,7 @@ def black_at_one_to_one(
         10,
         "SoftmaxGAN with one D and one G step gives black images; with 1 : 2 it works.",
         verdict,
-        f"{reason}. (An arm works if every seed ends nearer to the data than half the way from all-black images.)",
+        f"{reason}. (An arm works if every seed ends nearer to the data than halfway from all-black images.)",
         f"Means over {len(seeds)} seeds. Brightness is 0 for black, 1 for white; a G without gradient keeps to whatever blank "
         "image it was at. The mass on the real half is what D's softmax gives to a batch of real images beside as many "
         "generated ones: 1/2 if it cannot tell them apart, 1 if it can perfectly, 3/4 where accumulated gradients leave G "

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from ganexp import build
 from ganexp.augmentations import Ada, ada
 from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
@@ -12,6 +13,7 @@ from tests.composing import composed
 from tests.tiny import iterate
 
 CLASSES = ["blitting", "geometry", "color"]
+MEANINGLESS = "^augment=ada moves by the signs of D's scores, which mean nothing with loss={}: choose "
 
 
 def at(p, **settings):
@@ -37,6 +39,19 @@ def test_the_controller_is_numpys(every, target):
         highest = max(highest, p)
     assert highest == 1
     assert p == 0
+
+
+def test_p_moves_by_scores_and_not_by_what_stands_behind_them():
+    """Behind ACGAN's scores stands each image's cross-entropy, which is always above 0."""
+    labels = ["dataset.image_size=16", "conditional=true", "discriminator.conditioning=classifier", "loss=acgan"]
+    settings = [one for one in SMALL if "dataset" not in one and not one.endswith("=mlp")]
+    trainer = build(composed(*settings, "dataset=digits", *labels, "augment=ada", "augment.images=100", "augment.every=1"))
+    iterate(trainer, 1)
+    trainer.gan.augment.p.fill_(0.5)
+    seen = []
+    trainer.gan.augment.observe = lambda scores: seen.append(scores.shape)
+    iterate(trainer, 1)
+    assert seen == [(trainer.gan.batch_size,)]
 
 
 def test_p_rises_from_0_to_1_while_d_sees_so_many_images():
@@ -119,10 +134,10 @@ def test_p_is_logged_kept_and_known_as_a_metric(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (
-            ["loss=began", "generator=began", "discriminator=began"],
-            r"^augment=ada needs a discriminator that returns logit .*none\.$",
-        ),
+        (["loss=began", "generator=began", "discriminator=began"], MEANINGLESS.format("began")),
+        (["loss=softmaxgan"], MEANINGLESS.format("softmaxgan")),
+        (["loss=lsgan"], MEANINGLESS.format("lsgan")),
+        (["loss=wgan"], MEANINGLESS.format("wgan")),
         (["augment.policy=[filters]"], r"^augment\.policy"),
         (["augment.target=1"], r"^augment\.target should be less than 1, not 1\.$"),
         (["augment.images=0"], r"^augment\.images should be greater than or equal to 1"),
@@ -136,5 +151,5 @@ def test_what_does_not_fit_is_refused(overrides, sentence):
 
 @pytest.mark.parametrize("shape", [(3, 8, 9), (2, 8, 8), (4, 8, 8)])
 def test_images_that_cannot_be_turned_or_coloured_are_refused(shape):
-    with pytest.raises(ValueError, match="it transforms square images in grey or RGB, and samples of shape "):
+    with pytest.raises(ValueError, match="it transforms square images in grey or RGB, but samples of shape "):
         begun(Ada()).refuse(shape)

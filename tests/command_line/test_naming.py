@@ -7,6 +7,7 @@ import pytest
 
 from ganexp.command_line.folders import make_new
 from ganexp.command_line.naming import MAX_LENGTH, changes, class_names
+from ganexp.configuration.schema import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,9 @@ def test_a_name_is_given_once(tmp_path):
     for process in processes:
         process.join()
     assert names == {"run", *(f"run_{number}" for number in range(2, 7))}
+
+
+def test_an_outputs_folder_that_is_a_link_to_nowhere_is_refused(tmp_path):
+    (tmp_path / "outputs").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(ConfigError, match=r"outputs/run cannot be made \(.*\): choose another hydra.run.dir"):
+        make_new(tmp_path / "outputs" / "run")

@@ -68,7 +68,7 @@ def test_what_is_recorded_of_ganexps_own_keys_is_kept():
 def test_what_is_recorded_for_hydra_is_left_out_and_what_is_typed_again_counts(tmp_path):
     folder = run_folder(tmp_path / "run", ["loss=hinge", "seed=1", "hydra.callbacks.x._target_=os.system", "trust=os"])
     line = expand_resume([f"resume={folder}", "seed=2", "hydra.verbose=true"])
-    assert line == ["loss=hinge", "seed=2", "hydra.verbose=true", "trust=[]", f"resume='{folder}/checkpoints/last.pt'"]
+    assert line == ["loss=hinge", "trust=[]", f"resume='{folder}/checkpoints/last.pt'", "seed=2", "hydra.verbose=true"]
 
 
 def test_a_recorded_choice_outside_of_the_configurations_is_refused(tmp_path):

@@ -11,7 +11,7 @@ from tests.composing import composed
 
 REFUSED = [
     # overrides, and what the sentence must name: the key, and the remedy
-    (["cuda_graph=true", "device=cpu"], "cuda_graph=true needs a GPU, and device=cpu is none: choose cuda_graph=auto."),
+    (["cuda_graph=true", "device=cpu"], "cuda_graph=true needs a GPU, but device=cpu is not one: choose cuda_graph=auto."),
     (["cuda_graph=maybe"], "cuda_graph should be auto, true or false, not maybe."),
     (["channels_last=null"], "channels_last should be auto, true or false, not null."),
     (["threads=0"], "threads should be auto or an integer from 1 to 1024, not 0."),
@@ -79,7 +79,7 @@ REFUSED = [
     (["strategy=one_stage", "discriminator.batch_norm=true"], "take strategy=joint, or a discriminator without it"),
     (
         ["strategy=competitive"],
-        "competitive needs a zero-sum loss, in which G maximises what D minimises, and NonSaturating is none",
+        "competitive needs a zero-sum loss, in which G maximises what D minimises, but NonSaturating is not",
     ),
     (
         ["strategy=competitive", "loss=minimax", "strategy.rate=-1"],

@@ -35,8 +35,10 @@ def test_the_command_of_a_run_comes_back_with_its_places_and_without_what_is_not
     recorded_run(tmp_path / "run (1), {x}='ü'", ["loss=hinge", "seed=3", "hydra.callbacks.x._target_=os.system"], given[0])
     again = expand_resume(["resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
     assert again == [
-        *given[0], "loss=hinge", "seed=4", "trust=[]", "resume='run (1), {x}=\\'ü\\'/checkpoints/last.pt'"
+        *given[0], "loss=hinge", "trust=[]", "resume='run (1), {x}=\\'ü\\'/checkpoints/last.pt'", "seed=4"
     ]  # fmt: skip
+    job = expand_resume(["--cfg", "job", "resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
+    assert job == [*given[0], "--cfg", "job", *again[len(given[0]) :]]
     with pytest.raises(ConfigError, match=rf"started with --config-dir {tmp_path}/mine --config-name other: add that, if"):
         expand_resume(["resume=run (1), {x}='ü'"])  # a folder may be anyone's, and configurations can name code
 

@@ -11,13 +11,19 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from omegaconf import OmegaConf
 
+from ganexp.command_line.callbacks import PrepareSweep
+from ganexp.command_line.jobs import checkpoint_to_resume
 from ganexp.command_line.resuming import expand_resume
 from ganexp.command_line.sweeping import Sweep, results, table, write_csv
-from ganexp.command_line.sweeping.sharing import reserved_gpu
+from ganexp.command_line.sweeping.sharing import reserved_gpu, share_of_the_machine
 from ganexp.configuration.schema import ConfigError
+from ganexp.runs.summary import write_summary
 from tests import forked
-from tests.composing import CONF
+from tests.command_line.handmade_sweeps import make_sweep
+from tests.composing import CONF, composed
 from tests.runs.test_wandb import inspected
 
 TINY = ["generator.width=4", "discriminator.width=4", "iterations=2", "log_every=1", "dataset.image_size=16", "device=cpu"]
@@ -244,3 +250,30 @@ def test_a_reused_worker_takes_a_gpu_again(tmp_path):
     for _ in range(3):
         with reserved_gpu(1, tmp_path) as index:
             assert index == 0
+
+
+def test_the_threads_of_a_job_end_with_it():
+    before = torch.get_num_threads()
+    for launcher in ({}, {"n_jobs": 2}):
+        with share_of_the_machine(composed(), launcher):
+            torch.set_num_threads(before + 3)
+        assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("state", "goes_on"), [("preempted", True), ("skipped", True), ("unfinished", True), ("failed", False)]
+)
+def test_a_job_that_was_refused_when_it_was_to_go_on_goes_on_later(state, goes_on, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    last = tmp_path / "checkpoints" / "last.pt"
+    last.touch()
+    write_summary(tmp_path, {"state": state})
+    assert checkpoint_to_resume(tmp_path) == (last if goes_on else None)
+
+
+def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
+    sweep = make_sweep(tmp_path / "sweep", {"loss=hinge": [1.0, "failed"]})
+    (sweep / "sweep.csv").mkdir()
+    with pytest.raises(SystemExit, match=r"Error: job 1 failed; its train\.log says why"):
+        PrepareSweep().on_multirun_end(OmegaConf.create({"hydra": {"sweep": {"dir": str(sweep)}}}))
+    assert "No sweep.csv: " in capsys.readouterr().out

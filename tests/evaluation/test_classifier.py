@@ -7,7 +7,8 @@ import torch
 
 import train_features
 from ganexp import build
-from ganexp.configuration.evaluation import features_folder
+from ganexp.configuration.evaluation import classifier_file
+from ganexp.configuration.schema import ConfigError
 from ganexp.data import Digits
 from ganexp.evaluation import Classifier, EvaluationError
 from ganexp.evaluation.classifier import Origin, accuracy, stored, train
@@ -80,7 +81,7 @@ def test_a_run_is_evaluated_in_the_features_that_the_script_has_trained(monkeypa
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["train_features.py", "digits", "dataset.image_size=8", "--epochs=1", "--device=cpu"])
     train_features.main()
-    path = stored(features_folder(), "digits")
+    path = classifier_file({"name": "digits"})
     checksum = Classifier.load(path).checksum
     assert checksum in capsys.readouterr().out
     settings = (
@@ -105,10 +106,44 @@ def test_a_run_is_evaluated_in_the_features_that_the_script_has_trained(monkeypa
 
 def test_other_images_or_other_features_have_other_statistics(small, monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
-    small.save(stored(features_folder(), "digits"))
+    small.save(classifier_file({"name": "digits"}))
     settings = (*IMAGES, "evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=20")
     build(composed(*settings))
     build(composed(*settings, "dataset.image_size=32"))
     build(composed(*settings, "evaluation.features=raw"))
     build(composed(*settings, "seed=3", "loss=hinge"))
     assert len([*(tmp_path / "statistics").iterdir()]) == 3
+
+
+def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, tmp_path):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    a, b = ({"name": "image_folder", "path": str(path), "image_size": size} for path, size in ((tmp_path / "a", 8), ("b", 16)))
+    assert len({classifier_file(a), classifier_file(b), classifier_file({"name": "image_folder", "path": "s3://a"})}) == 3
+    assert classifier_file(a) == classifier_file({"name": "image_folder", "path": "a", "image_size": 16})
+    with pytest.raises(EvaluationError, match=r"train_features\.py image_folder and the settings of the run's dataset$"):
+        Classifier.load(classifier_file(a))
+
+
+def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    Classifier(Origin("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
+    with pytest.raises(ConfigError, match=r"digits\.pt is of 47 classes, but dataset=digits has 10: train it anew by "):
+        build(composed(*IMAGES, "evaluate_every=3", "evaluation.samples=100"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["digits", "dataset.image_size=large"], "Error: dataset.image_size should be"),
+        (["digits", "+dataset.foo=1"], "Error: dataset.foo is no key of the configuration; there are image_size."),
+        (["ring"], "Error: dataset=ring has no labelled images"),
+        (["digits", "--epochs=0"], "should be a number of at least 1, not 0"),
+        (["digits", "--device=nonsense"], "should be cpu, cuda or cuda:N, and be there, not nonsense"),
+    ],
+)
+def test_mistakes_end_in_a_sentence(arguments, sentence, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["train_features.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        train_features.main()
+    assert sentence in f"{ended.value} {capsys.readouterr().err}"

@@ -141,7 +141,7 @@ def test_every_strategy_trains_or_refuses(strategy):
     cfg = composed(*SMALL, *POINTS, *CHOSEN, f"strategy={strategy}", "iterations=3", "log_every=1")
     refused = {
         "one_stage": r"exact only for losses of one score per image, and ACGAN.*strategy=joint",
-        "competitive": "needs a zero-sum loss, .* and ACGAN is none",
+        "competitive": "needs a zero-sum loss, .* but ACGAN is not",
     }
     if strategy in refused:
         with pytest.raises(ConfigError, match=refused[strategy]):

@@ -66,7 +66,7 @@ def test_every_strategy_trains_or_refuses(strategy):
     cfg = composed(*SMALL, *EBGAN_PT, f"strategy={strategy}", "iterations=2")
     refused = {
         "one_stage": "exact only for losses of one score per image, and EBGAN also reads D's code",
-        "competitive": "needs a zero-sum loss, in which G maximises what D minimises, and EBGAN is none",
+        "competitive": "needs a zero-sum loss, in which G maximises what D minimises, but EBGAN is not",
     }
     if strategy in refused:
         with pytest.raises(ConfigError, match=refused[strategy]):

@@ -46,6 +46,17 @@ def test_a_sweep_completes_a_summary_or_writes_one_where_there_is_none(tmp_path)
     assert read_summary(tmp_path / "skipped") == {"state": "skipped"}
 
 
+def test_a_run_that_goes_on_is_unfinished_until_it_has_ended_again(tmp_path):
+    FolderBook(tmp_path).close(ended())
+    amend_summary(tmp_path, {"job": 2})
+    going_on = FolderBook(tmp_path, resumed=True)
+    assert (read(tmp_path).state, read_summary(tmp_path)["job"]) == ("unfinished", 2)
+    going_on.abandon()
+    assert read(tmp_path).state == "finished"
+    FolderBook(tmp_path, resumed=True).close(ended("preempted"))
+    assert read(tmp_path).state == "preempted"
+
+
 def test_rows_of_another_run_are_not_mixed_with_new_ones(tmp_path):
     FolderBook(tmp_path).close(ended())
     with pytest.raises(FileExistsError, match="rows of another run"):

@@ -130,6 +130,21 @@ def test_where_a_run_comes_from_is_recorded(run):
     assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "began"
 
 
+def test_after_a_rollback_the_rows_of_the_new_course_are_written(tmp_path):
+    book = WandbBook(mode="offline", directory=str(tmp_path), config={})
+    book.rewind(4)  # as a run does when it is resumed; its rows are there
+    for iteration, value in ((2, 0.1), (4, 0.2), (6, float("nan"))):
+        book.write({"progress/iteration": iteration, "loss/d": value})
+    book.rewind(4)
+    for iteration, value in ((6, 0.3), (8, 0.4)):
+        book.write({"progress/iteration": iteration, "loss/d": value})
+    book.close({"state": "finished", "iteration": 8, "wall_s": 1.0, "paths": {}, "last": {}})
+    found, _ = records(tmp_path)
+    items = [record["item"] for record in found["history"]]
+    assert [(item["progress/iteration"], item["loss/d"]) for item in items][-2:] == [(6, 0.3), (8, 0.4)]
+    assert len(items) == 5
+
+
 def test_a_failed_job_is_a_failed_run(tmp_path):
     made = build(composed(*SMALL, "iterations=9", "wandb.mode=offline", f"wandb.directory={tmp_path}"), tmp_path)
 

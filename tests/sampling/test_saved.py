@@ -83,7 +83,7 @@ def test_data_whose_place_was_left_out_are_a_sentence(tmp_path):
     assert data_of(G)[0].shape == (3, 8, 8)
     folder = save(G, tmp_path / "shared")
     assert str(tmp_path) not in (folder / "generator.json").read_text()
-    with pytest.raises(ConfigError, match=r"\Adataset=image_folder, on which it was trained, is not to be had here: [^\n]*\Z"):
+    with pytest.raises(ConfigError, match=r"\Adataset=image_folder, on which it was trained, is not available here: [^\n]*\Z"):
         data_of(ganexp.load(folder))
 
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_saved_is_one_sentence(kept, tmp_path):
     for said, call in {
         "shared is not empty: name another folder": lambda: save(G, folder),
         "file is a file": lambda: save(G, tmp_path / "file"),
-        "of no configuration: save its state_dict": lambda: save(plain, tmp_path / "x"),
+        "has no configuration: save its state_dict": lambda: save(plain, tmp_path / "x"),
     }.items():
         with pytest.raises(SamplingError, match=rf"\A[^\n]*{said}[^\n]*\Z"):
             call()

@@ -99,5 +99,5 @@ def test_neighbours_without_the_data_are_a_sentence(copy, monkeypatch):
 
     monkeypatch.setattr("ganexp.data.Digits.load", missing)
     monkeypatch.setenv("GANEXP_CACHE", str(copy))
-    with pytest.raises(SystemExit, match="Error: dataset=digits, on which it was trained, is not to be had here: no digits on"):
+    with pytest.raises(SystemExit, match="Error: dataset=digits, on which it was trained, is not available here: no digits on"):
         sample.main([str(copy), "--neighbours"])

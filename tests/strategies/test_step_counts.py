@@ -63,5 +63,5 @@ def test_g_alone_has_the_objective_that_the_strategy_has_for_it():
 
 
 def test_a_loss_without_a_boundary_is_refused():
-    with pytest.raises(ValueError, match="needs a loss with a boundary between real and generated, which RaGAN has not"):
+    with pytest.raises(ValueError, match="needs a loss with a boundary between real and generated, which RaGAN lacks"):
         Balanced(detach)(tiny_gan(CASES["ragan"]), real_batches(), d_steps=1, g_steps=1)

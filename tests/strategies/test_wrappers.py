@@ -95,7 +95,7 @@ def test_replay_goes_around_no_strategy_that_learns_through_ds_objective():
 def test_topk_goes_around_no_strategy_that_relies_on_a_zero_sum_loss():
     gan = tiny_gan(CASES["minimax"])
     TopK(Competitive(), nu=1.0).refuse(gan.discriminator, gan.loss, next(real_batches()))
-    with pytest.raises(ValueError, match=r"none with topk around the strategy: choose topk\.nu=1"):
+    with pytest.raises(ValueError, match=r"is not with topk around the strategy: choose topk\.nu=1"):
         TopK(Competitive(), nu=0.5).refuse(gan.discriminator, gan.loss, next(real_batches()))
 
 

@@ -2,7 +2,9 @@
 
 import torch
 
+from ganexp import build
 from ganexp.training import checkpoint
+from tests.composing import composed
 from tests.training.test_resume import overrides, rows, trained
 
 
@@ -14,6 +16,28 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
         "last.pt",
     ]
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 20
+
+
+def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course(tmp_path):
+    settings = [*overrides("detach"), "keep_checkpoints=3"]
+    trained(tmp_path, settings, 12)
+    folder = tmp_path / "checkpoints"
+    made = build(composed(*settings, "iterations=7"), tmp_path, checkpoint=folder / "iteration_000000006.pt")
+    made.fit()
+    assert sorted(path.name for path in folder.iterdir()) == [*(f"iteration_{i:09d}.pt" for i in (6, 7)), "last.pt"]
+    assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 7
+
+
+def test_what_could_not_be_written_is_not_the_best(tmp_path, caplog):
+    made = build(composed(*overrides("detach"), "keep_best=loss/d", "iterations=9"), tmp_path)
+    made.checkpoints.folder.checkpoints.touch()  # a file where the folder should be
+    made.checkpoints.look_at(made, {"loss/d": 1.0})
+    assert "No checkpoint at iteration 0" in caplog.text
+    assert made.checkpoints.lowest == float("inf")
+    made.checkpoints.folder.checkpoints.unlink()
+    made.checkpoints.look_at(made, {"loss/d": 2.0})
+    assert checkpoint.load(tmp_path / "checkpoints" / "best.pt")["run"]["checkpoints"]["lowest"] == 2
+    made.fit()
 
 
 def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):

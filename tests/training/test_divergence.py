@@ -66,6 +66,20 @@ def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
     assert rows(tmp_path / "untouched")[2] != found[2]
 
 
+def test_the_best_checkpoint_stays_the_best_through_a_rollback(tmp_path):
+    made = poisoned(tmp_path, "on_divergence=rollback", "keep_best=loss/d")
+    strategy = made.step.strategy
+
+    def reach(gan, reals, **steps):
+        strategy(gan, reals, **steps)
+        if made.iteration == 4 and not made.guard.rollbacks:
+            made.checkpoints.lowest = -7.0  # after the checkpoint that the run goes back to
+
+    made.step.strategy = reach
+    made.fit()
+    assert (made.guard.rollbacks, made.checkpoints.lowest) == (1, -7)
+
+
 def test_rollbacks_end(tmp_path):
     made = poisoned(tmp_path, "on_divergence=rollback", times=100)
     with pytest.raises(Diverged, match="Diverged at iteration 6"):

@@ -160,5 +160,6 @@ def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
 
 
 def test_figures_say_which_of_their_values_is_best():
-    loss = {"_target_": "ganexp.losses.Hinge"}
-    assert [high_is_best(key, loss) for key in ("eval/fid", "eval/recall", "loss/d")] == [False, True, False]
+    loss, augment = {"_target_": "ganexp.losses.Hinge"}, {"_target_": "ganexp.augmentations.Augmentation"}
+    keys = ("eval/fid", "eval/recall", "loss/d", "speed/images_per_s")
+    assert [high_is_best(key, loss, augment) for key in keys] == [False, True, False, True]

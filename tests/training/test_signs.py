@@ -10,7 +10,7 @@ from torch import nn
 
 from ganexp import GAN, Prior, build
 from ganexp.batch import Batch
-from ganexp.losses import LSGAN, WGAN, Hinge, NonSaturating
+from ganexp.losses import EBGAN, LSGAN, WGAN, Hinge, NonSaturating, SoftmaxGAN
 from ganexp.runs.keys import SIGNS
 from ganexp.training import Signs
 from ganexp.training.watching.signs import MOST, accuracies, diversity
@@ -60,7 +60,7 @@ def test_points_of_the_plane_are_near_duplicates_as_often_as_the_closed_form_say
 
 
 class Memory(nn.Module):
-    """Takes for real what it has learnt by heart, with scores of `high`, and nothing else, with scores of `low`."""
+    """Takes for real what it has memorised, with scores of `high`, and nothing else, with scores of `low`."""
 
     def __init__(self, known, high, low):
         super().__init__()
@@ -101,12 +101,10 @@ def test_one_that_takes_everything_for_real_is_right_on_reals_alone():
     assert found == {"accuracy/real": 1, "accuracy/fake": 0, "accuracy/held_out": 1}
 
 
-def test_low_energies_are_real_ones():
+@pytest.mark.parametrize("loss", [EBGAN, SoftmaxGAN])
+def test_low_scores_are_real_ones_where_the_loss_says_so(loss):
     real = images(16, seed=3)
-    energies = Memory(real, 0.1, 5.0)
-    energies.output = "energy"
-    loss = WGAN()  # any without a boundary
-    found = judged(energies, loss, real, images(16, seed=4))
+    found = judged(Memory(real, 0.1, 5.0), loss(), real, images(16, seed=4))
     assert found == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
 
 

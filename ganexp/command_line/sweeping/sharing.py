@@ -9,13 +9,25 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 
 @contextmanager
 def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
-    """If jobs run beside each other on this machine, take a share of the threads and one of the GPUs."""
-    workers = launcher.get("n_jobs")
+    """If jobs run beside each other on this machine, take a share of the threads and one of the GPUs.
+
+    The number of threads that a job has chosen for itself ends with it.
+    """
+    before = torch.get_num_threads()
+    try:
+        with _share(cfg, launcher.get("n_jobs")):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _share(cfg: DictConfig, workers: int | None) -> Iterator[None]:
     if workers is None:
         yield
         return
@@ -25,8 +37,7 @@ def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterat
         yield
         return
     with reserved_gpu(torch.cuda.device_count(), Path.home() / ".cache" / "ganexp" / "gpus") as index:
-        with open_dict(cfg):
-            cfg.device = f"cuda:{index}"
+        torch.cuda.set_device(index)  # which device=auto stands for; a job may go on on another one
         yield
 
 

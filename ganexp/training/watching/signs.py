@@ -73,7 +73,7 @@ def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> di
     Where the loss has none, it is the middle between the mean scores of the real and the generated batch. With packs, it is
     these that are counted.
     """
-    sign = -1 if getattr(gan.discriminator, "output", "logit") == "energy" else 1
+    sign = -1 if gan.loss.low_is_real else 1
     scores = {"real": gan.judge(real), "fake": gan.judge(fake)}
     if held_out is not None:
         scores["held_out"] = gan.judge(held_out)
