@@ -141,6 +141,8 @@ def test_every_command_composes_and_fits(line, tmp_path):
     first = [first_value(one) for one in OverridesParser.create().parse_overrides(arguments)]
     for name in ("image.png", "train-000.tar"):
         (tmp_path / name).touch()
+    if "dataset=stacked_mnist" in first:  # whose modes are counted by a classifier
+        first = [argument.replace("[modes]", "[fid]") for argument in first]
     if any("fid" in argument for argument in first):  # in the features of a classifier, which is not trained here
         first.append("evaluation.features=raw")
     check(composed(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
