@@ -196,7 +196,9 @@ def test_shell_completion_knows_options(tmp_path):
     assert done.stdout.split() == ["loss=softmaxgan"], done.stderr
 
 
-@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
+@pytest.mark.parametrize(
+    ("given", "policy"), [({}, "PASSIVE"), pytest.param({"OMP_WAIT_POLICY": "active"}, "ACTIVE", marks=pytest.mark.slow)]
+)
 def test_idle_threads_sleep_beside_other_work_unless_the_user_says_otherwise(given, policy):
     """OpenMP itself says, when it is loaded, what it has understood."""
     clean = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}

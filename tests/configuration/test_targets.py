@@ -36,7 +36,9 @@ DANGEROUS += (
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place", [pytest.param(one, marks=() if one in ("loss", "optimizer.d") else pytest.mark.slow) for one in PLACES]
+)
 def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp_path):
     cfg = composed()
     group, _, side = place.partition(".")

@@ -17,7 +17,7 @@ WITH_ONNX = [*OF_TORCH, "onnx"]
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
-@pytest.mark.parametrize("form", WITH_ONNX)
+@pytest.mark.parametrize("form", [*OF_TORCH, pytest.param("onnx", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("classes", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form, classes):
     if form == "onnx":

@@ -31,6 +31,7 @@ def test_every_strategy_has_the_same_budget_and_searches_on_other_seeds():
     assert {"loss=hinge", "lookahead.alpha=0.8", "evaluate_every=10", "iterations=80"} <= set(compared)
 
 
+@pytest.mark.slow
 def test_every_loss_has_the_penalty_that_it_is_known_with():
     for setting in SETTINGS.values():
         for loss in setting.losses:

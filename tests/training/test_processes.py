@@ -93,7 +93,7 @@ def test_they_are_for_every_loss_and_strategy(count, tmp_path):
     assert_the_same(chosen(ALL), count, tmp_path)
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_they_are_with_penalties_and_synchronised_batch_norm(count, tmp_path):
     cases = {name: (Case(NonSaturating, penalty), strategies.joint) for name, penalty in PENALTIES.items()}
     cases["batch norm"] = (Case(NonSaturating, discriminator=Normalised), strategies.detach)

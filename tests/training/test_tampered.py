@@ -122,6 +122,7 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
     assert refused > 50
 
 
+@pytest.mark.slow
 def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
     path = tmp_path / "tampered.pt"
     settings = [*CASES["adam"], "iterations=100"]
