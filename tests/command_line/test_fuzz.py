@@ -144,10 +144,35 @@ def test_junk_is_one_sentence_too(junk):
         assert len(said.splitlines()) == 1
 
 
-HEAVY = {"resnet", "r3gan", "rpgan", "warm_up"}
+HEAVY = {"resnet", "r3gan", "warm_up"}
 """Options that take too long for many combinations; each has tests of its own with every strategy."""
 SMALL = {"mlp": ["width=4", "depth=1"]}
 """Settings of networks that make them small; by default a width of 2."""
+
+
+SIGNED = ("nonsaturating", "minimax", "hinge")
+USUAL = {
+    "generator": "mlp",
+    "discriminator": "mlp",
+    "augment": "none",
+    "schedule": "constant",
+    "steps": "constant",
+    "penalty": "none",
+}
+
+
+def misfits(option, choice, dataset):
+    """Return whether an option is known to be refused with the others, so that few combinations are tried in vain."""
+    return {
+        "flip=true": dataset in ("ring", "grid"),
+        "dcgan": dataset in ("ring", "grid"),
+        "diffaugment": dataset in ("ring", "grid"),
+        "ada": dataset in ("ring", "grid") or choice["loss"] not in SIGNED,
+        "stalled": choice["loss"] != "began",
+        "balanced": choice["loss"] not in (*SIGNED, "lsgan"),
+        "sum": True,
+        "replay.share=0.5": choice["strategy"] in ("one_stage", "unrolled", "consensus", "symplectic", "competitive"),
+    }.get(option, False)
 
 
 @pytest.mark.slow
@@ -183,6 +208,8 @@ def test_valid_combinations_train(choice, dataset, d_steps, g_steps, further):
     if choice["loss"] in ("wgan", "wgan_gp"):
         choice["penalty"] = {"wgan": "weight_clipping", "wgan_gp": "gradient_penalty"}[choice["loss"]]
     choice["loss"] = suited(choice["strategy"], choice["loss"])
+    further = [one for one in further if not misfits(one, choice, dataset)]
+    choice = {group: USUAL[group] if misfits(option, choice, dataset) else option for group, option in choice.items()}
     sides = [f"{side}.{one}" for side in ("generator", "discriminator") for one in SMALL.get(choice[side], ["width=2"])]
     size = ["dataset.image_size=16"] if dataset in ("digits", "fake") else []
     steps = [f"d_steps={d_steps}", f"g_steps={g_steps}", "batch_size=3", "latent_dim=2", "iterations=2", "device=cpu"]
