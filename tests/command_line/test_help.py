@@ -70,7 +70,7 @@ def test_settings_that_others_stand_for_and_values_that_must_be_given():
     assert folder.settings["path"] == "…"
 
 
-@pytest.mark.parametrize("columns", [80, 130, 300])
+@pytest.mark.parametrize("columns", [80, pytest.param(130, marks=pytest.mark.slow), 300])
 def test_lines_fit_a_terminal_of_a_hundred_columns_and_use_no_more_than_130(columns):
     longest = max(len(line) for line in help_of("--help", columns=columns).splitlines())
     assert longest <= max(120, min(130, columns))

@@ -6,7 +6,7 @@ import torch
 from ganexp import build, strategies
 from ganexp.configuration.check import check
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import composed, discriminator_for, losses_of_scores, options
+from tests.composing import GAMES, composed, discriminator_for, losses_of_scores, options
 from tests.tiny import iterate
 from tests.training.tape import Tape
 from tests.training.test_trainer import SMALL
@@ -95,9 +95,15 @@ def test_the_loop_never_waits_for_the_host(parts, graph):
         torch.cuda.set_sync_debug_mode("default")
 
 
+FURTHER = [one for one in options("strategy") if one != "detach"]
+
+
 @pytest.mark.parametrize(
     ("strategy", "loss"),
-    [*(("detach", loss) for loss in losses_of_scores()), *((one, "minimax") for one in options("strategy") if one != "detach")],
+    [
+        *(("detach", loss) for loss in losses_of_scores()),
+        *(pytest.param(one, "minimax", marks=pytest.mark.slow if one in GAMES else ()) for one in FURTHER),
+    ],
 )
 def test_what_is_trained_on_a_gpu_fits_and_can_be_recorded(strategy, loss):
     """The CPU's half of `test_cuda_graph.py` and `test_trainer.py`: each of their runs is one that can be asked for."""
