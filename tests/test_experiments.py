@@ -45,7 +45,10 @@ def small(experiment):
 
 @pytest.mark.parametrize(
     "experiment",
-    [pytest.param(one, marks=pytest.mark.slow if one in ("sagan", "sngan") else ()) for one in options("experiment")],
+    [
+        pytest.param(one, marks=pytest.mark.slow if one in ("sagan", "sngan", "sngan_projection", "r3gan") else ())
+        for one in options("experiment")
+    ],
 )
 def test_every_experiment_builds_and_trains(experiment):
     check(composed(f"experiment={experiment}"))

@@ -14,7 +14,7 @@ from ganexp.networks import BEGANDiscriminator, DCGANDiscriminator, DCGANGenerat
 from ganexp.penalties import GradientPenalty
 from ganexp.training import execution
 from ganexp.training.execution import Machine
-from tests.composing import composed, every_strategy, options, suited
+from tests.composing import composed, options, suited
 
 CPU = torch.device("cpu")
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8", "batch_size=8"]
@@ -88,7 +88,10 @@ def test_a_penalty_sees_slopes_in_float32():
     assert torch.equal(gan.d_loss(x, fake).penalty, 10 * by_hand(D, Batch(x), Batch(fake)).mean())
 
 
-@pytest.mark.parametrize("strategy", every_strategy())
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param(one, marks=() if one in ("detach", "one_stage") else pytest.mark.slow) for one in options("strategy")],
+)
 def test_bfloat16_trains_as_float32_does_but_for_its_rounding(strategy):
     wide = [*POINTS, f"strategy={strategy}", f"loss={suited(strategy)}", "precision=fp32"]
     exact, rounded = weights(*wide), weights(*wide[:-1], "precision=bf16")

@@ -6,7 +6,7 @@ import torch
 from ganexp import build, strategies
 from ganexp.configuration.check import check
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import GAMES, composed, discriminator_for, losses_of_scores, options
+from tests.composing import composed, discriminator_for, losses_of_scores, options
 from tests.tiny import iterate
 from tests.training.tape import Tape
 from tests.training.test_trainer import SMALL
@@ -42,7 +42,9 @@ def weights(made):
     return [*moved, *rates, *made.step.average.generator.state_dict().values(), *gan.augment.measurements().values()]
 
 
-@each_part
+@pytest.mark.parametrize(
+    "parts", [pytest.param(parts, marks=() if parts in PARTS[1:8:2] else pytest.mark.slow) for parts in PARTS], ids=" ".join
+)
 def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     runs = []
     for recorded in (False, True):
@@ -95,14 +97,11 @@ def test_the_loop_never_waits_for_the_host(parts, graph):
         torch.cuda.set_sync_debug_mode("default")
 
 
-FURTHER = [one for one in options("strategy") if one != "detach"]
-
-
 @pytest.mark.parametrize(
     ("strategy", "loss"),
     [
         *(("detach", loss) for loss in losses_of_scores()),
-        *(pytest.param(one, "minimax", marks=pytest.mark.slow if one in GAMES else ()) for one in FURTHER),
+        *(pytest.param(one, "minimax", marks=pytest.mark.slow) for one in options("strategy") if one != "detach"),
     ],
 )
 def test_what_is_trained_on_a_gpu_fits_and_can_be_recorded(strategy, loss):
