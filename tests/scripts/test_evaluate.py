@@ -1,9 +1,11 @@
 """Evaluating anew: figures are the run's own, nothing is overwritten, and what cannot be measured is one sentence."""
 
+import argparse
 import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,3 +219,11 @@ def test_a_browser_fits_it_into_its_window(runs, tmp_path, width):
     command += [f"--window-size={width},1200", "--virtual-time-budget=5000", "--dump-dom", page.as_uri()]
     dumped = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()
     assert json.loads(re.search("<title>(.*?)</title>", dumped)[1]) == [True, True]
+
+
+def test_the_folder_one_is_in_can_be_named_by_a_dot(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = argparse.Namespace(places=[Path()], output=None, dataset=None, overwrite=False)
+    assert evaluate._output(options) == Path("evaluation")
+    options.dataset = "digits"
+    assert evaluate._output(options) == tmp_path.parent / f"{tmp_path.name}_evaluation"

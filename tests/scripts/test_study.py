@@ -185,3 +185,10 @@ def test_a_shorter_study_runs_goes_on_where_it_stopped_and_writes_its_page(tmp_p
     before = {path: path.stat().st_mtime_ns for path in rows}
     assert study.main(options) == page
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "study").rglob("metrics.jsonl")} == before
+
+
+@pytest.mark.parametrize("option", ["--shorter=0", "--jobs=-1"])
+def test_numbers_that_make_no_study_are_refused(option, capsys):
+    with pytest.raises(SystemExit):
+        study.main([option])
+    assert "should be a number of at least 1, not " in capsys.readouterr().err
