@@ -41,9 +41,10 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
     write(state, path)
     point(folder.last, path)
     numbered = folder.numbered
-    until = numbered.index(path) + 1
-    for other in (*numbered[: max(0, until - keep)], *numbered[until:]):
-        other.unlink(missing_ok=True)
+    kept = [one for one in numbered if one <= path][-keep:]
+    for other in numbered:
+        if other not in kept:
+            other.unlink(missing_ok=True)
 
 
 def write(state: State, path: Path) -> None:
