@@ -51,6 +51,9 @@ class Processes:
         """Return whether any process was asked to stop; all of them get the same answer."""
         return asked
 
+    def forget(self) -> None:
+        """Forget who was asked to stop, as a run begins."""
+
     def tell(self, mine: Result) -> list[Result]:
         """Return what every process says, by rank: plain values."""
         return [mine]

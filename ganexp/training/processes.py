@@ -93,6 +93,12 @@ class DistributedProcesses(Processes):
         work.wait()
         return bool(answer)
 
+    def forget(self) -> None:
+        """Forget who was asked to stop: that was for the run in which it came."""
+        if self._asked:
+            self._asked[1].wait()
+        self._asked = None
+
     def tell(self, mine: Result) -> list[Result]:
         """Return what every process says, by rank: plain values."""
         said: list[Any] = [None] * self.count
@@ -170,8 +176,7 @@ class DistributedProcesses(Processes):
         """Leave the group, once all have come here."""
         if not dist.is_initialized():
             return
-        if self._asked:
-            self._asked[1].wait()
+        self.forget()
         self.tell(None)
         dist.destroy_process_group()
 

@@ -105,6 +105,7 @@ class Trainer:
         if self._fitted:
             raise RuntimeError("A trainer fits once, since its books are closed at the end; build another one.")
         self._fitted, self._since = True, time.perf_counter()
+        self.gan.processes.forget()
         if self.streams.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.streams.device)
         for watcher in self.watchers:

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import signal
 
 import pytest
 import torch
@@ -10,9 +11,10 @@ from ganexp import strategies
 from ganexp.losses import NonSaturating
 from ganexp.penalties import R1, Dragan, GradientPenalty, Orthogonal, Sum
 from ganexp.processes import Processes
+from ganexp.training import Stopping
 from ganexp.training.synchronised import synchronise
 from tests.several import several
-from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan, tiny_trainer
 
 ITERATIONS = 10
 EXACT = {name: one for name, one in STRATEGIES.items() if not getattr(one, "differentiates_gradients", False)}
@@ -100,3 +102,24 @@ def test_they_are_with_penalties_and_synchronised_batch_norm(count, tmp_path):
     cases["batch norm, averaged"] = (Case(NonSaturating, discriminator=lambda: Normalised(None)), strategies.extragradient)
     cases["batch norm, penalised"] = (Case(NonSaturating, R1, Normalised), strategies.joint)
     assert_the_same(cases, count, tmp_path)
+
+
+def fitted(processes, asked_at):
+    """Fit a trainer of five iterations, whose first process is asked to stop in one of them; return how it ends."""
+    stopping = Stopping()
+
+    def reals():
+        for i, x in enumerate(real_batches()):
+            if i == asked_at and processes.writes:
+                stopping.received = signal.SIGTERM
+            yield processes.own(x)
+
+    gan = tiny_gan(CASES["nonsaturating"], processes=processes)
+    summary = tiny_trainer(gan=gan, reals=reals(), iterations=5, stopping=stopping).fit()
+    return summary["state"], summary["iteration"]
+
+
+def test_a_request_to_stop_ends_with_its_run(tmp_path):
+    """An answer is read an iteration after it was given, so that the last ones are never read by their own run."""
+    ends = several(2, lambda processes: [fitted(processes, at) for at in (0, 3, 99)], tmp_path)
+    assert ends == [[("preempted", 2), ("finished", 5), ("finished", 5)]] * 2
