@@ -57,7 +57,7 @@ class LatentStep(Wrapper):
         """Run one iteration of the strategy inside, for which latents are drawn and moved."""
         if self.alpha:
             gan = seen(gan, sample=partial(self.sample, gan))
-        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
     def sample(self, gan: GAN) -> Batch:
         """Draw a batch of latents, `(B, latent_dim)`, and move them; without a graph where none is recorded."""

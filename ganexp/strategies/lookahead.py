@@ -49,7 +49,7 @@ class Lookahead(Remembering):
         fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
         if not self.slow:
             self.slow = [p.detach().clone() for p in fast]
-        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
         self.iterations += 1
         if self.iterations % self.every == 0:
             self._pull(fast)

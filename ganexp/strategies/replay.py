@@ -56,7 +56,7 @@ class Replay(Remembering):
         """Run one iteration of the strategy inside, whose D sees other fakes."""
         if self.share:
             gan = seen(gan, shown_to_d=partial(self.mixed, gan))
-        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
     @torch.no_grad()
     def mixed(self, gan: GAN, fake: Batch) -> Batch:

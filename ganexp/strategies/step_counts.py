@@ -1,5 +1,6 @@
 """Wrappers that say how many updates the networks make in an iteration."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
@@ -53,11 +54,12 @@ class WarmUp(Remembering):
         self.iterations = 0
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration, with the counts that it is to have."""
+        """Run one iteration, with the counts that it is to have; a D that rests does so all the same."""
         counts = {"d_steps": d_steps, "g_steps": g_steps}
-        if self.iterations < self.first or (self.every and self.iterations % self.every == 0):
+        many = self.iterations < self.first or (self.every and self.iterations % self.every == 0)
+        if many and counts[f"{self.of}_steps"]:
             counts[f"{self.of}_steps"] = self.many
-        self.strategy(gan, reals, **counts)
+        super().__call__(gan, reals, **counts)
         self.iterations += 1
 
     def remembered(self) -> dict[str, Any]:
@@ -76,9 +78,9 @@ class WarmUp(Remembering):
 class Balanced(Remembering):
     """D is updated only while its accuracy lies below a bound (common practice; no paper's).
 
-    Accuracy is the share of samples that D puts on the right side of the loss's boundary, the mean of that of real and of
-    generated ones, averaged over the last iterations. Real samples are those of D's last update, generated ones those of
-    G's. An iteration without D is G's `g_steps` updates; D then scores a real batch, but does not learn from it.
+    Accuracy is the share of samples that D puts on the right side of the loss's boundary, real and generated ones together,
+    over the last iterations. Real samples are those of D's last update, generated ones those of G's. An iteration without D is
+    G's `g_steps` updates, with the wrappers inside; D then scores a real batch, but does not learn from it.
 
     One number is read from the device in each iteration, which waits for it.
 
@@ -99,19 +101,20 @@ class Balanced(Remembering):
         super().__init__(strategy)
         self.bound = bound
         self.window = window
-        self.accuracies: list[float] = []
+        self.right: list[int] = []
+        """How many samples D has put on the right side in each of the last iterations."""
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, or of G alone, and look at D's accuracy.
 
         Raises:
-            ValueError: The loss has no boundary.
+            ValueError: The loss has no boundary, or a wrapper inside moves D while it rests.
         """
         if gan.loss.boundary is None:
             name = type(gan.loss).__name__
             raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {name} lacks")
-        if not self.accuracies or sum(self.accuracies) / len(self.accuracies) < self.bound:
-            self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        if d_steps and self.accuracy(gan) < self.bound:
+            super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
             real = gan.meter.last_real
         else:
             real = self.rest(gan, reals, g_steps)
@@ -119,40 +122,45 @@ class Balanced(Remembering):
         assert real is not None
         assert fake is not None
         if not fake.is_meta:
-            self.accuracies = [*self.accuracies, float(accuracy(gan.loss, real, fake))][-self.window :]
+            self.right = [*self.right, int(on_right_side(gan.loss, real, fake))][-self.window :]
+
+    def accuracy(self, gan: GAN) -> float:
+        """Return D's accuracy over the last iterations: a quotient of whole numbers, so that it can equal the bound."""
+        return sum(self.right) / (_samples(gan) * len(self.right)) if self.right else 0.0
 
     def rest(self, gan: GAN, reals: Iterator[Batch], g_steps: int) -> Tensor:
-        """Update G alone, by the objective that the strategy inside has for it, and return D's scores of a real batch."""
-        own = getattr(self.strategy, "g_loss", None)
-        first = next(reals)
+        """Update G alone, and return D's scores of a real batch, which G's loss may then compare with."""
+        first, moved = next(reals), gan.meter.updates["d"]
         with torch.no_grad():
             real = gan.score_real(first)
-        x: Batch | None = first
-        for i in range(g_steps):
-            if i:
-                x = next(reals) if own else gan.reals_for_g(reals)
-            fake = gan.generate(gan.sample())
-            gan.update_g(own(gan, x, fake) if own else gan.g_loss(x, fake))
+        super().__call__(gan, itertools.chain([first], reals), d_steps=0, g_steps=g_steps)
+        if gan.meter.updates["d"] > moved:
+            raise ValueError("a wrapper inside has updated D for d_steps=0: it should run what is inside by super().__call__")
         return real
 
     def remembered(self) -> dict[str, Any]:
         """Return its own state."""
-        return {"accuracies": self.accuracies}
+        return {"right": self.right}
 
     def remember(self, state: dict[str, Any]) -> None:
         """Take over its own state."""
-        self.accuracies = list(state["accuracies"])
+        self.right = list(state["right"])
 
     def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
         """Refuse what is no state of its own."""
-        kept = state["accuracies"]
-        if not isinstance(kept, list) or len(kept) > self.window or not all(type(a) is float and 0 <= a <= 1 for a in kept):
-            raise ValueError("the accuracies of steps should be at most window numbers from 0 to 1")
+        kept, most = state["right"], _samples(gan)
+        if not isinstance(kept, list) or len(kept) > self.window or not all(type(n) is int and 0 <= n <= most for n in kept):
+            raise ValueError(f"what steps keeps should be at most window counts from 0 to {most}")
 
 
-def accuracy(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
-    """Return the share of samples on the right side of a loss's boundary, a scalar: that of reals and of fakes, averaged."""
+def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
+    """Return how many samples, real and generated, lie on the right side of a loss's boundary, a scalar."""
     assert loss.boundary is not None
-    above_real, above_fake = ((scores_of(scores) > loss.boundary).double().mean() for scores in (real, fake))
-    share = (above_real + 1 - above_fake) / 2
-    return 1 - share if loss.low_is_real else share
+    above_real, above_fake = ((scores_of(scores) > loss.boundary).sum() for scores in (real, fake))
+    right = above_real + len(fake) - above_fake
+    return len(real) + len(fake) - right if loss.low_is_real else right
+
+
+def _samples(gan: GAN) -> int:
+    """Return how many samples D scores in an iteration, real and generated; of packs, how many packs."""
+    return 2 * (gan.batch_size // gan.pack)

@@ -49,7 +49,7 @@ class TopK(Remembering):
         """Run one iteration of the strategy inside on the chosen fakes."""
         if self.nu < 1:
             gan = seen(gan, loss=self.of_best(gan.loss))
-        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
         self.iterations += 1
 
     def k(self, count: int) -> int:

@@ -24,6 +24,8 @@ def seen(part: Part, **instead: Any) -> Part:
 class Wrapper:
     """A strategy around a strategy. What it does not say itself, such as what it refuses, the strategy inside says.
 
+    A subclass runs what is inside by `super().__call__`, which knows what to do where an outer wrapper lets D rest.
+
     Args:
         strategy: What runs inside.
     """
@@ -32,8 +34,19 @@ class Wrapper:
         self.strategy = strategy
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration."""
-        self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        """Run one iteration of the strategy inside.
+
+        With `d_steps=0` D rests: wrappers inside run as ever, and in place of the innermost strategy come G's updates alone, by
+        the objective that this strategy has for G.
+        """
+        if d_steps or isinstance(self.strategy, Wrapper):
+            self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+            return
+        own = getattr(self.strategy, "g_loss", None)
+        for _ in range(g_steps):
+            x = next(reals) if own else gan.reals_for_g(reals)
+            fake = gan.generate(gan.sample())
+            gan.update_g(own(gan, x, fake) if own else gan.g_loss(x, fake))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "strategy":  # a copy asks before there is anything inside

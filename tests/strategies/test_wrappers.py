@@ -74,6 +74,27 @@ def test_on_they_are_not_and_combine_in_any_order(strategy):
         assert_same(end, ends[0])
 
 
+def test_where_d_rests_the_order_changes_nothing_either():
+    counted = {
+        "balanced": lambda strategy: Balanced(strategy, bound=0.55, window=2),
+        "warm_up": lambda strategy: WarmUp(strategy, first=9, many=3),
+    }
+    ends = []
+    for first in (ON | counted, counted | ON, dict(reversed(ON.items())) | counted):
+        names = list(first)
+        for order in (names, names[::-1], names[2:] + names[:2]):
+            combined = detach
+            for name in order:
+                combined = first[name](combined)
+            ends.append(trained(combined, iterations=9))
+    for end in ends[1:]:
+        assert_same(end, ends[0])
+    restless = counted["warm_up"](detach)
+    for wrap in ON.values():
+        restless = wrap(restless)
+    assert not torch.equal(trained(restless, iterations=9)[-1], ends[0][-1])
+
+
 @pytest.mark.slow
 def test_classes_of_strategies_stay_equal_inside():
     """G's gradient through the step of latents, and D's replayed fakes, do not depend on who moves first in a class."""
