@@ -23,8 +23,10 @@ class DensityCoverage(Comparison):
     part = KeptFeatures
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets without a fifth neighbour."""
-        refuse_without_neighbours(n, NEIGHBOURS, of)
+        """Refuse real samples without a fifth neighbour: balls are around them alone."""
+        super().refuse(features, n, of)
+        if of == "real":
+            refuse_without_neighbours(n, NEIGHBOURS, of)
 
     def __call__(self, real: Part, fake: Part) -> dict[str, float]:
         """Return both."""

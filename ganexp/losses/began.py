@@ -45,10 +45,10 @@ class BEGAN(Loss):
         super().__init__()
         self.gamma = gamma
         self.lambda_k = lambda_k
-        self.register_buffer("k_t", torch.tensor(float(k_0)))
+        self.register_buffer("k_t", torch.tensor(k_0, dtype=torch.float64))
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
-        return real.mean() - self.k_t * fake.mean()
+        return real.mean() - self.k_t.to(fake.dtype) * fake.mean()
 
     def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
         return fake.mean()

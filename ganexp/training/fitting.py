@@ -63,7 +63,7 @@ def _refuse(name: str, part: Any, own: Any, given: Any, gan: GAN) -> None:
         part.check_state_dict(given, gan)
     else:
         refuse_unlike(name, own, given)
-        _check_counts(name, own, given)
+        check_counts(name, own, given)
 
 
 def refuse_unlike(name: str, own: Any, given: Any) -> None:
@@ -176,11 +176,11 @@ def _check_drawing(name: str, own: State, given: Any, device: torch.device) -> N
             refuse_unlike(f"{name}.{key}", value, given[key])
 
 
-def _check_counts(name: str, own: Any, given: Any) -> None:
+def check_counts(name: str, own: Any, given: Any) -> None:
     """Check the numbers of a state, all of which count something, but for a measurement that was lowest."""
     if isinstance(own, dict):
         for key, value in own.items():
-            _check_counts(key, value, given[key])
+            check_counts(key, value, given[key])
     elif name == "lowest":
         if type(given) is not float or math.isnan(given):
             raise ValueError("lowest should be a number")
@@ -195,7 +195,7 @@ def _is_count(value: Any, *, most: float = MOST, kind: tuple[type, ...] = (int,)
 def _check_meter(own: State, given: Any) -> None:
     _refuse_other_keys("meter", own, given)
     _refuse_other_keys("updates", own["updates"], given["updates"])
-    _check_counts("updates", own["updates"], given["updates"])
+    check_counts("updates", own["updates"], given["updates"])
     sums, counts = given["sums"], given["counts"]
     if not isinstance(sums, dict) or not isinstance(counts, dict) or not counts.keys() <= sums.keys() or len(sums) > 1000:
         raise ValueError("meter should have a sum for each of its counts")

@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from ganexp.batch import Batch
+from ganexp.gan import GAN
 from ganexp.processes import Processes
+from ganexp.training.fitting import check_counts, refuse_unlike
 
 log = logging.getLogger(__name__)
 
@@ -99,14 +101,32 @@ class Reals:
 
     def shown(self) -> Tensor:
         """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay."""
-        return torch.cat(self._first)[:ENOUGH] if self._first else self.last.values
+        return self._points() if self._first else self.last.values
+
+    def _points(self) -> Tensor:
+        return torch.cat(self._first)[:ENOUGH] if self._first else torch.empty(0, dtype=self.dtype)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what identifies the data, and how many batches and images were drawn."""
-        return {"digest": self.digest, "batches": self.batches, "images": self.images}
+        """Return what identifies the data, how many batches and images were drawn, and the points that pictures show."""
+        return {"digest": self.digest, "batches": self.batches, "images": self.images, "points": self._points()}
+
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of data like these.
+
+        Raises:
+            ValueError: It is not.
+        """
+        own, points = self.state_dict(), state["points"]
+        refuse_unlike("reals", {**own, "points": None}, {**state, "points": None})
+        check_counts("reals", {**own, "points": None}, state)
+        if not isinstance(points, Tensor) or points.dtype != self.dtype or points.dim() == 0 or len(points) > ENOUGH:
+            raise ValueError(f"the points that pictures show should be at most {ENOUGH} of {self.dtype}")
+        if not points.isfinite().all():
+            raise ValueError("the points that pictures show should be finite")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where a checkpoint's run had stopped drawing."""
+        self._first = [state["points"].to(self.device)] if len(state["points"]) else []
         self.seek(state["batches"], state["images"])
 
     def _skip_to(self, batches: int) -> None:

@@ -120,7 +120,7 @@ def test_softmaxgan_takes_batches_of_different_sizes():
 
 
 def test_k_t_follows_its_recurrence_and_stays_in_the_unit_interval():
-    loss, k, rng = BEGAN(gamma=0.7, lambda_k=0.5, k_0=0.1).double(), np.float32(0.1).item(), np.random.default_rng(1)
+    loss, k, rng = BEGAN(gamma=0.7, lambda_k=0.5, k_0=0.1).double(), 0.1, np.random.default_rng(1)
     seen = set()
     for i in range(100):
         r, f = rng.uniform(0, 3, 5), rng.uniform(0, 3 if i < 50 else 1, 5)
@@ -133,6 +133,16 @@ def test_k_t_follows_its_recurrence_and_stays_in_the_unit_interval():
         assert measured["began/convergence"].item() == pytest.approx(r.mean() + abs(0.7 * r.mean() - f.mean()))
     assert {0, 1} <= seen
     assert "k_t" in loss.state_dict()
+
+
+def test_k_0_is_exact_in_each_precision():
+    for k_0 in (0.3, 0.1, 1 / 3):
+        real, fake = torch.tensor([1.5, 2.5], dtype=torch.float64), torch.tensor([0.5, 1.5], dtype=torch.float64)
+        assert BEGAN(k_0=k_0).double().d_loss(real, fake).item() == 2 - k_0
+        for loss in (BEGAN(k_0=k_0), BEGAN(k_0=k_0).float()):
+            in_float = loss.d_loss(real.float(), fake.float())
+            assert in_float.dtype == torch.float32
+            assert in_float.item() == np.float32(2) - np.float32(k_0)
 
 
 @pytest.mark.parametrize("wrong", [{"gamma": 0}, {"gamma": 1.5}, {"lambda_k": -1}, {"k_0": 1.1}, {"gamma": math.nan}])

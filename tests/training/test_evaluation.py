@@ -140,13 +140,13 @@ def test_what_cannot_be_evaluated_is_refused_before_data_are_read(overrides, sai
 
 
 def test_too_few_images_are_refused_before_training():
-    settings = ("evaluate_every=4", "evaluation.measures=[density_coverage]", "evaluation.samples=5")
+    settings = ("evaluate_every=4", "evaluation.measures=[precision_recall]", "evaluation.samples=3")
     with pytest.raises(
-        ConfigError, match=r"^evaluation: density_coverage: it needs more than 5 generated samples, and there are 5\.$"
+        ConfigError, match=r"^evaluation: precision_recall: it needs more than 3 generated samples, and there are 3\.$"
     ):
         build(composed(*RING, *settings))
-    with pytest.raises(ConfigError, match=r"needs more than 5 real samples, and there are 4\.$"):
-        build(composed(*RING, "dataset.n=4", *settings[:2]))
+    with pytest.raises(ConfigError, match=r"needs more than 3 real samples, and there are 3\.$"):
+        build(composed(*RING, "dataset.n=3", *settings[:2]))
 
 
 def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
