@@ -24,6 +24,13 @@ def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: i
     return torch.Generator(device).manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
 
+def seed_global_streams(seed: int) -> None:
+    """Seed the streams that belong to the whole process: torch's, for every device, NumPy's and Python's."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
+
+
 @contextmanager
 def undisturbed(device: torch.device, seed: int = 0) -> Iterator[None]:
     """Let what happens inside draw from the global streams, seeded anew, without moving them for what follows.
@@ -32,9 +39,7 @@ def undisturbed(device: torch.device, seed: int = 0) -> Iterator[None]:
     """
     numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
-        random.seed(seed)
+        seed_global_streams(seed)
         try:
             yield
         finally:

@@ -20,6 +20,7 @@ from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.processes import Processes
+from ganexp.streams import seed_global_streams, stream
 from ganexp.training import (
     EMA,
     Average,
@@ -54,7 +55,7 @@ def build(
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
-    Seeds torch's global random stream, which initialises the networks.
+    Seeds the global random streams, torch's, NumPy's and Python's: data of one's own may draw from them, and networks do.
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
@@ -83,14 +84,14 @@ def build(
         log.info("Training in %s, on %s%s.", folder, machine, others)
     for warning in plan.warnings:
         log.warning("%s", warning)
-    dataset = make(config.dataset, "dataset")
+    dataset = dataset_of(config)
     reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
     evaluation, figures = evaluation_of(config, machine, dataset, reals, processes)
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every and processes.writes else 0
     held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
-    torch.manual_seed(config.seed)
+    seed_global_streams(config.seed)  # so that networks begin alike, whatever the data have drawn
     step = _step(plan, frequencies, processes)
     if folder:
         _say_if_heavy(plan, processes.count)
@@ -167,6 +168,13 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step
     return Recorded(step, CudaRecording)
+
+
+def dataset_of(config: Config) -> Dataset:
+    """Make the dataset; what it draws from the global streams, here and as it loads, is a function of the seed."""
+    seed_global_streams(stream(config.seed, "dataset").initial_seed())
+    dataset: Dataset = make(config.dataset, "dataset")
+    return dataset
 
 
 def reals_of(

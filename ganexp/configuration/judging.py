@@ -9,12 +9,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.configuration.build import reals_of
+from ganexp.configuration.build import dataset_of, reals_of
 from ganexp.configuration.evaluation import evaluation_of, identity_of, refuse_evaluation
 from ganexp.configuration.loading import load
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import Config, ConfigError
-from ganexp.configuration.targets import Trust, check_node, make, name_of
+from ganexp.configuration.targets import Trust, check_node, name_of
 from ganexp.evaluation import EvaluationError, Evaluator, real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.instruments.measure import Measure
@@ -60,7 +60,7 @@ class Judge:
         except Unavailable as error:
             raise ConfigError(f"{error}.") from None
         self._set_up(config)
-        dataset = make(config.dataset, "dataset")
+        dataset = dataset_of(config)
         refuse_evaluation(config, dataset, dataset.shape)
         self.shape: tuple[int, ...] = tuple(dataset.shape)
         classes = getattr(dataset, "classes", 0) if config.conditional else 0

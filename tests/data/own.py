@@ -1,5 +1,8 @@
 """Torch datasets as users write them."""
 
+import random
+
+import numpy as np
 import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset
@@ -40,6 +43,19 @@ class Points(Dataset):
 
     def __getitem__(self, index):
         return torch.tensor([index / 10, -3.0])
+
+
+class Drawn(Dataset):
+    """Points drawn from every global stream there is, jittered anew each time that one is read."""
+
+    def __init__(self):
+        self.points = torch.from_numpy(np.random.randn(30, 2)) + random.random() + torch.rand(())  # noqa: NPY002
+
+    def __len__(self):
+        return 30
+
+    def __getitem__(self, index):
+        return self.points[index] + 0.1 * (random.gauss(0, 1) + np.random.randn() + torch.randn(()))  # noqa: NPY002
 
 
 class Listed(Dataset):

@@ -83,7 +83,7 @@ def overrides(case):
 def trained(folder, settings, iterations, *, resume=False, stop_after=None):
     """Train to `iterations`, or be killed by an exception after `stop_after`."""
     last = folder / "checkpoints" / "last.pt"
-    made = build(composed(*settings, f"iterations={iterations}"), folder, checkpoint=last if resume else None)
+    made = build(composed(*settings, f"iterations={iterations}"), folder, checkpoint=last if resume else None, trust="tests")
     if stop_after:
         strategy = made.step.strategy
 
@@ -234,6 +234,21 @@ def test_networks_that_draw_random_numbers_by_numpy_or_python_resume_too(tmp_pat
     resumed = build(cfg, trust="tests", checkpoint=tmp_path / "checkpoints" / "last.pt")
     iterate(resumed, 4)
     assert_same(state(resumed), expected)
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_data_of_ones_own_that_draw_random_numbers_are_the_seeds(workers, tmp_path):
+    settings = [*EVERY, *TINY, "dataset=torch", "dataset.dataset._target_=tests.data.own.Drawn", f"workers={workers}"]
+    settings += ["batch_size=5", "latent_dim=3", "wandb.mode=disabled", "device=cpu"]
+    whole = trained(tmp_path / "whole", settings, 12)
+    np.random.rand(7)  # noqa: NPY002
+    random.random()
+    again = trained(tmp_path / "again", settings, 12)
+    assert_same(state(again), state(whole))
+    assert not torch.equal(whole.reals.shown(), trained(tmp_path / "other", [*settings, "seed=1"], 2).reals.shown()[:60])
+    if workers == 0:  # others draw as far ahead as they read
+        trained(tmp_path / "parts", settings, 12, stop_after=7)
+        assert_same(state(trained(tmp_path / "parts", settings, 12, resume=True)), state(whole))
 
 
 def test_how_often_a_run_was_rolled_back_is_kept():
