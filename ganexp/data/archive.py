@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import IO
 
 from ganexp.data.dataset import Stamp, stamp
-from ganexp.data.folder import kind_of
+from ganexp.data.folder import LARGEST, TOO_LARGE, kind_of
+
+STEP = 2**16
+"""Bytes that are unpacked at a time."""
 
 
 class Archive:
@@ -45,6 +48,8 @@ class Archive:
                 yield path, "of __MACOSX"
             elif member.flag_bits & 1:
                 yield path, "encrypted"
+            elif member.file_size > LARGEST:
+                yield path, kind_of(path) or TOO_LARGE
             else:
                 yield path, kind_of(path) or (member.file_size, member.CRC, 0)
 
@@ -54,11 +59,14 @@ class Archive:
         Raises:
             zipfile.BadZipFile: It does not have its checksum; other errors tell that it cannot be unpacked.
         """
-        return self._handle().read(self._members[path])
+        with self.open(path) as file:
+            return file.read()
 
     def open(self, path: Path) -> IO[bytes]:
         """Open a file, which is unpacked as far as it is read."""
-        return self._handle().open(self._members[path])
+        file = self._handle().open(self._members[path])
+        file.MAX_N = STEP  # else reading unpacks all there is, and only then cuts it to the size that is claimed
+        return file
 
     def head(self, path: Path, length: int) -> bytes:
         """Return the first bytes of a file, or none if it cannot be unpacked."""

@@ -8,6 +8,9 @@ from typing import IO
 from ganexp.data.dataset import Stamp, stamp
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
+LARGEST = 2**28
+"""Bytes of an image in an archive, which is read whole; one that claims more is skipped."""
+TOO_LARGE = f"larger than {LARGEST >> 20} MiB"
 
 
 class Folder:

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import itertools
 import logging
 import os
 from collections import Counter
@@ -25,6 +26,8 @@ from ganexp.ranges import checked
 log = logging.getLogger(__name__)
 NAMED = 10
 """Of so many members the log has the names."""
+MOST = 100_000
+"""Shards that braces may stand for."""
 
 
 class Shards:
@@ -63,7 +66,10 @@ class Shards:
         self.strict = strict
         self.label = label
         self.path = [path] if isinstance(path, str) else list(path)
-        urls = [url for one in self.path for url in unfolded(os.path.expanduser(one))]
+        named = (url for one in self.path for url in unfolded(os.path.expanduser(one)))
+        urls = list(itertools.islice(named, MOST + 1))
+        if len(urls) > MOST:
+            raise ValueError(f"path should name at most {MOST:,} shards, and {path} names more: narrow its braces")
         places = [Storage(url) for url in urls]
         if any(not place.is_like(places[0]) for place in places):
             raise ValueError("path should name shards in one place, such as one host or archive, and names several")

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -94,16 +94,19 @@ class Storage:
         ]
 
 
-def unfolded(pattern: str) -> list[str]:
-    """Return the paths that a pattern with braces stands for, as in a shell: `{000..127}` and `{train,val}`."""
+def unfolded(pattern: str) -> Iterator[str]:
+    """Yield the paths that a pattern with braces stands for, as in a shell: `{000..127}` and `{train,val}`."""
     found = BRACES.search(pattern)
     if not found:
-        return [pattern]
+        yield pattern
+        return
     inside, both = found[1], re.fullmatch(r"(\d+)\.\.(\d+)", found[1])
+    chosen: Iterable[str]
     if both:
         first, last = both[1], both[2]
-        width = max(len(first), len(last)) if first.startswith("0") or last.startswith("0") else 0
-        chosen = [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
+        width = max(len(first), len(last)) if re.match(r"0\d", first) or re.match(r"0\d", last) else 0
+        chosen = (f"{number:0{width}d}" for number in range(int(first), int(last) + 1))
     else:
         chosen = inside.split(",")
-    return [one for choice in chosen for one in unfolded(pattern[: found.start()] + choice + pattern[found.end() :])]
+    for choice in chosen:
+        yield from unfolded(pattern[: found.start()] + choice + pattern[found.end() :])

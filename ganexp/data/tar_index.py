@@ -19,14 +19,17 @@ import numpy as np
 from PIL import Image
 
 from ganexp.data import kept
-from ganexp.data.folder import EXTENSIONS
+from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
 from ganexp.data.storage import Storage
 
 log = logging.getLogger(__name__)
-VERSION = 1
+VERSION = 2
 """Of what is listed, and how."""
 BLOCK = 512
 """Bytes of a tar file's header, and of the zeros at its end."""
+LABELS = (".cls", ".json")
+LARGEST_LABEL = 2**20
+"""Bytes of a member that says a class."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,9 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
             content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
             if content is None or not stem:
                 skipped["hidden" if not stem else "link or special file"] += 1
-            elif kind in (".cls", ".json"):
+            elif member.size > (LARGEST_LABEL if kind in LABELS else LARGEST):
+                skipped[f"{kind} larger than {LARGEST_LABEL >> 20} MiB" if kind in LABELS else TOO_LARGE] += 1
+            elif kind in LABELS:
                 found = _label(content.read(), kind, label)
                 if found >= 0 and (kind == ".cls" or sample not in labels):
                     labels[sample] = found

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -106,6 +107,34 @@ def test_a_member_that_is_broken_is_named(both, tmp_path):
     with pytest.raises(OSError, match=r"images\.zip/b/2\.png cannot be decoded as an image \(Bad CRC-32"):
         list(ImageFolder(str(path), image_size=8).load())
     assert Archive(path).head(path / "b/2.png", 1000) == b""
+
+
+def test_a_member_that_claims_gigabytes_is_skipped(tmp_path, caplog):
+    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("1.png", "2.png", "notes.txt"):
+            archive.writestr(name, png(noise(4, 4, 3)))
+        for name in ("2.png", "notes.txt"):
+            archive.getinfo(name).file_size = 2**31
+    dataset = ImageFolder(str(tmp_path / "images.zip"), image_size=4)
+    assert [path.name for path in dataset.load().files] == ["1.png"]
+    assert ": 1 images are read, 2 skipped (1 larger than 256 MiB, 1 .txt)" in caplog.text
+
+
+def test_of_a_member_that_claims_too_little_no_more_is_unpacked(tmp_path):
+    path = tmp_path / "images.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("1.png", bytes(2**25))
+        archive.getinfo("1.png").file_size = 100
+    dataset = Archive(path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(zipfile.BadZipFile, match="CRC"):
+            dataset.read(path / "1.png")
+        with pytest.raises(zipfile.BadZipFile, match="CRC"), dataset.open(path / "1.png") as file:
+            file.read()  # as Pillow reads WebP
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\5\6" + bytes(18)])

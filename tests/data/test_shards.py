@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import logging
+import tarfile
 import zipfile
 
 import fsspec
@@ -24,9 +25,10 @@ def pixels(data):
 
 
 def test_braces_are_unfolded_as_in_a_shell():
-    assert unfolded("s3://b/{a,b}-{08..11}.tar") == [f"s3://b/{a}-{n:02d}.tar" for a in "ab" for n in (8, 9, 10, 11)]
-    assert unfolded("{9..11}") == ["9", "10", "11"]
-    assert unfolded("plain.tar") == ["plain.tar"]
+    assert list(unfolded("s3://b/{a,b}-{08..11}.tar")) == [f"s3://b/{a}-{n:02d}.tar" for a in "ab" for n in (8, 9, 10, 11)]
+    assert list(unfolded("{9..11}")) == ["9", "10", "11"]
+    assert list(unfolded("{0..10}")) == [str(n) for n in range(11)]
+    assert list(unfolded("plain.tar")) == ["plain.tar"]
 
 
 def test_images_and_labels_are_those_that_were_put_there(tmp_path):
@@ -99,6 +101,29 @@ def test_labels_are_found_in_cls_and_in_json(tmp_path):
     assert Shards(str(tmp_path / "x.tar"), image_size=8).classes == 0
     with pytest.raises(ValueError, match=r"1 of 3 have none, .*x.tar/a/1.jpg among them$"):
         Shards(str(tmp_path / "x.tar"), image_size=8).labels()
+
+
+def test_members_that_are_far_too_large_are_skipped_unread(tmp_path):
+    one = png(np.zeros((8, 8, 3), np.uint8))
+    with (tmp_path / "x.tar").open("wb") as file:  # the large ones are holes
+        for name, content, size in [("1.png", one, len(one)), ("1.cls", b"3", 2**20 + 1), ("2.png", one, 2**28 + 1)]:
+            info = tarfile.TarInfo(name)
+            info.size = size
+            file.write(info.tobuf())
+            begin = file.tell()
+            file.write(content)
+            file.seek(begin + -(-size // 512) * 512)
+        file.write(bytes(1024))
+    dataset = Shards(str(tmp_path / "x.tar"), image_size=8)
+    assert (len(dataset.load()), dataset.classes) == (1, 0)
+    assert dataset._index.skipped.tolist() == [".cls larger than 1 MiB", "larger than 256 MiB"]
+
+
+def test_braces_that_stand_for_more_shards_than_anybody_has_are_refused_unlisted(tmp_path):
+    assert next(iter(unfolded("{0..99999999999}{0..9}"))) == "00"
+    for path in ("x-{0..100000}.tar", ["x-{0..99999}.tar", "y.tar"]):
+        with pytest.raises(ValueError, match=r"^path should name at most 100,000 shards, and .* names more"):
+            Shards(path, image_size=8)
 
 
 def test_the_list_is_kept_until_a_shard_changes(tmp_path, monkeypatch):
