@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ganexp.command_line.sweeping.results import results
+from ganexp.printable import printable
 from studying import page, sweeps, timing
 from studying.courses import courses
 from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, Arm, arms, comparison, search
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         compared = {places[arm]: comparison(arm, own, options.seeds, length[arm.setting]) for arm, own in found.items()}
         sweeps.run_all(compared, options.jobs, "comparisons")
     except RuntimeError as error:
-        sys.exit(f"Error: {error}")
+        sys.exit(f"Error: {printable(error)}")
     study = page.Study(
         runs={arm: courses(place, SETTINGS[arm.setting].metric) for arm, place in places.items()},
         tuned={arm: " ".join(own) for arm, own in found.items()},

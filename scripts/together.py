@@ -4,6 +4,7 @@ import sys
 from typing import NoReturn
 
 from ganexp.command_line.launching import exit_silently
+from ganexp.printable import printable
 from ganexp.processes import Processes
 from ganexp.training.processes import FailedElsewhere
 
@@ -11,7 +12,7 @@ from ganexp.training.processes import FailedElsewhere
 def refuse(said: str, processes: Processes) -> NoReturn:
     """Exit with a sentence, which one process says."""
     if processes.speaks():
-        sys.exit(said)
+        sys.exit(printable(said))
     exit_silently()
 
 

@@ -16,6 +16,7 @@ from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import check_node, make
 from ganexp.data import default_folder, load_cached
 from ganexp.evaluation.classifier import train
+from ganexp.printable import printable
 from ganexp.training.execution import Machine, Unavailable
 
 
@@ -37,7 +38,7 @@ def main() -> None:
             raise ConfigError(f"dataset={arguments.dataset} has no labelled images: choose one that has, such as mnist.")
         images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
     except (ConfigError, OSError) as error:
-        sys.exit(f"Error: {error}")
+        sys.exit(f"Error: {printable(error)}")
     assert isinstance(images, torch.Tensor)
     epochs = arguments.epochs or max(1, round(180_000 / len(images)))
     began = time.perf_counter()

@@ -26,6 +26,7 @@ ALLOWED = {
     "batch": (set(), FRAMEWORK),
     "streams": (set(), FRAMEWORK),
     "ranges": (set(), {"annotated_types"}),
+    "printable": (set(), set()),
     "processes": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
@@ -38,7 +39,7 @@ ALLOWED = {
     "gan": (SUBJECT - {"gan", "strategies", "streams"} | {"instruments", "processes"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
-        {"batch", "processes", "ranges", "streams"},
+        {"batch", "printable", "processes", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
@@ -48,11 +49,11 @@ ALLOWED = {
         FRAMEWORK,
     ),
     "sampling": (
-        {"batch", "data", "evaluation", "processes", "runs", "streams"},
+        {"batch", "data", "evaluation", "printable", "processes", "runs", "streams"},
         FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "configuration": (
-        SUBJECT | {"data", "evaluation", "instruments", "processes", "runs", "sampling", "training"},
+        SUBJECT | {"data", "evaluation", "instruments", "printable", "processes", "runs", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
     "compare": (
@@ -60,7 +61,7 @@ ALLOWED = {
         FRAMEWORK | {"scipy"},
     ),
     "command_line": (
-        {"compare", "configuration", "data", "runs", "training"},
+        {"compare", "configuration", "data", "printable", "runs", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
     ),
     "__init__": ({"batch", "command_line", "configuration", "gan", "prior", "training"}, set()),

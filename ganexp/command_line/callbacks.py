@@ -21,7 +21,7 @@ from ganexp.command_line.hydra_errors import composing
 from ganexp.command_line.launching import is_one_of_several, prepare_together, refuse_several, restarted_since
 from ganexp.command_line.naming import CHOICES, rename_groups, run_name, short, typed_overrides
 from ganexp.command_line.recorded import config_options
-from ganexp.command_line.resuming import find_checkpoint, newest_unfinished, quoted
+from ganexp.command_line.resuming import find_checkpoint, literal, newest_unfinished, quoted
 from ganexp.command_line.state import state
 from ganexp.command_line.sweeping import Sweep, ranking_columns, ranking_text, results, stopping, table, write_csv
 from ganexp.configuration.schema import ConfigError
@@ -93,13 +93,15 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
     """
     checkpoint = _checkpoint_to_resume(config, values)
     with read_write(config), open_dict(config):
-        config.resume = _literal(checkpoint) if checkpoint else None
+        config.resume = literal(checkpoint) if checkpoint else None
         if checkpoint:
-            config.hydra.run.dir = _literal(RunFolder.of_checkpoint(checkpoint).path)
+            config.hydra.run.dir = literal(RunFolder.of_checkpoint(checkpoint).path)
             config.hydra.output_subdir = None  # what Hydra has written there stays as it is
+            if OmegaConf.select(config, "hydra.job_logging.handlers.file"):  # Hydra would interpolate the folder's name again
+                config.hydra.job_logging.handlers.file.filename = literal(checkpoint.parent.parent / "train.log")
         elif not _is_given("hydra.run.dir", config):
             config.hydra.run.dir = _raw(config.hydra.run, "dir").replace(CHOICES, run_name(config))
-            config.hydra.run.dir = _literal(make_new(Path(config.hydra.run.dir)))
+            config.hydra.run.dir = literal(make_new(Path(config.hydra.run.dir)))
     folder = Path(config.hydra.run.dir)
     if checkpoint is None:
         from ganexp.configuration.books import refuse_used_folder  # imports torch
@@ -128,7 +130,7 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     _make_folder_of_study(config)
     if not _is_given("hydra.sweep.dir", config):
         folder = make_new(folder)
-        config.hydra.sweep.dir = _literal(folder)
+        config.hydra.sweep.dir = literal(folder)
         config.hydra.overrides.hydra.append(quoted("hydra.sweep.dir", folder))  # which jobs are composed of
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
     options, _ = config_options(sys.argv[1:])
@@ -217,8 +219,3 @@ def _is_given(key: str, config: DictConfig) -> bool:
 def _raw(node: DictConfig, key: str) -> str:
     """Return a value as it is written, with its interpolations."""
     return str(OmegaConf.to_container(node, resolve=False)[key])  # type: ignore[index, call-overload]
-
-
-def _literal(path: Path) -> str:
-    """Return a path as a value of a configuration, in which nothing is interpolated."""
-    return str(path).replace("${", "\\${")

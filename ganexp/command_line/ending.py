@@ -6,6 +6,8 @@ import sys
 from typing import NoReturn
 
 from ganexp.command_line.recorded import config_options
+from ganexp.command_line.risky import risk_of
+from ganexp.printable import printable
 from ganexp.runs.book import Summary
 
 
@@ -18,15 +20,14 @@ def epilogue(summary: Summary) -> str:
         lines[0] += f": D {last['loss/d']:.3f}, G {last['loss/g']:.3f}, {speed:,.0f} images/s"
     lines[0] += "."
     order = ("samples", "checkpoint", "rows", "W&B", "upload")
-    lines += [f"  {key:<11}{summary['paths'][key]}" for key in order if key in summary["paths"]]
+    lines += [f"  {key:<11}{printable(summary['paths'][key])}" for key in order if key in summary["paths"]]
     return "\n".join(lines)
 
 
 def command_to_resume(*overrides: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started."""
     options, rest = config_options(sys.argv[1:])
-    trusted = [one for one in rest if one.startswith("trust=") and one != "trust=[]"]  # a resumed run trusts none by itself
-    return shlex.join(["python", sys.argv[0], *options, *overrides, *trusted])
+    return shlex.join(["python", sys.argv[0], *options, *overrides, *filter(_is_typed_again, rest)])
 
 
 def stopped_by(received: signal.Signals, *overrides: str) -> str:
@@ -38,3 +39,10 @@ def exit_stopped(received: signal.Signals, *overrides: str) -> NoReturn:
     """End the program after a signal, and print how to resume."""
     print(stopped_by(received, *overrides))
     raise SystemExit(128 + received)
+
+
+def _is_typed_again(argument: str) -> bool:
+    """Return whether a resumed run or sweep does not take an override from its record."""
+    if "=" not in argument or argument.startswith(("-", "hydra", "resume=", "sweep.resume=", "trust=[]")):
+        return False
+    return argument.startswith("trust=") or risk_of(argument) is not None

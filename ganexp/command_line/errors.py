@@ -17,6 +17,7 @@ from ganexp.command_line.state import state
 from ganexp.command_line.sweeping import stopping
 from ganexp.command_line.sweeping.results import has_a_value
 from ganexp.configuration.schema import ConfigError
+from ganexp.printable import printable
 
 
 @contextmanager
@@ -28,9 +29,9 @@ def exiting_with_a_sentence() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise SystemExit(f"Error: {error}") from None
+        raise SystemExit(f"Error: {printable(error)}") from None
     except (HydraException, OmegaConfBaseException) as error:  # a value that cannot be interpolated, for example
-        raise SystemExit(f"Error: {sentence(error)}") from None
+        raise SystemExit(f"Error: {printable(sentence(error))}") from None
     except Exception:
         traceback.print_exc()
         raise SystemExit(1) from None
@@ -42,11 +43,11 @@ def report(error: Exception) -> str | int:
         print(f"Stopped by {signal.name}; what was written is kept.", file=sys.stderr)
         return 128 + signal
     if isinstance(error, ConfigError):
-        return f"Error: {error}"
+        return f"Error: {printable(error)}"
     if not state.composed or isinstance(error, (HydraException, OmegaConfBaseException)):
-        return f"Error: {sentence(error)}"
+        return f"Error: {printable(sentence(error))}"
     if isinstance(error, OSError) and error.filename:  # of the folders that Hydra makes: ours are made by `folders`
-        return f"Error: the run folder cannot be made: {error}; choose another hydra.run.dir or hydra.sweep.dir."
+        return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     traceback.print_exception(error, file=sys.stderr)

@@ -7,6 +7,7 @@ import torch
 
 from ganexp.configuration.schema import ConfigError
 from ganexp.data import DecodingError
+from ganexp.printable import printable
 from ganexp.training import Diverged
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ def log_failure(error: Exception) -> None:
     """Log a sentence for what a person can mend, and a traceback for what may be a bug."""
     sentence = explain(error)
     if sentence:
-        log.error("%s", sentence)
+        log.error("%s", printable(sentence))
     else:
         log.error("The run failed.", exc_info=error)
 

@@ -19,6 +19,7 @@ from ganexp.command_line.sweeping import Sweep, stopping
 from ganexp.command_line.sweeping.sharing import share_of_the_machine
 from ganexp.configuration.build import build
 from ganexp.configuration.schema import ConfigError
+from ganexp.printable import printable
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.lock import lock, unlock
 from ganexp.runs.summary import amend_summary, read_summary
@@ -74,7 +75,7 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
             print(epilogue(trainer.fit()).splitlines()[0])
         facts |= _missing_metric(cfg, read_summary(folder))
     except ConfigError as error:
-        log.warning("Skipped: %s", error)
+        log.warning("Skipped: %s", printable(error))
         facts |= {"state": "skipped", "error": str(error)}
     except Exception as error:
         log_failure(error)

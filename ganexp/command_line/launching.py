@@ -10,6 +10,7 @@ import psutil
 from omegaconf import DictConfig, open_dict, read_write
 
 from ganexp.command_line.checks import check_run
+from ganexp.command_line.resuming import literal
 from ganexp.configuration.plain import flat
 from ganexp.configuration.schema import ConfigError
 
@@ -117,12 +118,7 @@ def restarted_since() -> float | None:
 
 def _follow(config: DictConfig, folder: Path, checkpoint: Path | None) -> None:
     with read_write(config), open_dict(config):
-        config.resume = _literal(checkpoint) if checkpoint else None
-        config.hydra.run.dir = _literal(folder)
+        config.resume = literal(checkpoint) if checkpoint else None
+        config.hydra.run.dir = literal(folder)
         config.hydra.output_subdir = None
         config.hydra.job_logging = QUIET
-
-
-def _literal(path: Path) -> str:
-    """Return a path as a value of a configuration, in which nothing is interpolated."""
-    return str(path).replace("${", "\\${")

@@ -28,7 +28,8 @@ def run_name(cfg: Any) -> str:
     overrides = typed_overrides(cfg.hydra)
     called = class_names(overrides)
     choices = [str(called.get(group) or cfg[group].get("name")) for group in ("dataset", "loss", "strategy")]
-    return "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
+    name = "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
+    return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a folder of a sweep is made before its job is checked
 
 
 def class_names(overrides: Sequence[str]) -> dict[str, str]:

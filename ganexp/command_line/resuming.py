@@ -54,14 +54,14 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
     """
     (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("sweep.resume=")]
     further = [one for one in overrides if not one.startswith("sweep.resume=") and one not in ("-m", "--multirun")]
-    foreign = [one for one in further if not one.startswith(("hydra", "trust="))]
-    if foreign:
-        raise ConfigError(f"sweep.resume runs the rest of a sweep as it was started: leave out {' '.join(foreign)}.")
     try:
         folder = _path(name)
         sweep = Sweep.load(folder)
     except (OSError, ValueError, RuntimeError):
         raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
+    foreign = [one for one in further if not one.startswith(("hydra", "trust=")) and one not in sweep.overrides]
+    if foreign:
+        raise ConfigError(f"sweep.resume runs the rest of a sweep as it was started: leave out {' '.join(foreign)}.")
     if not sweep.jobs:
         raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
     _refuse_missing_options(options, sweep.options, f"sweep.resume={name}")
@@ -101,7 +101,7 @@ def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | N
     for folder in sorted(folders, key=lambda folder: folder.last.stat().st_mtime, reverse=True):
         run = runs.read(folder.path)
         reached = run.summary.get("iteration")
-        unfinished = not isinstance(reached, int) or reached < values["iterations"]
+        unfinished = run.state != "finished" and (not isinstance(reached, int) or reached < values["iterations"])
         if run.config and not contradictions(run.config, values) and unfinished:
             return folder.last
     return None
@@ -109,8 +109,13 @@ def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | N
 
 def quoted(key: str, value: object) -> str:
     """Return an override whose value Hydra takes literally, whatever characters are in it."""
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(value))
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), literal(value))
     return f"{key}='{escaped}'"
+
+
+def literal(value: object) -> str:
+    """Return a text as a value of a configuration, in which nothing is interpolated."""
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
 
 
 def _path(name: str) -> Path:

@@ -39,7 +39,7 @@ def run(cfg: DictConfig) -> float | None:
 def _run_alone(cfg: DictConfig, hydra: Any) -> None:
     """Train one run; its errors also go into its own log. The configuration has been checked by `callbacks`."""
     logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
-    folder = short(Path(hydra.runtime.output_dir))
+    folder = short(Path(hydra.run.dir).absolute())  # Hydra's own name of it may be interpolated anew
     if state.processes:
         _run_together(cfg, hydra, folder, state.processes)
         return

@@ -19,6 +19,7 @@ from ganexp.configuration.resume import loaded
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.printable import printable
 from ganexp.processes import Processes
 from ganexp.streams import seed_global_streams, stream
 from ganexp.training import (
@@ -81,7 +82,8 @@ def build(
     execution.set_up(machine, deterministic=config.deterministic, threads=threads)
     if folder:
         others = f", in {processes.count} processes" if processes.count > 1 else ""
-        log.info("Training in %s, on %s%s.", folder, machine, others)
+        going_on = f", going on at iteration {state['run']['iteration']:,}" if state else ""
+        log.info("Training in %s, on %s%s%s.", printable(folder), machine, others, going_on)
     for warning in plan.warnings:
         log.warning("%s", warning)
     dataset = dataset_of(config)

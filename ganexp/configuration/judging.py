@@ -14,6 +14,7 @@ from ganexp.configuration.evaluation import evaluation_of, identity_of, refuse_e
 from ganexp.configuration.loading import load
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.sections import FEATURES
 from ganexp.configuration.targets import Trust, check_node, name_of
 from ganexp.evaluation import EvaluationError, Evaluator, real_batches
 from ganexp.evaluation.nearest import nearest
@@ -25,8 +26,6 @@ from ganexp.training.execution import Machine, Unavailable
 
 SHOWN, POINTS = 64, 250
 """So many of the images, or points, that were measured are kept for pictures."""
-OF_THE_HOUSE = ("auto", "classifier", "inception", "raw")
-"""Features that run no code of others."""
 
 
 @dataclass
@@ -168,7 +167,7 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     values = evaluated(state["config"], asked)
     config = parse(values)
     check_node("dataset", config.dataset, trust)
-    if asked.get("features") is None and config.evaluation.features not in OF_THE_HOUSE:
+    if asked.get("features") is None and config.evaluation.features not in FEATURES:
         raise ConfigError(
             f"evaluation.features={config.evaluation.features} is code that the run names and that would be executed: "
             "name it yourself with --features if you trust it."

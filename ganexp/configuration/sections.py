@@ -16,6 +16,9 @@ def _false(value: bool) -> bool:
 Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
 """What turns off something that else has a number; `Literal[False]` would take the number 0 for it."""
 
+FEATURES = ("auto", "classifier", "inception", "raw")
+"""What `evaluation.features` may be beside a file, which is code."""
+
 Effect = Literal["training", "machine", "speed", "records"]
 """What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
 

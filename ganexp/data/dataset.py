@@ -1,6 +1,5 @@
 """The contract of a dataset."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -29,11 +28,6 @@ class Dataset(Protocol):
     # that identifies the content wherever it lies; it is kept in checkpoints, and other data are refused when resuming.
     # `labels()` returns the class of each sample, `(N,)`, int64, in the order of `load`; `classes` is then their number.
     # `held_out()` returns a dataset of samples that are not among those of `load`, or None; D's over-fitting is seen on them.
-
-
-def printable(path: Path) -> str:
-    """Return a path as text: the name of a file need not be any, but what a log holds must be."""
-    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 Stamp = tuple[int, int, int]

@@ -10,7 +10,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from ganexp.data.dataset import printable
+from ganexp.printable import printable
 
 
 class DecodingError(OSError):

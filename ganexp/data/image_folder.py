@@ -13,11 +13,12 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.archive import Archive
-from ganexp.data.dataset import Side, Stamp, printable
+from ganexp.data.dataset import Side, Stamp
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import EXTENSIONS, Folder
 from ganexp.data.headers import sample, smaller
+from ganexp.printable import printable
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from ganexp.data.dataset import printable
+from ganexp.printable import printable
 
 log = logging.getLogger(__name__)
 BOUND = 20 * 2**30

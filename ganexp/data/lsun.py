@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.dataset import Side, printable, stamp
+from ganexp.data.dataset import Side, stamp
 from ganexp.data.decoding import DecodingError, decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import Folder
+from ganexp.printable import printable
 from ganexp.ranges import checked
 
 NAME = re.compile(r"\w+", re.ASCII)

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
-from ganexp.data.dataset import printable
 from ganexp.data.image_folder import ImageFolder
+from ganexp.printable import printable
 
 
 def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> MapStyle[Tensor]:

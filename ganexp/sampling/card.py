@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ganexp.printable import printable
 from ganexp.sampling.trained import Trained
 
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
@@ -59,7 +60,7 @@ def card(trained: Trained, picture: str | None = None) -> str:
 
 
 def _name(node: dict[str, Any]) -> str:
-    return str(node.get("name", node.get("_target_", "")))
+    return printable(node.get("name", node.get("_target_", "")))
 
 
 def _tells(key: str) -> bool:
@@ -68,5 +69,5 @@ def _tells(key: str) -> bool:
 
 
 def _table(heading: str, values: dict[str, Any]) -> list[str]:
-    rows = [f"| {key} | {str(value).replace('|', '/')} |" for key, value in values.items()]
+    rows = [f"| {key} | {printable(value).replace('|', '/')} |" for key, value in values.items()]
     return [f"| {heading} | value |", "| --- | --- |", *rows]

@@ -4,9 +4,10 @@ import multiprocessing
 import re
 
 import pytest
+from omegaconf import OmegaConf
 
 from ganexp.command_line.folders import make_new
-from ganexp.command_line.naming import MAX_LENGTH, changes, class_names
+from ganexp.command_line.naming import MAX_LENGTH, changes, class_names, run_name
 from ganexp.configuration.schema import ConfigError
 
 
@@ -39,6 +40,13 @@ def test_names_are_short_and_plain_and_differ_nevertheless():
 def test_a_class_of_ones_own_gives_its_name():
     assert class_names(["loss._target_=mine.losses.Loss", "strategy=joint"]) == {"loss": "Loss"}
     assert class_names(["loss._target_=mine.Loss", "loss.name=best"]) == {}
+
+
+def test_a_name_is_one_part_of_a_path_whatever_the_names_of_its_choices_are():
+    """The folder of a job is made before the job's configuration is checked, and a sweep that is resumed may be anyone's."""
+    named = {group: {"name": f"../../{group}"} for group in ("dataset", "loss", "strategy")}
+    cfg = OmegaConf.create({**named, "seed": "/../0", "hydra": {"overrides": {"task": []}}})
+    assert run_name(cfg) == "..-..-dataset_..-..-loss_..-..-strategy_seed-..-0"
 
 
 def make(folder, told):

@@ -2,14 +2,22 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hypothesis import example, given, reject
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
+from ganexp.command_line.ending import command_to_resume
 from ganexp.command_line.recorded import overrides_in
 from ganexp.command_line.resuming import expand_resume
 from ganexp.command_line.risky import refuse_risky
+from ganexp.command_line.sweeping import Sweep
 from ganexp.configuration.schema import ConfigError
 from tests.composing import CONF
 
@@ -34,7 +42,9 @@ RISKY = [
     "hydra.run.dir=/elsewhere",
     "experiment=../../evil",
     "+experiment=[hinge,../../evil]",
-    "+experiment=${oc.env:EVIL}",
+    "evaluation.features=evil.pt2",
+    "evaluation.features=auto,evil.pt",
+    "++evaluation={samples:9,features:'evil.pt'}",
     "+../../evil@x=y",
     "+loss@hydra.callbacks.x=hinge",
     "loss@_global_.hydra.callbacks.x=hinge",
@@ -53,11 +63,65 @@ def test_an_override_that_could_run_code_is_refused_in_one_sentence(line):
         refuse_risky(["loss=hinge", line], "resume=x")
 
 
+INTERPOLATED = [
+    "+experiment=${oc.env:SECRET}",
+    "dataset.path=${oc.env:SECRET}",
+    "wandb.notes='a ${oc.env:SECRET} b'",
+    "wandb.notes=$\\{oc.env:SECRET\\}",
+    "wandb.tags=[a,'${oc.env:SECRET}']",
+    "+dataset.x={a:{b:${oc.env:SECRET}}}",
+    "wandb.name=a,${oc.env:SECRET}",
+    "wandb.name=choice(a,'${oc.env:SECRET}')",
+]
+
+
+@pytest.mark.parametrize("line", INTERPOLATED)
+def test_what_is_recorded_is_not_interpolated(line):
+    with pytest.raises(ConfigError, match=r"\Aresume=x: [^\n]*, which it has recorded, could read what it should not, by"):
+        refuse_risky([line], "resume=x")
+
+
+@given(st.text("$\\{}:a'\", ", min_size=1))
+@example("$\\{oc.env:HOME}")
+def test_what_is_not_refused_stays_as_it_was_written(text):
+    """OmegaConf is the judge: it makes the same of the value with and without resolving it."""
+    try:
+        (parsed,) = OverridesParser.create().parse_overrides([f"wandb.notes={text}"])
+        refuse_risky([f"wandb.notes={text}"], "resume=x")
+    except (HydraException, ConfigError):
+        reject()
+    made = OmegaConf.create({"notes": repr(parsed.value()) if parsed.is_sweep_override() else parsed.value()})
+    assert OmegaConf.to_container(made, resolve=True) == OmegaConf.to_container(made, resolve=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wandb.directory=/elsewhere",
+        "wandb={directory:/elsewhere}",
+        "data_root=../sets",
+        "+dataset.root=/elsewhere",
+        "data_root=a,b",
+    ],
+)
+def test_where_else_a_run_writes_is_not_taken_from_its_record(line, tmp_path, monkeypatch):
+    folder = run_folder(tmp_path / "run", ["loss=hinge", line])
+    with pytest.raises(ConfigError, match=r"which it has recorded, could write elsewhere: type it again, beside this"):
+        expand_resume([f"resume={folder}"])
+    assert line in expand_resume([f"resume={folder}", line])
+    Sweep(("seed=0,1", line), ("seed",), (("seed=0",), ("seed=1",))).save(tmp_path)
+    with pytest.raises(ConfigError, match=r"which it has recorded, could write elsewhere: type it again, beside this"):
+        expand_resume([f"sweep.resume={tmp_path}"])
+    assert line in expand_resume([f"sweep.resume={tmp_path}", line])
+    monkeypatch.setattr(sys, "argv", ["train.py", "loss=hinge", line, "hydra.run.dir=/x", "evaluation.features=classifier"])
+    assert shlex.split(command_to_resume("resume=run"))[2:] == ["resume=run", line]
+
+
 def test_what_is_recorded_of_ganexps_own_keys_is_kept():
     refuse_risky(
         [
             *("loss=hinge", "+loss.gamma=0.3", "~discriminator.batch_norm", "dataset.path=../images", "seed=3", "ema=off"),
-            *("optimizer.betas=[0,0.9]", "dataset.path='a, b=c'", "data_root=../sets", "loss._target_=mine.Loss"),
+            *("optimizer.betas=[0,0.9]", "dataset.path='a, b=c'", "evaluation.features=raw", "loss._target_=mine.Loss"),
             *("hydra/launcher=parallel", "hydra.launcher.n_jobs=-1", "hydra.launcher.partition=gpu"),
             *("seed=range(3)", "optimizer.lr=1e-4,2e-4", "wandb.notes='what, and why'"),
         ],

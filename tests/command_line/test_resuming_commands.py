@@ -52,6 +52,7 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     assert done.returncode == 0, done.stderr
     assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "Loss"
 
+    folder = folder.rename(tmp_path / "a (b), ${c}='d' ü")
     before = contents(folder)
     again = ["-cd", "presets", f"resume={folder.name}", "trust=mine"]
     done = train(*again, "batch_size=7", **here)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.command_line.sweeping.record import Sweep
+from ganexp.printable import printable
 from ganexp.runs import reading as runs
 
 Result = dict[str, Any]
@@ -77,14 +78,15 @@ def table(folder: Path) -> str:
     text = aligned([header, *lines])
     for error in dict.fromkeys(job["error"] for job in jobs if job["error"]):
         which = [job for job in jobs if job["error"] == error]
-        text.append(f"{', '.join(str(job['job']) for job in which)} {which[0]['state']}: {error}")
+        text.append(f"{', '.join(str(job['job']) for job in which)} {printable(which[0]['state'])}: {printable(error)}")
     return "\n".join(text)
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return lines of cells as text, in columns."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    shown = [[printable(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in shown]
 
 
 def _number(path: Path) -> int:

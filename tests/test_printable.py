@@ -1,0 +1,55 @@
+"""Names from anywhere in one line, as `repr` would write what has no glyph; and where they come to the screen."""
+
+import ast
+import json
+import os
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import ganexp
+from ganexp.command_line.errors import exiting_with_a_sentence
+from ganexp.command_line.sweeping import Sweep, table
+from ganexp.configuration.schema import ConfigError
+from ganexp.printable import printable
+from ganexp.sampling import saved
+from tests.command_line.small_runs import small_run
+
+AWKWARD = "a\x1b[2Jb\nc\u202ed"
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=20))
+@example(os.fsdecode(b"caf\xe9.png"))
+def test_python_reads_back_what_is_printable(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    if not set(text) & {"\\", '"'}:
+        assert ast.literal_eval(f'"{shown}"') == text
+
+
+def test_an_error_is_one_line_whatever_it_names():
+    with pytest.raises(SystemExit) as told, exiting_with_a_sentence():
+        raise ConfigError(f"{AWKWARD} is not there.")
+    assert str(told.value) == "Error: a\\x1b[2Jb\\nc\\u202ed is not there."
+
+
+def test_a_table_shows_what_a_strangers_sweep_says(tmp_path):
+    Sweep(("seed=0",), ("seed",), (("seed=0",),)).save(tmp_path)
+    (tmp_path / "0_run").mkdir()
+    said = {"job": 0, "state": AWKWARD, "overrides": [f"seed={AWKWARD}"], "error": AWKWARD}
+    (tmp_path / "0_run" / "summary.json").write_text(json.dumps(said))
+    text = table(tmp_path)
+    assert text.replace("\n", "").isprintable()
+    assert text.count("\n") == 2  # head, job and reason
+
+
+def test_a_model_card_has_no_line_of_a_strangers(tmp_path):
+    small_run(tmp_path / "run", "iterations=3").fit()
+    path = tmp_path / "run" / "checkpoints" / "last.pt"
+    state = torch.load(path, weights_only=True)
+    state["config"]["loss"]["name"] = "x |\n\n# Read this"
+    torch.save(state, path)
+    card = (saved.save(ganexp.load(path), tmp_path / "given") / saved.CARD).read_text()
+    assert "| loss | x /\\n\\n# Read this |" in card.splitlines()
