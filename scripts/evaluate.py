@@ -8,7 +8,8 @@
 
 It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
 training images nearest to them. With the same settings and on the same device, figures are those of the run's last row.
-Of several runs, the best by the first measure comes first, if data, features and number of samples are the same.
+Of several runs, the best by the first measure comes first, if data, features and number of samples are the same; those of a
+sweep that differ in the seed alone are ranked by their mean, by its sweep.metric.
 """
 
 import argparse
@@ -24,6 +25,9 @@ import torch
 from omegaconf import OmegaConf
 
 from ganexp import compose
+from ganexp.command_line.sweeping import Sweep
+from ganexp.command_line.sweeping.ranking import combinations
+from ganexp.command_line.sweeping.results import results
 from ganexp.configuration.judging import Judge, config_of, evaluated
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import ConfigError
@@ -70,12 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         if not any(entry.judged for entry in entries):
             several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
             raise Refused(several + entries[0].problem)
-        order, said = tables.ranked(entries)
-        print(tables.terminal(order, said, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
+        sweep = _sweep(options.places[0]) if len(options.places) == 1 else None
+        order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
+        print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
         judge_of = {entry.name: judge for entry, judge in zip(entries, judges, strict=True)}
         title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
-        written = page(title, order, said, _beside(order, judge_of, options.nearest))
-        document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order, said)}
+        written = page(title, order, _beside(order.entries, judge_of, options.nearest))
+        document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
         output.mkdir(parents=True, exist_ok=True)
         for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
             with atomic_write(output / f"evaluation.{name}") as file:
@@ -102,13 +107,15 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
     if options.overrides:
         raise Refused("--set goes with --dataset: a run says itself what its data are")
     checkpoints = [path for place in options.places for path in _checkpoints(place, options.weights)]
-    names = _names(checkpoints)
+    jobs = {path: job for place in options.places for path, job in _jobs(place).items()}
+    told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
+    names = _names(checkpoints, told)
     asked = {key: getattr(options, key) for key in ASKED}
     known: dict[str, Judge] = {}
     entries: list[Entry] = []
     judges: list[Judge | None] = []
-    for path, name in zip(checkpoints, names, strict=True):
-        entry, judge = Entry(name, path), None
+    for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
+        entry, judge = Entry(name, path, combination=combination, seed=seed), None
         try:
             config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
             seen_by = json.dumps(
@@ -163,12 +170,33 @@ def _checkpoints(place: Path, weights: str) -> list[Path]:
     return [getattr(RunFolder(run), weights) for run in runs or [place]]
 
 
-def _names(checkpoints: Sequence[Path]) -> list[str]:
-    """Return the shortest names of runs that tell them apart."""
+def _sweep(place: Path) -> Sweep | None:
+    """Return the record of a sweep, if there is one that can be read."""
+    try:
+        return Sweep.load(place)
+    except ValueError:
+        return None
+
+
+def _jobs(place: Path) -> dict[Path, tuple[str, str]]:
+    """Return the combination and the seed of each job of a sweep, by its folder; nothing of any other place."""
+    sweep = _sweep(place)
+    jobs = results(place) if sweep else []
+    names = combinations(sweep, jobs) if sweep else []
+    return {
+        place / job["folder"]: (name, job["settings"].get("seed", ""))
+        for job, name in zip(jobs, names, strict=True)
+        if job["folder"]
+    }
+
+
+def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the shortest names of runs that tell them apart: what differs in a sweep, else their folders'."""
+    differing = [f"{combination} seed={seed}" if seed else combination for combination, seed in told]
     runs = [RunFolder.of_checkpoint(path.resolve()).path.name for path in checkpoints]
     with_files = [f"{run}/{path.stem}" for run, path in zip(runs, checkpoints, strict=True)]
-    for names in (runs, with_files):
-        if len({*names}) == len(names):
+    for names in (differing, runs, with_files):
+        if all(names) and len({*names}) == len(names):
             return names
     return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
 

@@ -13,15 +13,20 @@ from ganexp.runs.book import Summary
 
 def epilogue(summary: Summary) -> str:
     """Return the few lines that a run ends with: what was done, and where everything is."""
+    order = ("samples", "checkpoint", "rows", "W&B", "upload")
+    places = [f"  {key:<11}{printable(summary['paths'][key])}" for key in order if key in summary["paths"]]
+    return "\n".join([outcome(summary), *places])
+
+
+def outcome(summary: Summary) -> str:
+    """Return what a run has come to: how long it trained, with which losses, and what is to be known of it."""
     last, seconds = summary["last"], summary["wall_s"]
     lines = [f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s"]
     if "loss/d" in last:  # else it was stopped before its first row
         speed = last["progress/real_images"] / seconds
         lines[0] += f": D {last['loss/d']:.3f}, G {last['loss/g']:.3f}, {speed:,.0f} images/s"
     lines[0] += "."
-    order = ("samples", "checkpoint", "rows", "W&B", "upload")
-    lines += [f"  {key:<11}{printable(summary['paths'][key])}" for key in order if key in summary["paths"]]
-    return "\n".join(lines)
+    return "\n".join([*lines, *summary["notes"]])
 
 
 def command_to_resume(*overrides: str) -> str:

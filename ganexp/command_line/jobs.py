@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, open_dict
 
 from ganexp.command_line.checks import refuse_mixed_groups
-from ganexp.command_line.ending import epilogue
+from ganexp.command_line.ending import outcome
 from ganexp.command_line.failures import explain, log_failure
 from ganexp.command_line.folders import point_latest_at
 from ganexp.command_line.naming import rename_groups, short, typed_overrides
@@ -72,7 +72,7 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
             trainer = build(cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust)
             record_command(folder, overrides, sweep.options)
             point_latest_at(folder.parent)
-            print(epilogue(trainer.fit()).splitlines()[0])
+            print(outcome(trainer.fit()))
         facts |= _missing_metric(cfg, read_summary(folder))
     except ConfigError as error:
         log.warning("Skipped: %s", printable(error))

@@ -39,6 +39,22 @@ def of_mean(values: Sequence[float]) -> Interval:
     return Interval(mean - half, mean, mean + half)
 
 
+def of_resampled_mean(values: Sequence[float]) -> Interval:
+    """Return the mean and the percentile interval of its bootstrap (Efron 1979), which holds no impossible value.
+
+    It lies between the lowest and the highest value. Of few values it is too narrow: of normal ones, it holds the true mean in
+    74 % of cases with three, and in 87 % with five.
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(-np.inf, mean, np.inf)
+    made = stats.bootstrap(
+        (values,), np.mean, confidence_level=CONFIDENCE, method="percentile", vectorized=True, random_state=0
+    )
+    low, high = made.confidence_interval
+    return Interval(min(float(low), mean), mean, max(float(high), mean))  # equal values differ from their mean by rounding
+
+
 def of_positive_mean(values: Sequence[float]) -> Interval:
     """Return the mean of a quantity that is never negative, with a confidence interval that is not either.
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from scipy import special
 
-from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean
+from ganexp.compare.intervals import CONFIDENCE, Interval, of_resampled_mean
 
 ALPHA = 1 - CONFIDENCE
 MARKS = {"best": "*", "not distinguishable": "=", "untested": "?"}
@@ -72,16 +72,13 @@ class Place:
         with np.errstate(all="ignore"):
             return float(np.mean([*self.values.values()]))
 
-    @property
-    def interval(self) -> Interval:
-        """The mean and its confidence interval, which is unbounded for one seed."""
+    @cached_property
+    def interval(self) -> Interval | None:
+        """The mean and its confidence interval; None for one seed."""
+        if len(self.values) < 2:
+            return None
         with np.errstate(all="ignore"):
-            return of_mean(list(self.values.values()))
-
-    @property
-    def half(self) -> float | None:
-        """The half-width of the interval; None for one seed."""
-        return self.interval.high - self.mean if len(self.values) > 1 else None
+            return of_resampled_mean(list(self.values.values()))
 
     @property
     def seeds(self) -> str:
@@ -91,15 +88,17 @@ class Place:
 
     @property
     def figure(self) -> str:
-        """The mean and its half-width as people write them: `12.34 ± 0.41`; empty if there is no figure."""
+        """The mean and its interval as people write them: `12.3 [11.9, 12.7]`; empty if there is no figure."""
         if not self.values:
             return ""
-        mean, half = self.mean, self.half
-        if half is None or not 0 < half < np.inf:
-            return f"{mean:.4g}" if half is None else f"{mean:.4g} ± {half:.2g}"
-        decimals = max(0, 1 - int(np.floor(np.log10(half))))
-        readable = decimals <= 6 and max(abs(mean), half) < 1e6
-        return f"{mean:.{decimals}f} ± {half:.{decimals}f}" if readable else f"{mean:.4g} ± {half:.2g}"
+        if self.interval is None:
+            return f"{self.mean:.4g}"
+        ends = (self.interval.low, self.mean, self.interval.high)
+        width = ends[2] - ends[0]
+        decimals = max(0, 1 - int(np.floor(np.log10(width)))) if 0 < width < 1e6 else 9
+        readable = decimals <= 6 and max(map(abs, ends)) < 1e6
+        low, mean, high = (f"{end:.{decimals}f}" if readable else f"{end:.4g}" for end in ends)
+        return f"{mean} [{low}, {high}]"
 
     @property
     def verdict(self) -> str:
@@ -163,8 +162,10 @@ def notes(rankings: Sequence[Ranking]) -> list[str]:
     told += ["= not distinguishable from it at 5 %"] if "not distinguishable" in standings else []
     told += ["? not tested, since it or the best has one seed"] if "untested" in standings else []
     said = [f"{'; '.join(told)}."] if told else []
-    if any(place.half is not None for place in places):
-        said.append("±: half-width of Student's 95 % interval of the mean over seeds.")
+    if any(place.interval for place in places):
+        said.append(
+            "[low, high]: 95 % interval of the mean over seeds, by bootstrap; of three seeds it holds the truth in 74 %."
+        )
     if any(place.p is not None for place in places):
         said.append(
             "p: two-sided t-test against the best, paired by seed where one combination has all seeds of the other, else "

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ganexp.streams import undisturbed
 from ganexp.training import Evaluation, SharedEvaluation
 from ganexp.training.execution import Machine
 
+log = logging.getLogger(__name__)
 OF_IMAGES = ("fid", "kid", "precision_recall", "density_coverage")
 OF_POINTS = ("sliced_wasserstein",)
 
@@ -164,6 +166,19 @@ def _features(config: Config, dataset: Any, device: torch.device) -> Features:
     if asked != "classifier":
         return Exported(path, dataset.shape, device)
     classifier = Classifier.load(path, device)
+    side, own = dataset.shape[-1], classifier.origin.shape[-1]
+    if side != own:
+        log.warning(
+            "evaluation.features=classifier was trained at %d×%d, and these images of %d×%d are scaled for it, so figures "
+            "compare with those of the same size only: to train it at this one, python scripts/train_features.py %s "
+            "dataset.image_size=%d.",
+            own,
+            own,
+            side,
+            side,
+            path.stem.partition("-")[0],
+            side,
+        )
     if isinstance(dataset, StackedMNIST):
         return PerChannel(classifier)
     classes = getattr(dataset, "classes", 0)

@@ -43,8 +43,11 @@ def _forget_best(state: State, values: dict[str, Any]) -> None:
     """Let the best so far be found anew where it was one of another key, or by other features: they do not compare."""
     before, checkpoints = state["config"], state["run"].get("checkpoints")
     same = all(before.get(key) == values.get(key) for key in ("keep_best", "evaluation"))
-    if not same and isinstance(checkpoints, dict) and "lowest" in checkpoints:
-        checkpoints["lowest"] = float("inf")
+    if not isinstance(checkpoints, dict):
+        return
+    checkpoints.setdefault("best_at", 0)  # one of an earlier version does not say
+    if not same and "lowest" in checkpoints:
+        checkpoints |= {"lowest": float("inf"), "best_at": 0}
 
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

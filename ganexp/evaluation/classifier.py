@@ -60,8 +60,9 @@ class Classifier(nn.Module):
 
     @property
     def name(self) -> str:
-        """The data set that it has seen, for people."""
-        return f"{self.origin.dataset} classifier"
+        """The data set that it has seen, and at which size, for people."""
+        _, height, width = self.origin.shape
+        return f"{self.origin.dataset} classifier {height}×{width}"
 
     @property
     def checksum(self) -> str:

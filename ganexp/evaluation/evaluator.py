@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from ganexp.instruments.measure import Measure
 
 BATCH = 250
 
+_Parts = Mapping[type[Part], Part]
+
 
 class Evaluator:
     """Compares generated sets with one real set.
@@ -41,6 +43,8 @@ class Evaluator:
         self.measures = {name: MEASURES[name] for name in measures}
         self.features, self.samples, self.modes = features, samples, modes
         self._real: dict[type[Part], Part] = {}
+        self._of_halves: dict[str, float] = {}
+        self._half = 0
         for name, measure in self.measures.items():
             with _about(name):
                 if measure.part is Counts and modes is None:
@@ -49,17 +53,22 @@ class Evaluator:
 
     @property
     def keys(self) -> dict[str, Measure]:
-        """What the figures are, each with the features that it depends on."""
+        """What the figures are, each with the features that it depends on, and its value for real data once they are seen."""
         found = {}
         for measure in self.measures.values():
             basis = f"{self._seen_by(measure)}{self.samples:,} samples"
             for key, one in measure.keys.items():
-                found[key] = replace(one, meaning=f"{one.meaning}, {basis}", basis=basis)
+                real = self._of_halves.get(key)
+                of_real = "" if real is None else f"; real data, two halves of {self._half:,}: {real:.4g}"
+                found[key] = replace(one, meaning=f"{one.meaning}, {basis}{of_real}", basis=basis, real=real)
         return found
 
     @torch.no_grad()
     def see_reals(self, batches: Iterable[Tensor], n: int, *, folder: Path | None = None, identity: str = "") -> None:
         """Keep what the measures need of the real set; from a folder, if it was kept there before.
+
+        Its first samples, as many as a generated set has or a half of it, are compared with as many further ones: figures that
+        generated samples cannot be expected to better.
 
         Args:
             batches: The set, in an order that is random.
@@ -71,18 +80,22 @@ class Evaluator:
             EvaluationError: The set is too small for a measure, or not finite.
         """
         parts = self._parts(looks_at_reals=True)
-        if not parts:
-            return
+        self._half = min(self.samples, n // 2)
         for name, measure in self.measures.items():
             if measure.looks_at_reals:
                 with _about(name):
                     measure.refuse(self.features, n, "real")
-        path = statistics.place(folder, identity, self.features, n, parts) if folder and identity else None
-        if path is None or not statistics.recall(path, parts):
-            _kept((self._seen(batch, "real") for batch in batches), parts)
+        described = (identity, [*self.measures], self._half, self.modes.name if self.modes else "")
+        path = statistics.place(folder, described, self.features, n, parts) if folder and identity else None
+        halves = None if path is None else statistics.recall(path, parts)
+        if halves is None:
+            one, other = self._parts(), self._parts()
+            seen = (self._seen(batch, "real") for batch in batches)
+            _kept(_passing_on(seen, (one, other), self._half, further=bool(parts)), parts)
+            halves = self._halves_compared(one, other)
             if path is not None:
-                statistics.keep(path, parts)
-        self._real = parts
+                statistics.keep(path, parts, halves)
+        self._real, self._of_halves = parts, halves
 
     @torch.no_grad()
     def __call__(self, batches: Iterable[Tensor]) -> dict[str, float]:
@@ -117,12 +130,20 @@ class Evaluator:
             raise EvaluationError(f"{self.samples} generated samples were announced, and there are {seen}")
         figures: dict[str, float] = {}
         for measure in self.measures.values():
-            fake = parts[measure.part]
-            figures |= measure(self._real.get(measure.part, fake), fake)
+            figures |= _figures(measure, self._real, parts)
         for key, figure in figures.items():
             if not math.isfinite(figure):
                 raise EvaluationError(f"{key} is {figure}")
         return figures
+
+    def _halves_compared(self, one: _Parts, other: _Parts) -> dict[str, float]:
+        """Return the figures of a half of the real set against the other, but for measures to which they are too small."""
+        figures: dict[str, float] = {}
+        for measure in self.measures.values():
+            with suppress(EvaluationError):
+                measure.refuse(self.features, self._half, "real")
+                figures |= _figures(measure, one, other)
+        return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 
     def _seen_by(self, measure: Comparison) -> str:
         if measure.part is Counts and self.modes:
@@ -144,7 +165,25 @@ class Evaluator:
         return Seen(samples, features, logits)
 
 
-def _kept(batches: Iterable[Seen], parts: Mapping[type[Part], Part]) -> int:
+def _figures(measure: Comparison, real: _Parts, fake: _Parts) -> dict[str, float]:
+    return measure(real.get(measure.part, fake[measure.part]), fake[measure.part])
+
+
+def _passing_on(batches: Iterable[Seen], halves: tuple[_Parts, _Parts], n: int, *, further: bool) -> Iterator[Seen]:
+    """Let two halves keep what they need of the first `n` samples and of the next; `further` goes on after them."""
+    begin = 0
+    for seen in batches:
+        for half, first in zip(halves, (0, n), strict=True):
+            own = slice(max(first - begin, 0), max(first + n - begin, 0))
+            if own.start < own.stop and own.start < len(seen.features):
+                _kept([seen[own]], half)
+        begin += len(seen.features)
+        yield seen
+        if not further and begin >= 2 * n:
+            return
+
+
+def _kept(batches: Iterable[Seen], parts: _Parts) -> int:
     """Let parts keep what they need of a set, and return how many samples it has."""
     n = 0
     for seen in batches:

@@ -21,7 +21,7 @@ class FID(Comparison):
     In float64, of all samples. It is biased: with fewer samples it is higher, so figures compare at the same number only.
     """
 
-    keys: ClassVar = {"eval/fid": low("Fréchet distance")}
+    keys: ClassVar = {"eval/fid": low("Fréchet distance, in squared units of the features")}
     part = Moments
 
     def refuse(self, features: Features, n: int, of: str) -> None:
@@ -47,7 +47,7 @@ class KID(Comparison):
     at most 10,000; smaller sets are taken whole.
     """
 
-    keys: ClassVar = {"eval/kid": low("kernel distance")}
+    keys: ClassVar = {"eval/kid": low("kernel distance, a squared discrepancy under a cubic kernel, not multiplied by 1000")}
     part = KeptFeatures
 
     def refuse(self, features: Features, n: int, of: str) -> None:

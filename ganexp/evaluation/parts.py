@@ -33,6 +33,10 @@ class Seen:
         logits = None if self.logits is None else self.logits.to(device)
         return Seen(self.samples.to(device), self.features.to(device), logits)
 
+    def __getitem__(self, which: slice) -> "Seen":
+        """Return some of the batch."""
+        return Seen(self.samples[which], self.features[which], None if self.logits is None else self.logits[which])
+
     def __getstate__(self) -> dict[str, Any]:
         return vars(self.to("cpu"))  # from one process to another, which may not have the device
 

@@ -14,7 +14,7 @@ import torch
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.parts import DIRECTIONS, MOST, Part
 
-VERSION = 1
+VERSION = 2
 """Of what is kept of a set."""
 FILES = 64
 """So many stay in a folder."""
@@ -22,35 +22,37 @@ FILES = 64
 Parts = Mapping[type[Part], Part]
 
 
-def place(folder: Path, identity: str, features: Features, n: int, parts: Parts) -> Path:
-    """Return where these parts of a set of `n` samples lie, given what tells the set from any other."""
+def place(folder: Path, identity: Any, features: Features, n: int, parts: Parts) -> Path:
+    """Return where these parts of a set of `n` samples lie, given what tells the set and its comparisons from any others."""
     kinds = sorted(part.__name__ for part in parts)
     described = json.dumps([VERSION, MOST, DIRECTIONS, kinds, n, features.name, features.checksum, identity])
     return folder / f"{hashlib.sha256(described.encode()).hexdigest()[:24]}.pt"
 
 
-def recall(path: Path, parts: Parts) -> bool:
-    """Take over statistics that were kept, if they are there whole."""
+def recall(path: Path, parts: Parts) -> dict[str, float] | None:
+    """Take over statistics that were kept, if they are there whole, and return the figures of the set's halves."""
     try:
         states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         tried = [copy.deepcopy(part) for part in parts.values()]
         for kind, part in zip(parts, tried, strict=True):
             part.load_state_dict(states[kind.__name__])
+        halves = {str(key): float(figure) for key, figure in states["halves"].items()}
     except Exception:  # what a broken file makes torch raise has no common type
-        return False
+        return None
     for kind, part in parts.items():
         part.load_state_dict(states[kind.__name__])
     with suppress(OSError):  # another's file, perhaps
         path.touch()
-    return True
+    return halves
 
 
-def keep(path: Path, parts: Parts) -> None:
+def keep(path: Path, parts: Parts, halves: Mapping[str, float]) -> None:
     """Write statistics, whole or not at all, and delete those unused for longest; what cannot be kept is done without."""
     unfinished = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError, RuntimeError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({kind.__name__: part.state_dict() for kind, part in parts.items()}, unfinished)
+        states = {kind.__name__: part.state_dict() for kind, part in parts.items()}
+        torch.save({**states, "halves": {**halves}}, unfinished)
         unfinished.replace(path)
         for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:
             old.unlink(missing_ok=True)

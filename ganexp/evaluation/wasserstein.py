@@ -14,7 +14,7 @@ class SlicedWasserstein(Comparison):
     Exact between the empirical distributions, whatever their sizes; in units of the samples. It knows no features.
     """
 
-    keys: ClassVar = {"eval/sliced_wasserstein": low("sliced Wasserstein distance")}
+    keys: ClassVar = {"eval/sliced_wasserstein": low("sliced Wasserstein distance, in units of the samples")}
     part = Projections
     in_features = False
 

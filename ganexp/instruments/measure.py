@@ -14,6 +14,7 @@ class Measure:
         label: What the progress bar calls it; without one, it is not shown there.
         best: Which of its values is best: `lowest` or `highest`.
         basis: By what it was measured, such as the name and checksum of features: figures of different ones do not compare.
+        real: Its value for one half of the real data against the other, if that is known: what can be hoped for.
     """
 
     meaning: str
@@ -21,6 +22,7 @@ class Measure:
     label: str = ""
     best: str = "lowest"
     basis: str = ""
+    real: float | None = None
 
     @property
     def low_is_good(self) -> bool:

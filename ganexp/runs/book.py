@@ -27,6 +27,8 @@ class Summary(TypedDict):
     state: Ending
     iteration: int
     wall_s: float
+    notes: list[str]
+    """What a person should know of it, a sentence each."""
     paths: dict[str, str]
     """Where a person finds what was written, by name."""
     last: dict[str, Any]
@@ -47,4 +49,4 @@ class Book:
         return {}
 
     def close(self, summary: Summary) -> None:
-        """Finish, given how the run has ended, and add to the summary's paths. Called once."""
+        """Finish, given how the run has ended, and add to the summary's notes and paths. Called once."""

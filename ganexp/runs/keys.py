@@ -18,7 +18,9 @@ LEARNING = {
 SIGNS = {
     "diversity/distance": Measure("mean distance of two samples, of latents that stay the same"),
     "diversity/relative": Measure("of it, over that of the last real batch"),
-    "diversity/near_duplicates": Measure("share of samples with a neighbour nearer than half of what is usual among real ones"),
+    "diversity/near_duplicates": Measure(
+        "share of generated images with a neighbour nearer than half of what is usual among real ones"
+    ),
     "accuracy/real": Measure("share of the last real batch that D takes for real"),
     "accuracy/fake": Measure("share of generated samples that D takes for generated"),
     "accuracy/held_out": Measure("share of real samples that D takes for real and is never trained on"),

@@ -129,7 +129,10 @@ def _measure(value: Any) -> Measure:
     Raises:
         TypeError: It says something else.
     """
-    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
+    if not isinstance(value, dict):
+        raise TypeError
+    real = value.get("real")
+    if not (real is None or _is_number(real)) or not all(isinstance(value[key], str) for key in value.keys() - {"real"}):
         raise TypeError
     return Measure(**value)
 

@@ -50,6 +50,8 @@ class Checkpoints:
         self.sign = -1 if highest else 1
         self.lowest = float("inf")
         """Of the measurement, or of its negative where the highest is best."""
+        self.best_at = 0
+        """The iteration at which it was."""
 
     @property
     def last(self) -> Path | None:
@@ -61,9 +63,10 @@ class Checkpoints:
         """Write a checkpoint if it is time for one, or if the measurement is the best so far."""
         value = row.get(self.best) if self.best else None
         if isinstance(value, (int, float)) and self.sign * value < self.lowest:
-            before, self.lowest = self.lowest, float(self.sign * value)  # which is a part of what is written
+            before = self.state_dict()
+            self.lowest, self.best_at = float(self.sign * value), run.iteration  # which are a part of what is written
             if not self.write(run, best=True):
-                self.lowest = before
+                self.load_state_dict(before)
         if run.due(self.every):
             self.write(run)
 
@@ -86,13 +89,19 @@ class Checkpoints:
             return False
         return True
 
-    def state_dict(self) -> dict[str, float]:
-        """Return the state to checkpoint."""
-        return {"lowest": self.lowest}
+    def told(self) -> str:
+        """Return which value was best, when, and where its checkpoint lies, in a sentence; empty if there is none."""
+        if self.folder is None or not self.best_at or not self.folder.best.exists():
+            return ""
+        return f"Best {self.best}: {self.sign * self.lowest:.4g}, at iteration {self.best_at:,}, in {self.folder.best}."
 
-    def load_state_dict(self, state: dict[str, float]) -> None:
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {"lowest": self.lowest, "best_at": self.best_at}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
-        self.lowest = state["lowest"]
+        self.lowest, self.best_at = state["lowest"], state["best_at"]
 
 
 class OthersCheckpoints(Checkpoints):

@@ -64,10 +64,10 @@ class Guard:
         return False
 
     def _roll_back(self, run: Run, last: Path) -> None:
-        spent_s, lowest = run.trained_s, run.checkpoints.lowest
+        spent_s, best = run.trained_s, run.checkpoints.state_dict()
         run.load_state_dict(load(last)["run"])
         run.trained_s = spent_s  # what was trained in vain took its time
-        run.checkpoints.lowest = min(lowest, run.checkpoints.lowest)  # best.pt stays what it is
+        run.checkpoints.load_state_dict(best)  # best.pt stays what it is
         self.rollbacks += 1
         run.gan.prior.reseed(self.rollbacks)
 

@@ -13,12 +13,15 @@ from ganexp.training.step import Step
 class Kept(Protocol):
     """The checkpoints of a run."""
 
-    lowest: float
-    """What the best one was kept for."""
-
     @property
     def last(self) -> Path | None:
         """The newest one, if there is one."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the best one was kept for, and when."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take that over."""
 
 
 class Run(Protocol):

@@ -20,6 +20,7 @@ from ganexp.training.step import Step
 from ganexp.training.stopping import Stopping
 from ganexp.training.untrusted import CheckpointError
 from ganexp.training.watching import Measures, Samples, Signs
+from ganexp.training.watching.signs import collapse
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +221,9 @@ class Trainer:
         """Close the books, the first one last, and return the summary with the paths that they add."""
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
-        summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, paths=paths, last=last)
+        told = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.told()]
+        notes = [note for note in told if note]
+        summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, notes=notes, paths=paths, last=last)
         self.reals.close()
         with ExitStack() as closing:  # whatever one of them raises, the others are closed
             for book in self.books:

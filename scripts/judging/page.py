@@ -11,8 +11,9 @@ from PIL import Image
 from torch import Tensor, cat, full_like
 
 from ganexp.runs.pictures import image_grid, scatter
-from judging.tables import Entry, figure, keys_of, meanings
+from judging.tables import Entry, Order, figure, keys_of, meanings
 from pages import html
+from reporting import ranking
 
 WIDEST = 1400
 """Larger pictures are made smaller, to so many pixels on the longer side."""
@@ -27,14 +28,16 @@ class Beside:
     where: str = ""
 
 
-def page(title: str, entries: Sequence[Entry], said: str, beside: Sequence[Beside | None]) -> str:
+def page(title: str, order: Order, beside: Sequence[Beside | None]) -> str:
     """Return the page; `beside` has one for each entry, and None for those without pictures."""
+    entries, said = order.entries, order.said
     pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.judged and one]
     left = sum(entry.judged is not None and one is None for entry, one in zip(entries, beside, strict=True))
     notes = "".join(f"<li>{escape(one)}</li>" for one in meanings(entries))
     body = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(said)}</p>" if said else "",
+        ranking.section(order.rankings, order.best, order.key) if order.rankings else "",
         _table(entries),
         f'<ul class="note">{notes}</ul>',
         *pictured,

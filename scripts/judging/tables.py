@@ -3,10 +3,13 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ganexp.command_line.sweeping.ranking import as_text
+from ganexp.compare.ranking import Outcome, Ranking
+from ganexp.compare.ranking import ranked as of_combinations
 from ganexp.configuration.judging import Judged
 
 NAME = 30
@@ -15,30 +18,68 @@ NAME = 30
 
 @dataclass
 class Entry:
-    """One set of samples: its figures, or else one sentence on why there are none."""
+    """One set of samples: its figures, or else one sentence on why there are none; of a sweep's run, its settings too."""
 
     name: str
     path: Path
     judged: Judged | None = None
     problem: str = ""
+    combination: str = ""
+    seed: str = ""
 
 
-def ranked(entries: Sequence[Entry]) -> tuple[list[Entry], str]:
-    """Return entries with the best first, by their first figure, and say so; unchanged where figures do not compare."""
+@dataclass
+class Order:
+    """Entries with the best first, a sentence on that, and where combinations have several seeds, how those are ranked."""
+
+    entries: list[Entry]
+    said: str = ""
+    key: str = ""
+    best: str = ""
+    rankings: list[Ranking] = field(default_factory=list)
+
+
+def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str = "auto") -> Order:
+    """Return entries with the best first; unchanged where figures do not compare.
+
+    Args:
+        entries: All of them; those of a combination that differ in the seed are ranked by their mean.
+        metric: By what; the first figure, if they have no such one.
+        direction: Which figures are best, in a sweep's words, if the metric is its own.
+    """
     found = [(entry, entry.judged) for entry in entries if entry.judged]
     if len(found) < 2:
-        return [*entries], ""
-    key, measure = next(iter(found[0][1].measures.items()))
+        return Order([*entries])
+    measures = found[0][1].measures
+    key = metric if metric in measures else next(iter(measures))
     if len({judged.data for _, judged in found}) > 1:
-        return [*entries], "Not ranked: these are figures of different data."
-    if len({one.basis for _, judged in found for name, one in judged.measures.items() if name == key}) > 1 or any(
-        next(iter(judged.measures)) != key for _, judged in found
-    ):
-        return [*entries], "Not ranked: these are different measures, or of different features or numbers of samples."
-    sign = -1 if measure.best == "highest" else 1
-    order = sorted(found, key=lambda one: sign * one[1].figures[key])
-    said = f"Ranked by {key}, {measure.best} first. How far seeds differ, only several of each can tell."
-    return [entry for entry, _ in order] + [entry for entry in entries if entry.judged is None], said
+        return Order([*entries], "Not ranked: these are figures of different data.")
+    if any(key not in judged.measures or judged.measures[key].basis != measures[key].basis for _, judged in found):
+        return Order([*entries], "Not ranked: these are different measures, or of different features or numbers of samples.")
+    best = measures[key].best
+    if key == metric and direction != "auto":
+        best = "highest" if direction == "maximize" else "lowest"
+    reached = [_outcome(entry, key) for entry in entries]
+    (ranking,) = of_combinations(reached, best)
+    entry_of = {id(run): entry for run, entry in zip(reached, entries, strict=True)}
+    sign = -1 if best == "highest" else 1
+    order = [
+        entry_of[id(run)]
+        for place in ranking.places
+        for run in sorted(place.runs, key=lambda run: math.inf if run.value is None else sign * run.value)
+    ]
+    order.sort(key=lambda entry: entry.judged is None)
+    several = any(len(place.values) > 1 for place in ranking.places)
+    by = "the means over seeds" if several else "how far seeds differ, only several of each can tell"
+    said = f"Ranked by {key}, {best} first: {by}."
+    return Order(order, said, key, best, [replace(ranking, basis=measures[key].basis)] if several else [])
+
+
+def _outcome(entry: Entry, key: str) -> Outcome:
+    combination, seed = entry.combination or entry.name, entry.seed or entry.name
+    if entry.judged is None:
+        return Outcome(entry.name, combination, seed, reason="cannot be evaluated")
+    return Outcome(entry.name, combination, seed, entry.judged.figures[key])
 
 
 def meanings(entries: Sequence[Entry]) -> list[str]:
@@ -46,19 +87,20 @@ def meanings(entries: Sequence[Entry]) -> list[str]:
     ways: dict[str, dict[str, None]] = {}
     for entry in entries:
         for key, one in entry.judged.measures.items() if entry.judged else ():
-            plain = one.meaning.removesuffix(f", {one.basis}")
-            ways.setdefault(one.basis, {})[f"{key} is the {plain} ({one.best} is best)"] = None
+            plain, _, of_real = one.meaning.partition(f", {one.basis}")
+            ways.setdefault(one.basis, {})[f"{key} is the {plain} ({one.best} is best{of_real})"] = None
     return [f"{basis[:1].upper()}{basis[1:]}: {', '.join(said)}." for basis, said in ways.items()]
 
 
-def terminal(entries: Sequence[Entry], said: str, width: int) -> str:
-    """Lay figures out in tables that are no wider than a terminal, with problems and meanings below."""
+def terminal(order: Order, width: int) -> str:
+    """Lay figures out in tables that are no wider than a terminal, with problems, meanings and the ranking below."""
+    entries = order.entries
     shown = [entry for entry in entries if entry.judged]
     keys = keys_of(shown)
-    names = [shortened(entry.name) for entry in shown]
+    names = [entry.name if entry.combination else shortened(entry.name) for entry in shown]
     first = max((len(name) for name in names), default=0)
-    size = max((len(key.removeprefix("eval/")) for key in keys), default=0)
-    size = max(size, 8) + 2
+    cells = [figure(entry, key) for entry in shown for key in keys]
+    size = max((len(text.removeprefix("eval/")) for text in [*keys, *cells]), default=0) + 2
     at_once = max(1, (width - first) // size)
     lines: list[str] = []
     for part in [keys[i : i + at_once] for i in range(0, len(keys), at_once)]:
@@ -66,9 +108,11 @@ def terminal(entries: Sequence[Entry], said: str, width: int) -> str:
         for name, entry in zip(names, shown, strict=True):
             lines.append(name.ljust(first) + "".join(figure(entry, key).rjust(size) for key in part))
         lines.append("")
-    sentences = [f"{entry.name}: {entry.problem}." for entry in entries if entry.problem] + meanings(entries) + [said]
+    sentences = [f"{entry.name}: {entry.problem}." for entry in entries if entry.problem] + meanings(entries)
+    sentences += [] if order.rankings else [order.said]
     for sentence in sentences:
         lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    lines += ["", as_text(order.rankings, order.best, order.key, width)] if order.rankings else []
     return "\n".join(lines)
 
 
@@ -78,9 +122,11 @@ def keys_of(entries: Sequence[Entry]) -> list[str]:
 
 
 def figure(entry: Entry, key: str) -> str:
-    """Return a figure as people read it; a dash where there is none."""
-    value = entry.judged.figures.get(key) if entry.judged else None
-    return "–" if value is None else f"{value:.4g}"
+    """Return a figure as people read it, with that of real data in brackets; a dash where there is none."""
+    if entry.judged is None or key not in entry.judged.figures:
+        return "–"
+    real = entry.judged.measures[key].real
+    return f"{entry.judged.figures[key]:.4g}" + ("" if real is None else f" (real {real:.3g})")
 
 
 def shortened(name: str) -> str:
@@ -89,9 +135,22 @@ def shortened(name: str) -> str:
     return name if len(name) <= NAME else f"{name[: math.ceil(half)]}…{name[-math.floor(half) :]}"
 
 
-def document(entries: Sequence[Entry], said: str) -> dict[str, Any]:
+def document(order: Order) -> dict[str, Any]:
     """Return everything as plain values."""
-    return {"ranking": said, "results": [_plain(entry) for entry in entries]}
+    places = [
+        {
+            "combination": place.combination,
+            "seeds": len(place.values),
+            "mean": place.mean,
+            "interval": [place.interval.low, place.interval.high] if place.interval else None,
+            "standing": place.standing,
+            "p": place.p,
+        }
+        for ranking in order.rankings
+        for place in ranking.places
+        if place.values
+    ]
+    return {"ranking": order.said, "combinations": places, "results": [_plain(entry) for entry in order.entries]}
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -100,6 +159,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
         return plain | {"problem": entry.problem}
     judged = entry.judged
     measured = {
-        key: {"value": judged.figures[key], "meaning": one.meaning, "best": one.best} for key, one in judged.measures.items()
+        key: {"value": judged.figures[key], "meaning": one.meaning, "best": one.best, "real": one.real}
+        for key, one in judged.measures.items()
     }
     return plain | {"iteration": judged.iteration, "dataset": judged.dataset, "figures": measured}

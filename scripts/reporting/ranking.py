@@ -46,7 +46,7 @@ def section(found: Sequence[Ranking], best: str, metric: str) -> str:
             parts.append(f"<p>Nothing to rank: no finished run has a finite {escape(metric)} in its last row.</p>")
             continue
         parts += [f"<p>{escape(ranking.basis)}</p>"] if ranking.basis else []
-        heads = "".join(f"<th>{escape(text)}</th>" for text in ("", "combination", "seeds", f"{metric} ± 95 %", "p", ""))
+        heads = "".join(f"<th>{escape(text)}</th>" for text in ("", "combination", "seeds", f"{metric} [95 %]", "p", ""))
         span = _span(ranking.places)
         lines = "".join(_line(place, span) for place in ranking.places)
         parts.append(f'<div class="scroll"><table class="ranking"><tr>{heads}</tr>{lines}</table></div>')
@@ -70,17 +70,17 @@ def _drawn(place: Place, span: tuple[float, float]) -> str:
     def at(value: float) -> str:
         return f"{MARGIN + (value - low) * scale:.1f}"
 
-    middle, half = HEIGHT / 2, place.half or 0.0
-    bar = f'<path d="M{at(place.mean - half)} {middle}H{at(place.mean + half)}" stroke-width="{HEIGHT / 2}" opacity="0.25"/>'
+    middle = HEIGHT / 2
+    ends = (place.interval.low, place.interval.high) if place.interval else (place.mean, place.mean)
+    bar = f'<path d="M{at(ends[0])} {middle}H{at(ends[1])}" stroke-width="{HEIGHT / 2}" opacity="0.25"/>'
     line = f'<path d="M{at(place.mean)} 1V{HEIGHT - 1}" stroke-width="2"/>'
     dots = "".join(f'<circle cx="{at(value)}" cy="{middle}" r="2.2"/>' for value in place.values.values())
     return f'<svg width="{WIDTH}" height="{HEIGHT}" aria-hidden="true">{bar}{line}{dots}</svg>'
 
 
 def _span(places: Sequence[Place]) -> tuple[float, float]:
-    """Return the lowest and the highest that is drawn."""
+    """Return the lowest and the highest that is drawn; intervals lie between them."""
     ends = [value for place in places for value in place.values.values()]
-    ends += [place.mean + sign * place.half for place in places if place.half is not None for sign in (-1, 1)]
     return min(ends), max(ends)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import MARKS, Place
 from pages.machine import machine
 from pages.markdown import table
@@ -35,8 +36,8 @@ Points are judged by the sliced Wasserstein distance, images by the Fréchet dis
 (`python scripts/train_features.py mnist dataset.image_size=16`), 2,000 samples each: lower is better. The networks are small
 enough for a CPU: 64 units wide for points, DCGANs without batch norm in D for images of 16×16 pixels.
 
-± is half of Student's 95 % interval over seeds, `*` the best mean in a row, `=` what cannot be told from it at 5 % by t-tests
-paired by seed, corrected by Holm for all pairs in the row. A strategy that diverged with one of its seeds is not in the
+[low, high] is a 95 % interval over seeds by bootstrap, `*` the best mean in a row, `=` what cannot be told from it at 5 % by
+t-tests paired by seed, corrected by Holm for all pairs in the row. A strategy that diverged with one of its seeds is not in the
 running, and last in the ranks; its mean is that of its other seeds.
 
 What a GPU would add: networks and runs as large as in publications, colour images (CIFAR-10, stacked MNIST), and enough seeds
@@ -140,15 +141,17 @@ def drawn(study: Study, standing: Mapping[Arm, Place]) -> Figure:
     for axes, setting in zip(figure.subplots(len(settings), 1, squeeze=False)[:, 0], settings, strict=True):
         losses = list(study.blocks(setting))
         for i, strategy in enumerate(strategies):
-            at, middles, reaches = [], [], []
+            at, ends = [], []
             for j, loss in enumerate(losses):
                 place, base = (standing.get(Arm(setting, loss, name)) for name in (strategy, "detach"))
                 if place and base and place.values and base.values:
                     at.append(j + 0.8 * ((i + 0.5) / len(strategies) - 0.5))
-                    middles.append(place.mean / base.mean)
-                    reaches.append((place.half or 0) / base.mean)
-            low = np.minimum(reaches, 0.95 * np.array(middles))
-            axes.errorbar(at, middles, [low, reaches], fmt="os^Dv<>ph"[i % 9], markersize=5, capsize=2, label=strategy)
+                    own = place.interval or Interval(place.mean, place.mean, place.mean)
+                    ends.append((own.low / base.mean, own.middle / base.mean, own.high / base.mean))
+            low, middle, high = np.array(ends).reshape(-1, 3).T
+            axes.errorbar(
+                at, middle, [middle - low, high - middle], fmt="os^Dv<>ph"[i % 9], markersize=5, capsize=2, label=strategy
+            )
         axes.axhline(1, color="0.25", linewidth=0.8, linestyle=":")
         axes.set(yscale="log", ylabel="relative to detach", title=f"{setting}: {SETTINGS[setting].unit}, lower is better")
         axes.set_xticks(range(len(losses)), losses)

@@ -175,7 +175,7 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
 
 
 def test_the_end_of_a_run_that_has_no_row_yet():
-    assert epilogue({"iteration": 3, "wall_s": 1.2, "last": {}, "paths": {}}) == "Trained 3 iterations in 1 s."
+    assert epilogue({"iteration": 3, "wall_s": 1.2, "last": {}, "notes": [], "paths": {}}) == "Trained 3 iterations in 1 s."
 
 
 def test_latest_is_the_newest_run(tmp_path):

@@ -22,12 +22,12 @@ COMBINATIONS = {
 }
 TABLE = """\
 Ranked by eval/fid, lowest first
-   combination  seeds   eval/fid ± 95 %  p
-*  ebgan        1 of 3  1                best
-?  hinge        3       2.10 ± 0.25      best has one seed
-?  wgan         2 of 3  2.12 ± 0.32      best has one seed
-?  lsgan        2 of 3  8.2 ± 1.9        best has one seed
-   began        0 of 3                   no figure
+   combination  seeds   eval/fid [95 %]       p
+*  ebgan        1 of 3  1                     best
+?  hinge        3       2.10 [2.00, 2.20]     best has one seed
+?  wgan         2 of 3  2.125 [2.100, 2.150]  best has one seed
+?  lsgan        2 of 3  8.15 [8.00, 8.30]     best has one seed
+   began        0 of 3                        no figure
 """
 
 
@@ -54,8 +54,8 @@ def test_the_csv_has_what_each_jobs_combination_reached(tmp_path):
         standing for standing in ("best", "not distinguishable", "worse", "no figure") for _ in range(3)
     ]
     assert {row["ranking/seeds"] + "+" + row["ranking/without_figure"] for row in rows[3:9]} == {"2+1"}
-    low, high = stats.t.interval(0.95, 2, 2.1, stats.sem([2.0, 2.2, 2.1]))
-    assert (float(rows[0]["ranking/low"]), float(rows[0]["ranking/high"])) == (pytest.approx(low), pytest.approx(high))
+    # Of three seeds one resample in 27 has the lowest alone, which is more than 2.5 %.
+    assert (float(rows[0]["ranking/low"]), float(rows[0]["ranking/high"])) == pytest.approx((2.0, 2.2))
     near = stats.ttest_rel([2.0, 2.1], [2.1, 2.15]).pvalue  # seed 1 of wgan has failed
     far = stats.ttest_rel([2.0, 2.2], [8.0, 8.3]).pvalue
     between = stats.ttest_ind([2.1, 2.15], [8.0, 8.3], equal_var=False).pvalue  # their seeds are 0, 2 and 0, 1

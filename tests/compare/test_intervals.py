@@ -1,12 +1,13 @@
 """Intervals: closed forms, how often they hold the truth, and that they hold nothing impossible."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from ganexp.compare.intervals import Interval, of_mean, of_median, of_positive_mean, of_ratio, of_share_mean
+from ganexp.compare.intervals import Interval, of_mean, of_median, of_positive_mean, of_ratio, of_resampled_mean, of_share_mean
 
 T2 = 4.302652729911275
 """Student's t for 2 degrees of freedom, 97.5 %."""
@@ -20,6 +21,24 @@ def test_intervals():
     # With nine values, the second and the eighth enclose the median with probability 1 - 2 (1 + 9) / 2^9 = 0.961.
     assert of_median([9.0, 1, 8, 2, 7, 3, 6, 4, 5]) == Interval(2, 5, 8)
     assert of_median([3.0, 1.0, 2.0]) == Interval(1, 2, 3)
+
+
+def test_a_bootstrap_is_that_of_all_resamples_and_stays_within_the_possible():
+    values = [8.0, 8.0, 2.0, 7.0, 5.0]
+    means = [np.mean(one) for one in itertools.product(values, repeat=5)]
+    made = of_resampled_mean(values)
+    assert made.middle == 6
+    assert (made.low, made.high) == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.11)
+    assert of_resampled_mean([8.0, 8.0, 1.0, 8.0]).high <= 8  # of 8 modes: Student's ends at 11.8
+    assert of_resampled_mean([0.1, 0.1, 0.1]) == Interval(*[pytest.approx(0.1)] * 3)
+    assert of_resampled_mean([5.0]) == Interval(-math.inf, 5.0, math.inf)
+
+
+def test_of_few_values_a_bootstrap_holds_the_truth_as_often_as_it_says():
+    for n, share in ((3, 0.74), (5, 0.87)):
+        random = np.random.default_rng(0)
+        held = [made.low <= 0 <= made.high for made in (of_resampled_mean(random.normal(size=n)) for _ in range(300))]
+        assert np.mean(held) == pytest.approx(share, abs=0.06)
 
 
 def test_drift_between_turns_cancels_in_ratios():

@@ -27,7 +27,7 @@ def test_it_comes_back_as_it_was(small, tmp_path):
     path = stored(tmp_path / "features", "digits")
     small.save(path)
     back = Classifier.load(path)
-    assert (back.origin, back.checksum, back.name) == (small.origin, small.checksum, "digits classifier")
+    assert (back.origin, back.checksum, back.name) == (small.origin, small.checksum, "digits classifier 8×8")
     images = torch.rand(5, 1, 8, 8) * 2 - 1
     for one, other in zip(small(images), back(images), strict=True):
         assert torch.equal(one, other)
@@ -59,7 +59,7 @@ def test_training_is_always_the_same_and_moves_no_stream(small):
 def test_other_sizes_are_scaled_and_other_channels_refused(small):
     features, logits = small(torch.zeros(2, 1, 20, 20))
     assert (features.shape, logits.shape) == ((2, 64), (2, 10))
-    with pytest.raises(EvaluationError, match=r"^the digits classifier sees images of 1 channels, and these have 3$"):
+    with pytest.raises(EvaluationError, match=r"^the digits classifier 8×8 sees images of 1 channels, and these have 3$"):
         small(torch.zeros(2, 3, 8, 8))
 
 
@@ -102,6 +102,17 @@ def test_a_run_is_evaluated_in_the_features_that_the_script_has_trained(monkeypa
     monkeypatch.setattr("ganexp.evaluation.evaluator.Evaluator._seen", None)
     build(composed(*IMAGES, *settings))
     assert [*(tmp_path / "statistics").iterdir()] == [statistics]
+
+
+def test_a_classifier_of_another_size_says_so_and_has_its_size_in_its_name(small, monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    small.save(classifier_file({"name": "digits"}))
+    settings = (*IMAGES, "evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=20")
+    build(composed(*settings, "dataset.image_size=8", "generator=mlp", "discriminator=mlp"))
+    assert "scaled for it" not in caplog.text
+    build(composed(*settings))
+    assert "was trained at 8×8, and these images of 16×16 are scaled for it" in caplog.text
+    assert "python scripts/train_features.py digits dataset.image_size=16." in caplog.text
 
 
 def test_other_images_or_other_features_have_other_statistics(small, monkeypatch, tmp_path):

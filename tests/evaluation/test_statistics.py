@@ -45,6 +45,30 @@ def test_a_file_that_is_broken_in_part_leaves_nothing_behind(tmp_path):
     assert figures(tmp_path) == first
 
 
+@pytest.mark.parametrize(("samples", "half"), [(100, 100), (900, 150)], ids=["enough", "a half at most"])
+def test_beside_each_figure_is_that_of_one_half_of_the_data_against_the_other(samples, half, tmp_path):
+    names, x = ("sliced_wasserstein", "kid", "precision_recall"), points(0)
+    evaluator = Evaluator(names, Raw((2,)), samples=samples)
+    assert {one.real for one in evaluator.keys.values()} == {None}
+    evaluator.see_reals(x.split(70), 300, folder=tmp_path, identity="points")
+    expected = Evaluator(names, Raw((2,)), samples=half)
+    expected.see_reals([x[:half]], half)
+    assert {key: one.real for key, one in evaluator.keys.items()} == expected([x[half : 2 * half]])
+    assert f"{samples} samples; real data, two halves of {half}: " in evaluator.keys["eval/kid"].meaning
+    recalled = Evaluator(names, Raw((2,)), samples=samples)
+    recalled.see_reals([], 300, folder=tmp_path, identity="points")
+    assert recalled.keys == evaluator.keys
+    other = Evaluator(names, Raw((2,)), samples=samples - 60)
+    other.see_reals(x.split(70), 300, folder=tmp_path, identity="points")
+    assert (other.keys["eval/kid"].real == evaluator.keys["eval/kid"].real) == (half == 150)
+
+
+def test_a_measure_to_which_half_of_the_data_are_too_few_has_nothing_beside_it():
+    evaluator = Evaluator(["density_coverage", "sliced_wasserstein"], Raw((2,)), samples=300)
+    evaluator.see_reals([points(0)[:9]], 9)
+    assert [key for key, one in evaluator.keys.items() if one.real is not None] == ["eval/sliced_wasserstein"]
+
+
 class Broken(torch.utils.data.Dataset):
     def __len__(self):
         return 3

@@ -15,7 +15,7 @@ from ganexp.runs.summary import amend_summary, read_summary
 
 
 def ended(state="finished"):
-    return Summary(state=state, iteration=1, wall_s=0.5, paths={}, last={})
+    return Summary(state=state, iteration=1, wall_s=0.5, notes=[], paths={}, last={})
 
 
 def test_what_a_run_leaves_is_read_back(tmp_path):

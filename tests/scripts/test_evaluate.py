@@ -14,6 +14,7 @@ from PIL import Image
 
 import evaluate
 from ganexp import build
+from ganexp.command_line.sweeping import Sweep
 from ganexp.data import Digits
 from tests.composing import composed
 from tests.scripts.test_report import CHROMIUM
@@ -69,10 +70,44 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     assert values(digits["digits"]) == rows["digits"]
     best = min(("0_plain", "1_conditional"), key=lambda name: rows[f"sweep/{name}"]["eval/sliced_wasserstein"])
     assert document["results"][0]["name"] == best
-    assert document["ranking"].startswith("Ranked by eval/sliced_wasserstein, lowest first.")
+    assert document["ranking"].startswith("Ranked by eval/sliced_wasserstein, lowest first: how far seeds differ")
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
-    assert "Features: raw, 120 samples: eval/kid is the kernel distance (lowest is best)" in " ".join(printed.split())
+    assert re.search(
+        r"Features: raw, 120 samples: eval/kid is the kernel distance, .* \(lowest is best; real data, two halves of 120: ",
+        " ".join(printed.split()),
+    )
+    assert "(real " in printed
+
+
+def test_a_sweep_is_ranked_by_its_metric_over_seeds_under_names_of_what_differs(runs, tmp_path, capsys):
+    place, _ = runs
+    jobs = [("loss=hinge", "optimizer.lr=1e-3", f"seed={seed}") for seed in range(3)]
+    jobs += [("loss=hinge", "optimizer.lr=1e-4", f"seed={seed}") for seed in range(2)]
+    Sweep(("a",), ("loss", "optimizer.lr", "seed"), tuple(jobs), "eval/modes", direction="minimize").save(tmp_path)
+    states = [torch.load(place / f"sweep/{one}/checkpoints/last.pt") for one in ("0_plain", "1_conditional")]
+    for number, job in enumerate(jobs):
+        folder = tmp_path / f"{number}_{'a_long_name_' * 5}"
+        (folder / "checkpoints").mkdir(parents=True)
+        (folder / "summary.json").write_text(json.dumps({"state": "finished", "overrides": job}))
+        if number != 2:
+            torch.save(states[number == 4], folder / "checkpoints/last.pt")
+    page, found, document = evaluated(tmp_path)
+    names = [f"hinge lr=1e-3 seed={seed}" for seed in range(3)] + [f"hinge lr=1e-4 seed={seed}" for seed in range(2)]
+    assert found.keys() == set(names)
+    modes = {name: values(one)["eval/modes"] for name, one in found.items() if "figures" in one}
+    reached = {rate: [modes[name] for name in names if rate in name and name in modes] for rate in ("1e-3", "1e-4")}
+    places = {one["combination"]: one for one in document["combinations"]}
+    assert {name: one["mean"] for name, one in places.items()} == {
+        f"hinge lr={rate}": np.mean(figures) for rate, figures in reached.items()
+    }
+    assert all(0 <= one["interval"][0] <= one["mean"] <= one["interval"][1] <= 8 for one in places.values())
+    assert document["ranking"] == "Ranked by eval/modes, lowest first: the means over seeds."
+    printed = capsys.readouterr().out
+    assert "Ranked by eval/modes, lowest first; within 3 standard deviations of a mode, 300 samples" in printed
+    assert all(f"\n{name} " in printed for name in modes)
+    assert f"No figure: {names[2]} cannot be evaluated." in " ".join(printed.split())
+    assert "Ranked by eval/modes" in page.read_text()
 
 
 def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
@@ -81,7 +116,8 @@ def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
     _, found, _ = evaluated(place / "digits/checkpoints/last.pt", *of, "--output", tmp_path / "one")
     figures = found["digits"]["figures"]
     assert list(figures) == ["eval/kid"]
-    assert figures["eval/kid"]["meaning"] == "kernel distance, features: raw, 200 samples"
+    assert figures["eval/kid"]["meaning"].startswith("kernel distance, a squared discrepancy under a cubic kernel, ")
+    assert "features: raw, 200 samples; real data, two halves of 200: " in figures["eval/kid"]["meaning"]
     assert figures["eval/kid"]["value"] != rows["digits"]["eval/kid"]
     best, last = (
         evaluated(place / "sweep/1_conditional", "--weights", w, "--output", tmp_path / w)[1] for w in ("best", "last")
@@ -121,7 +157,7 @@ def test_real_images_in_a_folder_are_found_among_the_data(tmp_path):
     page, found, _ = evaluated(folder, *asked)
     assert page == tmp_path / "images_evaluation/evaluation.html"
     assert found[str(folder)]["figures"]["eval/precision"]["value"] == 1
-    assert found[str(folder)]["figures"]["eval/precision"]["meaning"].endswith("40 samples")
+    assert found[str(folder)]["figures"]["eval/precision"]["meaning"].startswith("precision, features: raw, 40 samples; ")
     assert re.search(
         r"nearest one is at distances of 0 to \d(\.\d+)?e-\d+|nearest one is at distances of 0 to 0", page.read_text()
     )

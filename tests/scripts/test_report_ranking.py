@@ -32,9 +32,9 @@ def test_a_sweep_is_ranked_by_its_metric_with_its_missing_jobs_named(tmp_path):
     heading, lines, notes = ranking(report.main([str(make_sweep(tmp_path, REACHED))]))
     assert heading == "Ranked by eval/fid, lowest first"
     assert [line[:4] for line in lines] == [
-        ["*", "hinge", "3", "2.10 ± 0.25"],
-        ["=", "wgan", "2 of 3", "2.12 ± 0.32"],
-        ["", "lsgan", "2 of 3", "8.2 ± 1.9"],
+        ["*", "hinge", "3", "2.10 [2.00, 2.20]"],
+        ["=", "wgan", "2 of 3", "2.125 [2.100, 2.150]"],
+        ["", "lsgan", "2 of 3", "8.15 [8.00, 8.30]"],
     ]
     assert lines[0][4] == "best"
     assert float(lines[2][4]) < 0.05 < float(lines[1][4])

@@ -127,7 +127,7 @@ def test_the_page_says_which_strategies_are_best_where_it_does_not_matter_and_wh
     assert "Last: `resample` at equal updates, real images and time." in page
     assert "The higher of the two rates won in 0 of 6 searches" in page
     assert "Of 30 compared runs 1 diverged: 1 of `resample` with `lsgan` on ring." in page
-    assert "| `hinge` | 1.020 ± 0.020 * | 3.020 ± 0.020 | 2.020 ± 0.020 |" in page
+    assert "| `hinge` | 1.020 [1.008, 1.032] * | 3.020 [3.008, 3.032] | 2.020 [2.008, 2.032] |" in page
     equal = places(found(detach=1.0, joint=1.0), budgets(found(detach=1.0, joint=1.0), ratios)[0])
     assert conclusions({Arm("ring", "hinge", name): place for name, place in equal.items()})[-1].endswith(
         "1 of 1 blocks: `hinge` on ring."

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ganexp import build
+from ganexp.command_line.ending import epilogue
 from ganexp.configuration.check import check
 from ganexp.configuration.measured import high_is_best
 from ganexp.configuration.schema import ConfigError
@@ -99,6 +100,39 @@ def test_rows_have_figures_when_due_and_at_the_end_and_say_by_what(tmp_path):
     assert (told.summary, told.best) == ("last,max", "highest")
     assert told.basis == "features: raw, 300 samples"
     assert "features: raw" in told.meaning
+
+
+def test_a_run_says_its_figures_and_which_iteration_was_best(tmp_path, caplog):
+    caplog.set_level("INFO", "ganexp.runs.progress")
+    settings = (*RING, *EVERY, "keep_best=eval/coverage", "checkpoint_every=0")
+    summary = build(composed(*settings), tmp_path).fit()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    evaluated = {row["progress/iteration"]: row for row in rows if "eval/coverage" in row}
+    for iteration, row in evaluated.items():
+        (line,) = (one.getMessage() for one in caplog.records if one.getMessage().startswith(f"{iteration}/6  sliced"))
+        assert f"modes {row['eval/modes']:.4g} (real 8)" in line
+        assert f"coverage {row['eval/coverage']:.4g} (real 0." in line
+    best, *figures = summary["notes"]
+    highest = max(row["eval/coverage"] for row in evaluated.values())
+    first = next(iteration for iteration, row in evaluated.items() if row["eval/coverage"] == highest)
+    assert best == f"Best eval/coverage: {highest:.4g}, at iteration {first}, in {tmp_path / 'checkpoints' / 'best.pt'}."
+    assert [one.partition(":")[0] for one in figures] == [
+        "Evaluated at iteration 6, 300 samples",
+        "Evaluated at iteration 6, within 3 standard deviations of a mode, 300 samples",
+        "Evaluated at iteration 6, features",
+    ]
+    assert epilogue(summary).splitlines()[1:5] == summary["notes"]
+    assert json.loads((tmp_path / "summary.json").read_text())["notes"] == summary["notes"]
+
+
+@pytest.mark.parametrize("experiment", ["ring", "grid", "topk_ring", "consensus_ring"])
+def test_presets_of_points_count_their_modes_at_the_end(experiment):
+    cfg = composed(f"experiment={experiment}", *SMALL, "generator.width=8", "discriminator.width=8", "dataset.n=20000")
+    trainer = build(cfg)
+    (said,) = trainer.fit()["notes"]
+    modes = 25 if experiment == "grid" else 8
+    assert said.startswith("Evaluated at iteration 6, within 3 standard deviations of a mode, 2,500 samples: modes ")
+    assert f"modes {trainer.last_row['eval/modes']:.4g} (real {modes})" in said
 
 
 def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):

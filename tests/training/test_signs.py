@@ -13,12 +13,14 @@ from ganexp.batch import Batch
 from ganexp.losses import EBGAN, LSGAN, WGAN, Hinge, NonSaturating, SoftmaxGAN
 from ganexp.runs.keys import SIGNS
 from ganexp.training import Signs
-from ganexp.training.watching.signs import MOST, accuracies, diversity
+from ganexp.training.watching.signs import MOST, accuracies, collapse, diversity
 from tests.composing import composed
 from tests.tiny import CASES, tiny_gan, tiny_trainer
 from tests.training.test_evaluation import SMALL, same
 from tests.training.test_samples import Moody, Noisy, seeded
 from tests.training.test_trainer import Rows
+
+OF_POINTS = SIGNS.keys() - {"diversity/near_duplicates"}
 
 
 def images(n, seed=0):
@@ -51,12 +53,43 @@ def test_what_comes_twice_is_counted_and_nothing_else():
     assert diversity(fake, images(32, seed=1))["diversity/near_duplicates"] == 3 / 32
 
 
-def test_points_of_the_plane_are_near_duplicates_as_often_as_the_closed_form_says():
-    shares = []
-    for seed in range(60):
-        fake, real = (torch.rand(64, 2, generator=torch.Generator().manual_seed(2 * seed + which)) for which in (0, 1))
-        shares.append(diversity(fake, real)["diversity/near_duplicates"])
-    assert np.mean(shares) == pytest.approx(1 - 2 ** (-1 / 4), abs=0.02)
+def test_points_have_no_near_duplicates_which_real_ones_have_too():
+    fake, real = (torch.rand(64, 2, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    assert set(diversity(fake, real)) == {"diversity/distance", "diversity/relative"}
+
+
+@pytest.mark.parametrize(
+    ("relative", "near_duplicates", "said"),
+    [
+        (0.062, 1.0, "100 % of the samples have a near-duplicate"),  # digits: collapsed
+        (0.406, 1.0, "100 % of the samples have a near-duplicate"),
+        (0.96, 0.0, ""),  # digits: healthy
+        (0.852, 0.156, ""),
+        (0.034, None, "the samples are 3 % as far apart as real ones"),  # the ring: one mode
+        (0.98, None, ""),  # the ring: eight
+        (None, None, ""),  # without signs
+    ],
+)
+def test_a_collapse_is_said_where_it_is_clear(relative, near_duplicates, said):
+    row = {"diversity/relative": relative, "diversity/near_duplicates": near_duplicates}
+    found = collapse({key: value for key, value in row.items() if value is not None})
+    assert found.startswith(f"Collapsed, or hardly trained yet: {said}" if said else "")
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize("healthy", [False, True])
+def test_a_run_that_has_collapsed_says_so_once(healthy):
+    trainer = tiny_trainer(iterations=2, books=[Rows()])
+    trainer.watchers.append(Signs(1))
+    for optimizer in (trainer.gan.optimizer_d, trainer.gan.optimizer_g):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.0
+    with torch.no_grad():
+        for generator in (trainer.gan.generator, trainer.step.average.generator):
+            for parameter in generator.parameters():
+                parameter.mul_(10.0 if healthy else 0.0)
+    notes = trainer.fit()["notes"]
+    assert [one.partition(":")[0] for one in notes] == ([] if healthy else ["Collapsed, or hardly trained yet"])
 
 
 class Memory(nn.Module):
@@ -121,7 +154,7 @@ def test_looking_for_signs_moves_no_mode_no_buffer_and_no_stream(make):
         trainer.watchers.append(Signs(every, torch.rand(4, 2)))
         trainer.fit()
         ends.append(copy.deepcopy(gan.state_dict()))
-        assert (SIGNS.keys() <= trainer.last_row.keys()) == bool(every)
+        assert (trainer.last_row.keys() >= OF_POINTS) == bool(every)
         assert [one.training for one in (discriminator.frozen, discriminator.alive)] == [False, True]
     assert same(*ends)
 
@@ -146,8 +179,8 @@ def test_runs_with_signs_are_the_same_to_the_last_bit(more):
         trainer.fit()
         ends.append(trainer.gan.state_dict())
     assert same(*ends)
-    held_out = "dataset=fake" not in more
-    assert SIGNS.keys() - trainer.last_row.keys() == (set() if held_out else {"accuracy/held_out"})
+    of_images = "dataset=fake" in more
+    assert trainer.last_row.keys() & SIGNS.keys() == (SIGNS.keys() - {"accuracy/held_out"} if of_images else OF_POINTS)
     assert all(0 <= value <= 1 for key, value in trainer.last_row.items() if key.startswith("accuracy/"))
 
 
@@ -181,7 +214,7 @@ def test_held_out_samples_that_fill_no_pack_are_left_out():
     trainer.fit()
     few, enough = (Signs(1, torch.rand(n, 2, dtype=torch.float64))(trainer) for n in (2, 5))
     assert "accuracy/held_out" not in few
-    assert enough.keys() == SIGNS.keys()
+    assert enough.keys() == OF_POINTS
 
 
 class Packs(nn.Module):

@@ -3,6 +3,7 @@
 import re
 import shutil
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,24 +55,25 @@ def combinations(sweep: Sweep, jobs: list[Result]) -> list[str]:
 def ranking_text(folder: Path, width: int | None = None) -> str:
     """Return the rankings of a sweep as text; empty if it has no metric. Notes are wrapped at the width of the terminal."""
     metric = Sweep.load(folder).metric
-    if metric is None:
-        return ""
+    return "" if metric is None else as_text(*rankings(folder), metric, width or shutil.get_terminal_size().columns)
+
+
+def as_text(found: Sequence["Ranking"], best: str, metric: str, width: int) -> str:
+    """Return rankings as text, with notes that are wrapped at a width."""
     from ganexp.compare.ranking import MARKS, notes
 
-    found, best = rankings(folder)
     paragraphs = []
     for ranking in found:
         if not any(place.values for place in ranking.places):
             paragraphs.append(f"Nothing to rank: no finished job has a finite {metric} in its last row.")
             continue
-        header = ["", "combination", "seeds", f"{metric} ± 95 %", "p"]
+        header = ["", "combination", "seeds", f"{metric} [95 %]", "p"]
         lines = [
             [MARKS.get(place.standing, ""), _short(place.combination), place.seeds, place.figure, place.verdict]
             for place in ranking.places
         ]
         of = f"; {ranking.basis}" if ranking.basis else ""
         paragraphs.append("\n".join([f"Ranked by {metric}, {best} first{of}", *aligned([header, *lines])]))
-    width = width or shutil.get_terminal_size().columns
     return "\n\n".join([*paragraphs, "\n".join(textwrap.fill(note, width) for note in notes(found))])
 
 
@@ -90,7 +92,7 @@ def ranking_columns(folder: Path) -> dict[int, dict[str, Any]]:
             }
             if place.values:
                 said |= {"place": number, "mean": place.mean}
-            if place.half is not None:
+            if place.interval:
                 said |= {"low": place.interval.low, "high": place.interval.high}
             said |= {"standing": place.standing, "p": place.p, "seeds": len(place.values), "without_figure": len(place.lost)}
             named = {f"ranking/{key}": value for key, value in said.items()}

@@ -13,6 +13,11 @@ from ganexp.training.watching.drawing import looking, made
 
 MOST = 64
 """So many samples of each kind are looked at, or as many as a batch has if those are fewer."""
+ALIKE, SPREAD = 0.95, 0.2
+"""From so many near-duplicates on, or below so much of the data's diversity, it is clear that samples are alike.
+
+On digits of 16×16 pixels, 16 healthy runs of 600 iterations ended with no near-duplicates and a relative diversity of 0.96 to
+1.03; six that had collapsed with nothing but near-duplicates and 0.06 to 0.08. On the ring, healthy runs had 0.98 to 1.01."""
 
 
 class Signs(Watcher):
@@ -51,10 +56,10 @@ class Signs(Watcher):
 def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
     """Compare n generated samples `(n, …)` with as many real ones, by Euclidean distances of pixels or coordinates.
 
-    A generated sample is a near-duplicate if its nearest neighbour among the others is closer than half of the median such
+    A generated image is a near-duplicate if its nearest neighbour among the others is closer than half of the median such
     distance among the real ones. (That near-duplicates in a batch tell how small a generator's support is: Arora, Risteski &
-    Zhang 2018, whose own are found by eye.) Of reals uniform in d dimensions 1 − 2^(−2^−d) are some: 16 % of points of the
-    plane, and hardly any image. Samples that are equal always count.
+    Zhang 2018, whose own are found by eye.) Images that are equal always count. Of points there is no such figure: in few
+    dimensions real ones have near neighbours too, and it would be about as high in healthy runs as in collapsed ones.
     """
     if len(fake) < 2:
         return {}
@@ -64,7 +69,22 @@ def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
     mean, really = apart[two].mean(), apart_really[two].mean()
     near = (nearest < usual / 2) | (nearest == 0)
     values = torch.stack([mean, mean / really, near.to(mean).mean().where(~nearest.isnan().any(), torch.nan)]).tolist()
-    return dict(zip(("diversity/distance", "diversity/relative", "diversity/near_duplicates"), values, strict=True))
+    found = dict(zip(("diversity/distance", "diversity/relative", "diversity/near_duplicates"), values, strict=True))
+    if fake.dim() != 4:
+        del found["diversity/near_duplicates"]
+    return found
+
+
+def collapse(row: Row) -> str:
+    """Return that the samples of a row are alike, in a sentence for the end of a run; empty where that is not clear."""
+    spread, alike = row.get("diversity/relative"), row.get("diversity/near_duplicates")
+    if isinstance(alike, float) and alike >= ALIKE:
+        seen = f"{100 * alike:.0f} % of the samples have a near-duplicate in their batch, and hardly any real image has"
+    elif alike is None and isinstance(spread, float) and spread < SPREAD:
+        seen = f"the samples are {100 * spread:.0f} % as far apart as real ones"
+    else:
+        return ""
+    return f"Collapsed, or hardly trained yet: {seen}."
 
 
 def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> dict[str, float]:
