@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from ganexp.command_line.checks import check_jobs, check_run, check_sweep, is_search, settle_direction
+from ganexp.command_line.checks import check_jobs, check_run, check_sweep, is_search, obtain_run, settle_direction
 from ganexp.command_line.ending import command_to_resume
 from ganexp.command_line.errors import exiting_with_a_sentence
 from ganexp.command_line.folders import lock_or_refuse, make_new
@@ -43,7 +43,9 @@ class PrepareRun(Callback):
             if is_one_of_several():
                 state.processes = prepare_together(config, _prepare)
             else:
-                _prepare(config, check_run(config))
+                values = check_run(config)
+                obtain_run(values, config.trust)
+                _prepare(config, values)
 
 
 class PrepareSweep(Callback):

@@ -1,17 +1,22 @@
 """What is refused before a run or a sweep begins, beyond what a configuration itself can get wrong."""
 
+import logging
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from ganexp.command_line.hydra_errors import composing
+from ganexp.command_line.state import state
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import plain
 from ganexp.configuration.schema import GROUPS, ConfigError
 from ganexp.runs.wandb_account import WandbError, resolved_mode
+
+if TYPE_CHECKING:
+    from ganexp.training.processes import DistributedProcesses
 
 
 def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
@@ -31,6 +36,29 @@ def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
     except WandbError as error:
         raise ConfigError(f"{error}.") from None
     return values
+
+
+def obtain_run(values: dict[str, Any], trust: Any, processes: "DistributedProcesses | None" = None) -> None:
+    """Obtain what a checked run needs, and keep what is logged meanwhile until the run has a folder for its log.
+
+    Raises:
+        ConfigError: Something is missing or broken.
+    """
+    from ganexp.configuration.check import check  # imports torch
+    from ganexp.configuration.obtaining import obtain
+
+    root = logging.getLogger()
+    handlers, root.handlers = root.handlers, [_Keeping()]
+    try:
+        plan = check(values, trust=trust, processes=processes.count if processes else 1)
+        state.obtained = obtain(plan, processes)
+    finally:
+        root.handlers = handlers
+
+
+class _Keeping(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        state.messages.append(record)
 
 
 def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
@@ -88,6 +116,8 @@ def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
     Raises:
         ConfigError: A job cannot be composed, or none could run.
     """
+    from ganexp.configuration.check import check  # imports torch
+
     loader = GlobalHydra.instance().config_loader()
     first_error, one_fits = None, False
     for job in jobs:
@@ -96,7 +126,9 @@ def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
         if one_fits:
             continue
         try:
-            check_run(composed)
+            values = check_run(composed)
+            if missing := check(values, trust=composed.trust).missing:
+                raise ConfigError(" ".join(missing))
             one_fits = True
         except ConfigError as error:
             first_error = first_error or error

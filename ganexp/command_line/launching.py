@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import psutil
 from omegaconf import DictConfig, open_dict, read_write
 
-from ganexp.command_line.checks import check_run
+from ganexp.command_line.checks import check_run, obtain_run
 from ganexp.command_line.resuming import literal
 from ganexp.configuration.plain import flat
 from ganexp.configuration.schema import ConfigError
@@ -51,6 +51,7 @@ def prepare_together(
         values = processes.together(lambda: check_run(config, processes=processes.count))
         said = processes.tell(identity(values))
         processes.together(lambda: refuse_different(said))
+        processes.together(lambda: obtain_run(values, config.trust, processes))
         prepared = processes.together(lambda: prepare(config, values) if processes.writes else None)
     except CannotJoin as error:
         raise ConfigError(f"{error}.") from None

@@ -40,12 +40,14 @@ def _run_alone(cfg: DictConfig, hydra: Any) -> None:
     """Train one run; its errors also go into its own log. The configuration has been checked by `callbacks`."""
     logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
     folder = short(Path(hydra.run.dir).absolute())  # Hydra's own name of it may be interpolated anew
+    for message in state.messages:
+        logging.getLogger(message.name).handle(message)
     if state.processes:
         _run_together(cfg, hydra, folder, state.processes)
         return
     with Stopping() as stopping:
         try:
-            trainer = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust)
+            trainer = build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust, obtained=state.obtained)
             options, _ = config_options(sys.argv[1:])
             record_command(folder, typed_overrides(hydra), options)
             point_latest_at(folder)
@@ -66,7 +68,15 @@ def _run_together(cfg: DictConfig, hydra: Any, folder: Path, processes: Distribu
     with Stopping() as stopping:
         try:
             trainer = processes.together(
-                lambda: build(cfg, folder, checkpoint=cfg.resume, stopping=stopping, trust=cfg.trust, processes=processes)
+                lambda: build(
+                    cfg,
+                    folder,
+                    checkpoint=cfg.resume,
+                    stopping=stopping,
+                    trust=cfg.trust,
+                    processes=processes,
+                    obtained=state.obtained,
+                )
             )
             if processes.writes:
                 options, _ = config_options(sys.argv[1:])

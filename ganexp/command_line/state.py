@@ -1,10 +1,12 @@
 """How far this process has come with the command that it runs: one command per process, and Hydra passes nothing on."""
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ganexp.configuration.obtaining import Obtained
     from ganexp.training import Stopping
     from ganexp.training.processes import DistributedProcesses
 
@@ -18,12 +20,16 @@ class State:
         search: The folder of the search that this process runs.
         stopping: What notes the signals that ask the jobs of a sweep to stop.
         processes: Those that train a run together, if there are several.
+        obtained: The data of the run, and what evaluates it.
+        messages: What was logged before the run had a folder, and with it a log.
     """
 
     composed: bool = False
     search: Path | None = None
     stopping: "Stopping | None" = None
     processes: "DistributedProcesses | None" = None
+    obtained: "Obtained | None" = None
+    messages: list[logging.LogRecord] = field(default_factory=list)
 
 
 state = State()

@@ -11,17 +11,15 @@ from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
 from ganexp.configuration.books import books_of, refuse_used_folder
 from ganexp.configuration.check import Plan, check
 from ganexp.configuration.demands import CPU_FLOPS
-from ganexp.configuration.evaluation import evaluation_of
 from ganexp.configuration.held_out import held_out_of
-from ganexp.configuration.labels import frequencies_of, labels_of
 from ganexp.configuration.measured import high_is_best
+from ganexp.configuration.obtaining import Obtained, obtain
 from ganexp.configuration.resume import loaded
-from ganexp.configuration.schema import Config, ConfigError
+from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import Trust, make, name_of
-from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.printable import printable
 from ganexp.processes import Processes
-from ganexp.streams import seed_global_streams, stream
+from ganexp.streams import seed_global_streams
 from ganexp.training import (
     EMA,
     Average,
@@ -53,6 +51,7 @@ def build(
     stopping: Stopping | None = None,
     trust: Trust = (),
     processes: Processes | None = None,
+    obtained: Obtained | None = None,
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
@@ -66,6 +65,7 @@ def build(
         trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
             for a configuration that is your own.
         processes: Those that train together, as `ganexp.training.joining.join` returns them; one of them writes.
+        obtained: The data and what evaluates the run, if they were obtained before.
 
     Raises:
         ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
@@ -78,23 +78,22 @@ def build(
     folder = Path(folder) if folder else None
     if folder and state is None and processes.writes:
         refuse_used_folder(folder)
-    threads = None if config.threads == "auto" else config.threads
-    execution.set_up(machine, deterministic=config.deterministic, threads=threads)
+    obtained = obtained or obtain(plan, processes)
+    dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
     if folder:
         others = f", in {processes.count} processes" if processes.count > 1 else ""
         going_on = f", going on at iteration {state['run']['iteration']:,}" if state else ""
         log.info("Training in %s, on %s%s%s.", printable(folder), machine, others, going_on)
     for warning in plan.warnings:
         log.warning("%s", warning)
-    dataset = dataset_of(config)
-    reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
-    evaluation, figures = evaluation_of(config, machine, dataset, reals, processes)
+    count = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(signs.MOST, config.pack)) if config.sample_every and processes.writes else 0
     held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that networks begin alike, whatever the data have drawn
-    step = _step(plan, frequencies, processes)
+    step = _step(plan, obtained.frequencies, processes)
     if folder:
         _say_if_heavy(plan, processes.count)
     trainer = Trainer(
@@ -170,48 +169,6 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step
     return Recorded(step, CudaRecording)
-
-
-def dataset_of(config: Config) -> Dataset:
-    """Make the dataset; what it draws from the global streams, here and as it loads, is a function of the seed."""
-    seed_global_streams(stream(config.seed, "dataset").initial_seed())
-    dataset: Dataset = make(config.dataset, "dataset")
-    return dataset
-
-
-def reals_of(
-    config: Config, machine: execution.Machine, classes: int, dataset: Dataset, processes: Processes | None = None
-) -> tuple[Resident | Streamed, list[float] | None]:
-    """Load the data into the feed, and count how often each class occurs in them.
-
-    Raises:
-        ConfigError: They are not to be had.
-    """
-    threads = torch.get_num_threads()  # this job's share of the cores
-    workers = min(16, threads) if config.workers == "auto" else config.workers
-    try:
-        data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
-        digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
-    except OSError as error:
-        said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
-        raise ConfigError(f"dataset: {said}.") from error
-    count = len(data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
-    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
-    labels = labels_of(dataset, classes)
-    reals = feed(
-        data,
-        config.batch_size,
-        seed=config.seed,
-        device=machine.device,
-        dtype=machine.dtype,
-        place=config.feed,
-        workers=workers,
-        flip=config.flip,
-        digest=digest,
-        labels=labels,
-        processes=processes,
-    )
-    return reals, frequencies_of(labels, classes)
 
 
 def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from ganexp.augmentations import Augmentation
 from ganexp.configuration.assemble import networks_of, plain_strategy_of, strategy_of
 from ganexp.configuration.demands import Demands
-from ganexp.configuration.evaluation import figures_of, refuse_evaluation, without_effect
+from ganexp.configuration.evaluation import figures_of, missing_for_evaluation, refuse_evaluation, without_effect
 from ganexp.configuration.labels import classes_of
 from ganexp.configuration.measured import refuse_unknown_metric
 from ganexp.configuration.parsing import parse
@@ -39,6 +39,7 @@ class Plan:
         classes: How many the networks are conditioned on; 0 for none.
         warnings: What is allowed but probably unintended.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
+        missing: What has to be installed or made first, one sentence each.
     """
 
     values: dict[str, Any]
@@ -48,6 +49,7 @@ class Plan:
     classes: int
     warnings: list[str] = field(default_factory=list)
     demands: Demands | None = None
+    missing: list[str] = field(default_factory=list)
 
 
 def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
@@ -129,7 +131,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     modules = discriminator.modules() if discriminator else ()
     if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
-    return Plan(json.loads(values), config, machine, shape, classes, warnings, asked)
+    missing = missing_for_evaluation(config, dataset, shape)
+    return Plan(json.loads(values), config, machine, shape, classes, warnings, asked, missing)
 
 
 def machine_of(config: Config) -> Machine:

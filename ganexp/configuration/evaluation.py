@@ -17,6 +17,7 @@ from ganexp.data.digest import of_data
 from ganexp.evaluation import MEASURES, Classifier, EvaluationError, Evaluator, Exported, Features, Inception, PerChannel, Raw
 from ganexp.evaluation.classifier import stored
 from ganexp.evaluation.evaluator import real_batches
+from ganexp.evaluation.library import needed
 from ganexp.evaluation.modes import Classes, Gaussians, Modes
 from ganexp.instruments.measure import Measure
 from ganexp.processes import Processes
@@ -75,7 +76,13 @@ def refuse_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> N
         raise ConfigError(
             f"evaluation.features={asked} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
         )
-    path = _path_of(asked, config, dataset)
+
+
+def missing_for_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> list[str]:
+    """Say, one sentence each, which files and packages an evaluation lacks here."""
+    names, said = measures_chosen(config, dataset, shape), []
+    asked = _features_asked(config, shape)
+    path = _path_of(asked, config, dataset) if _sees(names, dataset) else None
     if path and not path.is_file():
         if asked != "classifier":
             remedy = "choose classifier, inception, raw, or a file that is there"
@@ -83,7 +90,13 @@ def refuse_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> N
             remedy = f"train them by python scripts/train_features.py {path.stem}, or choose inception, raw or a file"
         else:
             remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
-        raise ConfigError(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+        said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+    for library in sorted({MEASURES[name].library for name in names} - {""}):
+        try:
+            needed(library)
+        except EvaluationError as error:
+            said.append(f"evaluation: {error}.")
+    return said
 
 
 def without_effect(config: Config, figures: Mapping[str, Measure]) -> list[str]:
@@ -103,23 +116,43 @@ def without_effect(config: Config, figures: Mapping[str, Measure]) -> list[str]:
     return said
 
 
+def evaluator_of(config: Config, machine: Machine, dataset: Dataset) -> Evaluator | None:
+    """Make what evaluates a run, before it has seen the data; None if the run is not evaluated. Moves no random stream.
+
+    Raises:
+        ConfigError: A measure or features cannot be had.
+    """
+    names = measures_chosen(config, dataset, dataset.shape)
+    if not names:
+        return None
+    try:
+        with undisturbed(machine.device):
+            features = _features(config, dataset, machine.device) if _sees(names, dataset) else Raw(dataset.shape)
+            return Evaluator(names, features, samples=config.evaluation.samples, modes=_modes(names, dataset, features))
+    except EvaluationError as error:
+        raise ConfigError(f"evaluation: {error}.") from error
+
+
 def evaluation_of(
-    config: Config, machine: Machine, dataset: Dataset, reals: Resident | Streamed, processes: Processes
+    config: Config,
+    machine: Machine,
+    dataset: Dataset,
+    reals: Resident | Streamed,
+    processes: Processes,
+    evaluator: Evaluator | None,
 ) -> tuple[Evaluation | None, Mapping[str, Measure]]:
     """Make the watcher that evaluates a run, with the real set already seen where it writes, and say what its figures are.
 
     Moves no random stream.
 
     Raises:
-        ConfigError: A measure or features cannot be had with these data.
+        ConfigError: A measure cannot be had with these data.
     """
-    names, asked = measures_chosen(config, dataset, dataset.shape), config.evaluation
-    if not names:
+    if evaluator is None:
         return None, {}
+    asked = config.evaluation
     try:
         with undisturbed(machine.device):
-            features = _features(config, dataset, machine.device) if _sees(names, dataset) else Raw(dataset.shape)
-            evaluator = Evaluator(names, features, samples=asked.samples, modes=_modes(names, dataset, features))
             if processes.writes:
                 workers = reals.workers if isinstance(reals, Streamed) else 0
                 batches = real_batches(reals.data, machine.device, machine.dtype, workers=workers)

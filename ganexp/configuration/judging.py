@@ -9,9 +9,15 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.configuration.build import dataset_of, reals_of
-from ganexp.configuration.evaluation import evaluation_of, identity_of, refuse_evaluation
+from ganexp.configuration.evaluation import (
+    evaluation_of,
+    evaluator_of,
+    identity_of,
+    missing_for_evaluation,
+    refuse_evaluation,
+)
 from ganexp.configuration.loading import load
+from ganexp.configuration.obtaining import dataset_of, reals_of
 from ganexp.configuration.parsing import parse
 from ganexp.configuration.schema import Config, ConfigError
 from ganexp.configuration.sections import FEATURES
@@ -61,11 +67,14 @@ class Judge:
         self._set_up(config)
         dataset = dataset_of(config)
         refuse_evaluation(config, dataset, dataset.shape)
+        if missing := missing_for_evaluation(config, dataset, dataset.shape):
+            raise ConfigError(" ".join(missing))
         self.shape: tuple[int, ...] = tuple(dataset.shape)
         classes = getattr(dataset, "classes", 0) if config.conditional else 0
         self.reals, self.frequencies = reals_of(config, self.machine, classes, dataset)
         getattr(self.reals, "close", lambda: None)()  # nothing is to be read ahead
-        evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals, self.processes)
+        evaluator = evaluator_of(config, self.machine, dataset)
+        evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals, self.processes, evaluator)
         assert evaluation is not None
         self.evaluation = evaluation
         self.dataset = name_of(config.dataset)

@@ -36,7 +36,7 @@ class Storage:
             ) from None
         try:
             self._opened = os.getpid(), fsspec.core.url_to_fs(url)[0]
-        except (ImportError, ValueError) as error:
+        except Exception as error:  # each file system has its own
             raise ValueError(f"path={url} cannot be opened by fsspec ({str(error).rstrip('.')})") from error
 
     def __getstate__(self) -> dict[str, object]:

@@ -30,6 +30,8 @@ class Comparison:
     in_features = True
     """Whether figures depend on the features."""
     looks_at_reals = True
+    library: ClassVar[str] = ""
+    """The package that computes it, if it is one of an extra."""
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse a set that is too small, or features that cannot be used.

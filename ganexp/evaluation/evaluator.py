@@ -16,6 +16,7 @@ from ganexp.data.workers import loader
 from ganexp.evaluation import statistics
 from ganexp.evaluation.comparison import Comparison
 from ganexp.evaluation.features import Features
+from ganexp.evaluation.library import needed
 from ganexp.evaluation.measures import MEASURES
 from ganexp.evaluation.modes import Modes
 from ganexp.evaluation.parts import Counts, EvaluationError, Part, Seen
@@ -49,6 +50,8 @@ class Evaluator:
             with _about(name):
                 if measure.part is Counts and modes is None:
                     raise EvaluationError("it needs data whose modes are known, as those of ring, grid and stacked_mnist are")
+                if measure.library:
+                    needed(measure.library)
                 measure.refuse(features, samples, "generated")
 
     @property

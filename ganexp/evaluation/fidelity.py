@@ -9,6 +9,7 @@ from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.parts import EvaluationError, KeptFeatures, KeptLogits, Moments, Part
 
+LIBRARY = "torch_fidelity"
 NEIGHBOURS = 3
 """k of precision and recall (Kynkäänniemi et al. 2019, section 3)."""
 SUBSET, SUBSETS, SPLITS = 1000, 10, 10
@@ -23,10 +24,10 @@ class FID(Comparison):
 
     keys: ClassVar = {"eval/fid": low("Fréchet distance, in squared units of the features")}
     part = Moments
+    library = LIBRARY
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse sets whose covariance is singular."""
-        needed("torch_fidelity.metric_fid")
         if n <= features.size:
             raise EvaluationError(f"it needs more than {features.size} {of} samples, as many as there are features, not {n}")
 
@@ -49,11 +50,7 @@ class KID(Comparison):
 
     keys: ClassVar = {"eval/kid": low("kernel distance, a squared discrepancy under a cubic kernel, not multiplied by 1000")}
     part = KeptFeatures
-
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse single samples."""
-        needed("torch_fidelity.metric_kid")
-        super().refuse(features, n, of)
+    library = LIBRARY
 
     def __call__(self, real: Part, fake: Part) -> dict[str, float]:
         """Return the distance."""
@@ -72,11 +69,11 @@ class InceptionScore(Comparison):
 
     keys: ClassVar = {"eval/inception_score": high("Inception score")}
     part = KeptLogits
+    library = LIBRARY
     looks_at_reals = False
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse features without classes."""
-        needed("torch_fidelity.metric_isc")
         if not features.classes:
             raise EvaluationError(f"it needs features with classes, and {features.name} have none")
         if n < 10 * SPLITS:
@@ -95,10 +92,10 @@ class PrecisionRecall(Comparison):
 
     keys: ClassVar = {"eval/precision": high("precision"), "eval/recall": high("recall")}
     part = KeptFeatures
+    library = LIBRARY
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse sets without a third neighbour."""
-        needed("torch_fidelity.metric_prc")
         refuse_without_neighbours(n, NEIGHBOURS, of)
 
     def __call__(self, real: Part, fake: Part) -> dict[str, float]:

@@ -16,11 +16,14 @@ import pytest
 import torch
 from hydra.errors import MissingConfigException
 from PIL import Image
+from torchvision import datasets
 
 from ganexp.command_line.ending import epilogue
 from ganexp.command_line.hydra_errors import sentence
 from tests import forked
+from tests.command_line.small_runs import SMALL
 from tests.composing import CONF
+from tests.data.tars import shards
 
 TINY = ["generator.width=4", "discriminator.width=4", "iterations=4", "log_every=2"]
 
@@ -122,6 +125,43 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, t
     assert sentence in said
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "outputs").exists()
+
+
+def missing(tmp_path):
+    """Return command lines that lack something, each with what the sentences must name, in their order."""
+    (tmp_path / "empty.tar").touch()
+    (tmp_path / "text.tar").write_text("no tar file" * 100)
+    (tmp_path / "cut.tar").write_bytes(shards(n=3)[0][0][:1500])
+    (tmp_path / "folder.tar").mkdir()
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (16, 16)).save(tmp_path / "images" / "0.png")
+    (tmp_path / "images" / "1.png").write_text("no image")
+    small = ["generator=mlp", "discriminator=mlp", "generator.width=4", "discriminator.width=4", "dataset.image_size=8"]
+    for shard in ("empty", "text", "cut", "folder"):
+        yield ["dataset=shards", f"dataset.path={tmp_path}/{shard}.tar", *small], [f"dataset: the shard {tmp_path}/{shard}.tar"]
+    folder = ["dataset=image_folder", f"dataset.path={tmp_path}/images", "dataset.strict=true"]
+    yield [*folder, *small], ["1.png cannot be decoded"]
+    both = ["evaluation.features=classifier are not there", "dataset: MNIST is not in", "cannot be downloaded"]
+    yield ["dataset=mnist", f"data_root={tmp_path}/none", "evaluate_every=5", *small], both
+
+
+def test_all_that_is_missing_is_said_at_once_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.MNIST, "mirrors", [])
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    for arguments, parts in missing(tmp_path):
+        done = forked.train(*arguments, cwd=cwd)
+        assert done.returncode == 1, arguments
+        assert done.stderr.startswith("Error: "), done.stderr
+        assert [part for part in parts if part not in done.stderr] == [], done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert list(cwd.iterdir()) == []
+
+
+def test_a_run_may_be_told_to_log_nothing(tmp_path):
+    done = forked.train(*SMALL, "iterations=1", "hydra/job_logging=disabled", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Trained 1 iterations")
 
 
 def test_slurm_without_a_cluster_is_one_sentence(tmp_path):

@@ -215,6 +215,7 @@ def test_what_is_wrong_with_shards_is_said_in_a_sentence(tmp_path, monkeypatch):
         (str(tmp_path / "y-*.tar"), "and .* matches none"),
         (str(tmp_path / "y.tar"), "and .* matches none"),
         ("~nobody-of-that-name/y.tar", "and .* matches none"),
+        ("dir:///tmp", "cannot be opened by fsspec"),
         ("nowhere://x.tar", "cannot be opened by fsspec .Protocol not known: nowhere.$"),
         ([str(tmp_path / "x.tar"), "memory://x.tar"], "in one place, such as one host or archive"),
     ]:

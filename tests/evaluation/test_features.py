@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp.evaluation import MEASURES, EvaluationError, Exported, Inception, Raw
+from ganexp.evaluation import EvaluationError, Evaluator, Exported, Inception, Raw
 from ganexp.evaluation.features import checksum_of
 
 
@@ -58,10 +58,9 @@ def test_what_is_no_network_of_features_is_refused_in_a_sentence(tmp_path):
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    monkeypatch.setitem(sys.modules, "torch_fidelity.metric_fid", None)
-    with pytest.raises(EvaluationError, match=r'^this needs torch_fidelity: pip install "ganexp\[evaluation\]"$'):
-        MEASURES["fid"].refuse(Raw((2,)), 100, "real")
-    MEASURES["density_coverage"].refuse(Raw((2,)), 100, "real")
+    with pytest.raises(EvaluationError, match=r'^fid: this needs torch_fidelity: pip install "ganexp\[evaluation\]"$'):
+        Evaluator(["fid"], Raw((2,)), samples=100)
+    Evaluator(["density_coverage"], Raw((2,)), samples=100)
 
 
 def test_inception_without_a_network_says_where_its_weights_belong(monkeypatch, tmp_path):

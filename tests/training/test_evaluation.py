@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import sys
 
 import pytest
 import torch
@@ -158,11 +159,6 @@ def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
             "evaluate_every=4 evaluation.features=inception evaluation.measures=[fid]",
             r"^evaluation\.features=inception sees images",
         ),
-        (
-            "experiment=null evaluate_every=4",
-            r"^evaluation\.features=classifier are not there, in .*digits\.pt: train them by ",
-        ),
-        ("experiment=null evaluate_every=4 evaluation.features=none.pt2", r"^evaluation\.features=none\.pt2 are not there"),
         ("experiment=null evaluate_every=4 evaluation.measures=[modes]", r"^evaluation\.measures=modes needs data whose modes"),
     ],
 )
@@ -171,6 +167,15 @@ def test_what_cannot_be_evaluated_is_refused_before_data_are_read(overrides, sai
     base = SMALL if settings[0] == "experiment=null" else RING
     with pytest.raises(ConfigError, match=said):
         check(composed(*base, *(one for one in settings if one != "experiment=null")))
+
+
+def test_features_that_are_not_there_are_named_together_with_a_package_that_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_fidelity", None)
+    for features, said in {"classifier": r"digits\.pt: train them by", "none.pt2": r"none\.pt2: choose"}.items():
+        with pytest.raises(
+            ConfigError, match=rf"^evaluation\.features={features} are not there, in .*{said} .*evaluation\]\"\.$"
+        ):
+            build(composed(*SMALL, "dataset=digits", "evaluate_every=4", f"evaluation.features={features}"))
 
 
 def test_too_few_images_are_refused_before_training():
