@@ -58,7 +58,7 @@ def workspace(
     measured = {option.name: measures_of(option.node) for option in options("loss", [CONF, *folders])}
     samples = [
         wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)
-        for key in ("samples", "reconstructions")
+        for key in ("samples", "real", "reconstructions")
     ]
     sections = [ws.Section(name="Samples", panels=samples, is_open=True, layout_settings=ws.SectionLayoutSettings(columns=2))]
     for title, keys in charted(measured).items():

@@ -51,7 +51,7 @@ def draw() -> Figure:
                 axes.barh(line, one.end - one.start - 0.1, left=one.start + 0.5, height=0.55, color=color, alpha=0.75)
         axes.set_title(strategy.__name__, loc="left", fontsize=10, family="monospace")
         axes.set_xticks([i + 0.5 for i in range(len(trace))], trace, family="monospace", fontsize=9)
-        axes.set(xlim=(0, len(trace) + 0.4), ylim=(len(passes) - 0.4, -0.6), yticks=[])
+        axes.set(xlim=(0, len(trace) + 0.8), ylim=(len(passes) - 0.4, -0.6), yticks=[])
         axes.grid(axis="x", color="0.9")
         axes.set_axisbelow(True)
         for side in ("top", "right", "left"):

@@ -1,5 +1,6 @@
 """What the README and the pages in docs/ say can be typed can be, what they link to exists, and their tables are complete."""
 
+import inspect
 import re
 import shlex
 import tomllib
@@ -9,6 +10,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from ganexp import GAN, strategies
 from ganexp.command_line.catalogue import options as described
 from ganexp.configuration.check import check
 from ganexp.configuration.measured import measures_of
@@ -82,7 +84,7 @@ def test_every_option_is_listed():
 
 def test_every_key_of_the_log_is_listed():
     listed = {key for row in table("docs/runs.md", "key") for key in spans(row[0])}
-    assert listed == {*KEYS, "samples", "reconstructions"}
+    assert listed == {*KEYS, "samples", "reconstructions", "real"}
 
 
 def test_what_losses_measure_is_listed_as_they_declare_it():
@@ -98,6 +100,16 @@ def test_figures_of_evaluation_are_listed_as_they_are_declared():
         for name, measure in MEASURES.items()
         for key, one in measure.keys.items()
     ]
+
+
+def test_the_verbs_that_strategies_use_are_listed_with_their_arguments():
+    said = "".join(path.read_text() for path in Path(strategies.__file__).parent.glob("*.py"))
+    used = {name for name in re.findall(r"\bgan\.(\w+)\(", said) if inspect.isfunction(getattr(GAN, name, None))}
+    listed = [spans(row[0])[0] for row in table("docs/extending.md", "verb")]
+    assert used <= {verb.partition("(")[0] for verb in listed}
+    for verb in listed:
+        name, _, arguments = verb.removesuffix(")").partition("(")
+        assert ", ".join([*inspect.signature(getattr(GAN, name)).parameters][1:]) == arguments, verb
 
 
 def known_keys():

@@ -29,6 +29,18 @@ def outcome(summary: Summary) -> str:
     return "\n".join([*lines, *summary["notes"]])
 
 
+def forecast(job_s: float, left: int) -> str:
+    """Return the line that says how long the jobs left of a sweep will take, given the time of one; empty without any."""
+    if not left:
+        return ""
+    minutes = left * job_s / 60
+    time = (
+        f"{60 * minutes:.0f} s" if minutes < 2 else f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    )
+    jobs = f"the {left} jobs that are left take" if left > 1 else "the job that is left takes"
+    return f"This job took {job_s:.0f} s; at this rate {jobs} about {time}.\n"
+
+
 def command_to_resume(*overrides: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started."""
     options, rest = config_options(sys.argv[1:])

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 from omegaconf import DictConfig, open_dict
 
 from ganexp.command_line.checks import refuse_mixed_groups
-from ganexp.command_line.ending import outcome
+from ganexp.command_line.ending import forecast, outcome
 from ganexp.command_line.failures import explain, log_failure
 from ganexp.command_line.folders import point_latest_at
 from ganexp.command_line.naming import rename_groups, short, typed_overrides
 from ganexp.command_line.recorded import record_command
-from ganexp.command_line.sweeping import Sweep, stopping
+from ganexp.command_line.state import state
+from ganexp.command_line.sweeping import Sweep, results, stopping
 from ganexp.command_line.sweeping.sharing import share_of_the_machine
 from ganexp.configuration.build import build
 from ganexp.configuration.schema import ConfigError
@@ -48,12 +50,17 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     except OSError as error:
         log.error("Job %d is not run: %s.", hydra.job.num, error)
         return None
+    began = time.monotonic()
     try:
         with stopping.signals():
             summary = _train(cfg, hydra, folder, overrides)
     finally:
         unlock(folder)
     if hydra.launcher._target_.endswith(".BasicLauncher"):
+        if summary.get("state") == "finished" and not state.timed:
+            state.timed = True
+            later = results(Path(hydra.sweep.dir))[hydra.job.num + 1 :]
+            print(forecast(time.monotonic() - began, sum(job["state"] != "finished" for job in later)), end="", flush=True)
         stopping.exit_if_stopped(Path(hydra.sweep.dir))
     return _metric(cfg, summary)
 

@@ -19,6 +19,7 @@ class State:
         composed: Hydra has composed the configuration. Whatever it raises before is about what was typed.
         search: The folder of the search that this process runs.
         stopping: What notes the signals that ask the jobs of a sweep to stop.
+        timed: The first job of a sweep has said how long the others will take.
         processes: Those that train a run together, if there are several.
         obtained: The data of the run, and what evaluates it.
         messages: What was logged before the run had a folder, and with it a log.
@@ -27,6 +28,7 @@ class State:
     composed: bool = False
     search: Path | None = None
     stopping: "Stopping | None" = None
+    timed: bool = False
     processes: "DistributedProcesses | None" = None
     obtained: "Obtained | None" = None
     messages: list[logging.LogRecord] = field(default_factory=list)

@@ -73,7 +73,7 @@ class WandbBook(Book):
         self.directory = directory
         self.mode = resolved_mode(mode)
         self._wanted, self._patience_s = self.mode == "online", 5 * timeout_s
-        self._broken, self._written, self._begun = False, 0, False
+        self._broken, self._written, self._begun = False, -1, False
         self._background = Background()
         os.makedirs(directory, exist_ok=True)
         run_id = before.wandb_id if before else None
@@ -169,7 +169,7 @@ class WandbBook(Book):
         """Write the rows of the run folder that W&B does not have: those that it had not written yet when it was killed."""
         try:
             if self.mode == "online":
-                last = self.run.summary.get("progress/iteration", 0) if self.run.resumed else 0
+                last = self.run.summary.get("progress/iteration", -1) if self.run.resumed else -1
                 there = set(range(last + 1))
             else:
                 there = recorded_iterations(self.directory, self.run.id, except_in=Path(self.run.dir).parent)

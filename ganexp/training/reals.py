@@ -1,5 +1,6 @@
 """The real batches on their way to the strategy."""
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -62,7 +63,7 @@ class Reals:
         self.passes_once = hasattr(reals, "__next__") and not self.seeks
         self.batches, self.images = 0, 0
         self.last: Batch
-        self._full = self._full_batches()
+        self._full: Iterator[Batch] = self._full_batches()
         self._first: list[Tensor] = []
         said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
         if said not in (None, self.batch_size):
@@ -72,9 +73,16 @@ class Reals:
         """Continue after a number of batches and images, by drawing and skipping them if `reals` has no `seek`."""
         if self.seeks:
             self.source.seek(batches)
+            self._full = self._full_batches()
         else:
             self._skip_to(batches)
         self.batches, self.images = batches, images
+
+    def ahead(self) -> Tensor:
+        """Return the values of the batch that is drawn next."""
+        batch = next(self._full)
+        self._full = itertools.chain([batch], self._full)
+        return batch.values
 
     def close(self) -> None:
         """End what reads ahead. Only a feed that can seek is closed: a plain generator may be wanted for more."""
@@ -100,7 +108,12 @@ class Reals:
         return self.last
 
     def shown(self) -> Tensor:
-        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay."""
+        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay.
+
+        Before anything is drawn, it is the first batch.
+        """
+        if not self.batches:
+            return self.ahead()
         return self._points() if self._first else self.last.values
 
     def _points(self) -> Tensor:

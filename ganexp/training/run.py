@@ -70,6 +70,10 @@ class Watcher:
     def begin(self, run: Run) -> None:
         """Called when the run begins, and whenever it resumes from another iteration."""
 
+    def before(self, run: Run) -> Row:
+        """Return its part of the row of iteration 0, which is written before anything is trained."""
+        return {}
+
     def __call__(self, run: Run) -> Row:
         """Return its part of the row."""
         raise NotImplementedError

@@ -112,6 +112,9 @@ class Trainer:
         for watcher in self.watchers:
             watcher.begin(self)
         try:
+            if self.iteration == 0:
+                self.reals.ahead()  # whatever is watched: a loader draws its seed from torch's global stream now
+                self.write({key: value for watcher in self.watchers for key, value in watcher.before(self).items()})
             while self.iteration < self.iterations and not self.asked_to_stop():
                 self.step(self.reals, keep_gradients=any(self.due(watcher.every, ahead=1) for watcher in self.watchers))
                 self.iteration += 1
@@ -150,13 +153,19 @@ class Trainer:
         for book in self.books:
             book.tick()
         if row:
+            row = self.write(row)
+            if not self.guard.passes(self, row):
+                return
+        self.checkpoints.look_at(self, row)
+
+    def write(self, row: Row) -> Row:
+        """Write a row, unless it is empty, and return it with the progress counters."""
+        if row:
             row = self.progress() | row
             self.last_row |= row
             for book in self.books:
                 book.write(row)
-            if not self.guard.passes(self, row):
-                return
-        self.checkpoints.look_at(self, row)
+        return row
 
     def progress(self) -> Row:
         """Return the progress counters."""

@@ -15,6 +15,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ganexp.command_line.callbacks import PrepareSweep
+from ganexp.command_line.ending import forecast
 from ganexp.command_line.jobs import checkpoint_to_resume
 from ganexp.command_line.resuming import expand_resume
 from ganexp.command_line.sweeping import Sweep, results, table, write_csv
@@ -61,6 +62,7 @@ def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
     assert "discriminator=began" in jobs[2]["error"]
     assert "discriminator=began" in (folder / jobs[2]["folder"] / "train.log").read_text()
     assert table(folder) in done.stdout
+    assert re.findall(r"^This job took .* the (\d+) jobs that are left take about", done.stdout, re.M) == ["7"]
     assert "2, 3, 6, 7 skipped: loss=began needs" in done.stdout
     with (folder / "sweep.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -76,6 +78,19 @@ def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
     names = {"detach hinge seed=0", "detach hinge seed=1", "joint hinge seed=0", "joint hinge seed=1"}
     assert {run["display_name"] for run in recorded} == names
     assert {run["run_group"] for run in recorded} == {folder.name}
+
+
+@pytest.mark.parametrize(
+    ("job_s", "left", "said"),
+    [
+        (78.4, 26, "This job took 78 s; at this rate the 26 jobs that are left take about 34 minutes.\n"),
+        (3.0, 1, "This job took 3 s; at this rate the job that is left takes about 3 s.\n"),
+        (900.0, 12, "This job took 900 s; at this rate the 12 jobs that are left take about 3.0 hours.\n"),
+        (900.0, 0, ""),
+    ],
+)
+def test_how_long_the_jobs_that_are_left_take(job_s, left, said):
+    assert forecast(job_s, left) == said
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_every_measurement_is_there_against_every_axis(made):
 
 def test_samples_have_a_step_slider_and_evaluations_are_found_by_their_prefix(made):
     media = [panel for panel in panels(made) if hasattr(panel, "media_keys")]
-    assert [panel.media_keys for panel in media] == [["samples"], ["reconstructions"]]
+    assert [panel.media_keys for panel in media] == [["samples"], ["real"], ["reconstructions"]]
     assert {panel.gallery_axis for panel in media} == {"step"}
     assert sum(getattr(panel, "metric_regex", None) == "^eval/.*" for panel in panels(made)) == 3
 

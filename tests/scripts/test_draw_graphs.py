@@ -9,6 +9,8 @@ def test_every_pass_of_every_strategy_is_drawn(tmp_path):
     detach = figure.axes[2]
     assert [label.get_text() for label in detach.get_xticklabels()] == ["z", "G", "r", "f", "D+", "r", "f", "G+"]
     assert (len(detach.lines), len(detach.patches)) == (5, 4)  # G's look at the real images builds no graph
+    for axes in figure.axes:  # a graph that lives as long as its strategy runs has an end that can be seen
+        assert max(bar.get_x() + bar.get_width() for bar in axes.patches) < axes.get_xlim()[1] - 0.2
 
 
 def test_the_figure_is_written(tmp_path):

@@ -157,3 +157,16 @@ def test_a_picture_shows_the_last_batch_of_images():
     reals = watched(*batches)
     list(itertools.islice(reals, 3))
     assert torch.equal(reals.shown(), batches[-1])
+
+
+@pytest.mark.parametrize("seeks", [True, False])
+def test_looking_ahead_draws_nothing(seeks):
+    reals = Resident(POINTS.double(), BATCH) if seeks else list(POINTS.double().split(BATCH))
+    expected, _ = seen_of(reals, 10)
+    made = tiny_trainer(reals=Resident(POINTS.double(), BATCH) if seeks else list(POINTS.double().split(BATCH)))
+    assert torch.equal(made.reals.shown(), expected[0])
+    assert (made.reals.batches, made.reals.images) == (0, 0)
+    assert all(torch.equal(next(made.reals).values, batch) for batch in expected)
+    made.reals.ahead()
+    made.reals.seek(3, 18)
+    assert torch.equal(next(made.reals).values, expected[3])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import dropout
+from torch.utils.data import DataLoader
 
 from ganexp import GAN, Prior
 from ganexp.losses import NonSaturating
@@ -50,7 +51,7 @@ def weights(generator, discriminator, sample_every):
         Prior(3),
         batch_size=4,
     )
-    reals = iter(lambda: torch.ones(4, 2), None)
+    reals = DataLoader(torch.ones(8, 2), 4)  # which draws a seed from the stream that the noise comes from
     tiny_trainer(gan=gan, reals=reals, iterations=6, sample_every=sample_every, books=[Rows()]).fit()
     return {**gan.generator.state_dict(prefix="g."), **gan.discriminator.state_dict(prefix="d.")}
 

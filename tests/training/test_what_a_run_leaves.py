@@ -36,10 +36,10 @@ def test_reconstructions_stand_beside_what_was_reconstructed(began_run):
 def test_a_run_leaves_rows_pictures_checkpoint_and_summary(began_run):
     _, summary, folder = began_run
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [row["progress/iteration"] for row in rows] == [2, 3, 4, 6, 7]
-    assert [row["progress/iteration"] for row in rows if "samples" in row] == [3, 6, 7]
+    assert [row["progress/iteration"] for row in rows] == [0, 2, 3, 4, 6, 7]
+    assert [row["progress/iteration"] for row in rows if "samples" in row] == [0, 3, 6, 7]
     for row in rows:
-        for key in ("samples", "reconstructions"):
+        for key in ("samples", "reconstructions", "real"):
             if key in row:
                 with Image.open(folder / row[key]) as picture:
                     assert picture.mode == "RGB"
@@ -47,6 +47,19 @@ def test_a_run_leaves_rows_pictures_checkpoint_and_summary(began_run):
     assert summary["state"] == "finished"
     assert summary["last"]["began/k_t"] == rows[-1]["began/k_t"]
     assert all((folder / path).exists() for path in (summary["paths"]["samples"], summary["paths"]["checkpoint"]))
+
+
+def test_before_anything_is_trained_there_are_samples_of_the_first_weights_beside_real_images(began_run):
+    made, _, folder = began_run
+    untrained, row = build(made.checkpoints.config), json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
+    with torch.no_grad():
+        fake = untrained.gan.generator.eval()(untrained.gan.prior.fixed(64).values)
+    for key, images in {"samples": fake, "real": next(untrained.reals).values}.items():
+        with Image.open(folder / row[key]) as picture:
+            png = np.asarray(picture).astype(float)[..., 0]
+        for i in range(4):
+            tile = png[2:34, 2 + 34 * i :][:, :32]
+            assert np.abs(tile - np.clip((images[i, 0].numpy() + 1) * 127.5, 0, 255)).max() <= 1
 
 
 def test_the_checkpoint_is_tensors_and_plain_values(began_run):

@@ -16,10 +16,21 @@ MOST_ROWS = 16
 
 
 class Samples(Watcher):
-    """Draws samples, and an autoencoder's reconstructions, if there is a book to keep them."""
+    """Draws samples, and an autoencoder's reconstructions, if there is a book to keep them.
+
+    The first are of iteration 0, beside a picture of real images; points have real ones in every picture.
+    """
 
     def __init__(self, every: int = 500) -> None:
         self.every = every
+
+    def before(self, run: Run) -> Row:
+        if not self.every or not run.books:
+            return {}
+        row, reals = self(run), run.reals.shown()
+        if reals.dim() == 4:
+            row["real"] = Picture(image_grid(reals[: 8 * COLUMNS], columns=COLUMNS), f"{PICTURES}/real.png")
+        return row
 
     def __call__(self, run: Run) -> Row:
         if not run.books:
