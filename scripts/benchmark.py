@@ -19,7 +19,9 @@ from tqdm import tqdm
 from benchmarks import feeding, gpu, overhead, peers, processes, reach, scaling, startup, switches
 from benchmarks.section import Section
 from cases import CASES
+from ganexp.runs.documents import refuse_unwritable
 from pages.machine import measured
+from places import writing
 
 READING = (
     "Contenders ran in turn in one process; every ratio is the median of ratios within a turn, and brackets are its 95 % "
@@ -32,11 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Run the benchmarks and return the folder of their results."""
     options = _parser().parse_args(arguments)
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_benchmark"
+    with writing(folder / "benchmarks.md"):
+        refuse_unwritable(folder / "benchmarks.md")
     start, sections = time.perf_counter(), []
     for part in tqdm(options.parts, disable=None, unit="part"):
         sections += [section for section in parts(options)[part]() if section]
     minutes = (time.perf_counter() - start) / 60
-    path = write(sections, folder, how=_command(options), minutes=minutes)
+    with writing(folder):
+        path = write(sections, folder, how=_command(options), minutes=minutes)
     print(path.read_text(), f"\nWritten to {path}", sep="\n")
     return folder
 

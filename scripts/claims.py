@@ -20,6 +20,8 @@ from tqdm import tqdm
 
 from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
+from ganexp.runs.documents import refuse_unwritable
+from places import writing
 
 DCGAN_32 = ("dataset=fake",)
 BEGAN_16 = (*batch_size.BEGAN, "dataset.image_size=16", "generator.width=16", "discriminator.width=16")
@@ -49,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Run the experiments and return the folder of the pages."""
     options = _parser().parse_args(arguments)
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_claims"
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        refuse_unwritable(folder / "claims.md")
     start = time.perf_counter()
     findings: dict[int, Finding] = {}
     for number in tqdm(_timed_first(options.claims), disable=None, unit="claim"):
@@ -59,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         tqdm.write(f"{number:2d} {findings[number].verdict}: {findings[number].reason}")
         minutes = (time.perf_counter() - start) / 60
         done = [findings[n] for n in sorted(findings)]
-        report.write(done, folder, how="python scripts/claims.py" + " --quick" * options.quick, minutes=minutes)
+        with writing(folder):
+            report.write(done, folder, how="python scripts/claims.py" + " --quick" * options.quick, minutes=minutes)
     print(f"Written to {folder / 'claims.html'} and {folder / 'claims.md'}")
     return folder
 

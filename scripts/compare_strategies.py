@@ -27,8 +27,10 @@ from ganexp.compare.cost import Measured, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from ganexp.runs.documents import refuse_unwritable
 from pages.figures import bars
 from pages.machine import machine
+from places import writing
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 BASELINE = f"detach{REDUNDANT}"
@@ -44,17 +46,20 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Run the comparison and return the folder of its results."""
     options = _parser().parse_args(arguments)
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
+    with writing(folder):
+        refuse_unwritable(folder / "table.md")
     rows: list[Row] = []
     for loss in tqdm(options.losses, disable=None, unit="loss"):
         rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
-    folder.mkdir(parents=True, exist_ok=True)
     text = f"{conditions(options)}\n\n{markdown(rows)}"
-    (folder / "table.md").write_text(text)
-    with (folder / "table.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(rows).savefig(folder / "time.png", dpi=120)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "table.md").write_text(text)
+        with (folder / "table.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        plot(rows).savefig(folder / "time.png", dpi=120)
     print(text, f"\nWritten to {folder}", sep="\n")
     return folder
 

@@ -15,6 +15,8 @@ from matplotlib.patches import Patch
 
 from ganexp import strategies
 from ganexp.compare.tracing import traced
+from ganexp.runs.documents import refuse_unwritable
+from places import writing
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
 LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}
@@ -66,8 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("outputs/graphs.png"))
     options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    draw().savefig(options.output, dpi=110)
+    with writing(options.output):
+        refuse_unwritable(options.output)
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        draw().savefig(options.output, dpi=110)
 
 
 if __name__ == "__main__":

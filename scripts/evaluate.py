@@ -37,7 +37,7 @@ from ganexp.data.unscaled import images_in
 from ganexp.evaluation import EvaluationError
 from ganexp.processes import Processes
 from ganexp.runs import reading
-from ganexp.runs.documents import atomic_write
+from ganexp.runs.documents import atomic_write, refuse_unwritable
 from ganexp.runs.layout import RunFolder
 from ganexp.training import CheckpointError
 from ganexp.training.joining import CannotJoin, join
@@ -45,7 +45,7 @@ from ganexp.training.processes import FailedElsewhere
 from judging import tables
 from judging.page import Beside, page
 from judging.tables import Entry
-from together import fail, refuse
+from together import fail, refuse, unwritten
 
 PICTURED = 24
 """Of so many sets of samples the page has pictures."""
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     except RuntimeError as error:
         fail(error, processes)
     except OSError as error:
-        refuse(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.", processes)
+        refuse(f"Error: {unwritten(error)}.", processes)
     print(f"Written to {output / 'evaluation.html'} and evaluation.json")
     return output / "evaluation.html"
 
@@ -225,7 +225,7 @@ def _nearest(entries: Sequence[Entry], judge: Judge, wanted: str | None) -> dict
 
 
 def _output(options: argparse.Namespace) -> Path:
-    """Return the folder of the results, after making sure that nothing is there yet."""
+    """Return the folder of the results, after making sure that nothing is there yet, and that they can be written."""
     first: Path = options.places[0]
     if options.output:
         folder: Path = options.output
@@ -236,6 +236,7 @@ def _output(options: argparse.Namespace) -> Path:
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
         if path.exists() and not options.overwrite:
             raise Refused(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")
+        refuse_unwritable(path)
     return folder
 
 

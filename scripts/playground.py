@@ -8,12 +8,13 @@ made, to ganexp's own strategies on real GANs in float64. The ring is trained on
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from ganexp.runs.documents import atomic_write, refuse_unwritable
+from places import writing
 from playing import ring
 from playing.page import page
 
@@ -23,16 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     torch.set_num_threads(1)  # one weight, or layers of 64: more threads only wait for each other
     place: Path = options.gif or options.output
-    try:
+    with writing(place):
+        refuse_unwritable(place)
         place.parent.mkdir(parents=True, exist_ok=True)
         if options.gif:
             from playing.gif import write  # matplotlib takes a second to import
 
             write(options.gif)
         else:
-            options.output.write_text(page(ring.courses(options.output.with_suffix(".npz"))), encoding="utf-8")
-    except OSError as error:
-        sys.exit(f"Error: {place} cannot be written: {error.strerror}; name another file.")
+            written = page(ring.courses(place.with_suffix(".npz"))).encode()
+            with atomic_write(place) as file:
+                file.write(written)
     print(f"Written to {place}")
 
 

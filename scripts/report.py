@@ -19,8 +19,10 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from ganexp.runs import reading as runs
+from ganexp.runs.documents import atomic_write, refuse_unwritable
 from ganexp.runs.reading import Run
 from pages import html
+from places import writing
 from reporting import charts, comparing, parts, pictures, ranking
 
 PICTURES = 240
@@ -38,14 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             f"Error: {', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
         )
     output: Path = options.output or options.folders[0] / "report.html"
+    with writing(output):
+        refuse_unwritable(output)
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
     ranked = _ranked(given, found, options.metric or ranking.metric_of(given), options.direction)
     written = page(found, title, ranked)
-    try:
-        output.write_text(written, encoding="utf-8", errors="replace")
-    except OSError as error:
-        sys.exit(f"Error: {output} cannot be written: {error.strerror}; name another file with --output.")
+    with writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(output) as file:
+            file.write(written.encode(errors="replace"))
     print(f"Written to {output}")
     return output
 

@@ -34,13 +34,13 @@ from ganexp.runs.documents import atomic_write
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.pictures import image_grid, scatter
 from ganexp.sampling import SamplingError, Trained, exporting, saved
-from ganexp.sampling.files import Series, refuse_existing, write_npz, write_pngs, write_shards
+from ganexp.sampling.files import Series, refuse_place, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
 from ganexp.sampling.paths import BETWEEN
 from ganexp.training import CheckpointError
 from ganexp.training.joining import CannotJoin, join
-from together import fail, refuse
+from together import fail, refuse, unwritten
 
 MOST_COLUMNS = 16
 
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     except KeyboardInterrupt:
         sys.exit("Interrupted: what is whole stays, and the same command goes on with what is missing.")
     except OSError as error:
-        refuse(f"Error: {error.filename or options.output} cannot be written: {error.strerror or error}.", processes)
+        refuse(f"Error: {unwritten(error)}.", processes)
     if processes.writes:
         print(f"Written to {written}")
     return written
@@ -156,7 +156,7 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
 def export(generator: Trained, options: argparse.Namespace) -> Path:
     """Write the network as TorchScript, torch.export or ONNX, checked against the generator."""
     path = options.output or _beside(options.run) / "generated" / f"generator{exporting.SUFFIXES[options.form]}"
-    refuse_existing(path, options.overwrite)
+    refuse_place(path, options.overwrite)
     off = exporting.export(generator, options.form, path)
     called = "network(z, labels)" if generator.classes else "network(z)"
     print(f"Called as {called}, z of shape (n, {generator.latent_dim}): at most {off:.2g} off the generator's samples")
@@ -209,7 +209,7 @@ def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequenc
     named = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
     path: Path = options.output or _beside(options.run) / "generated" / f"{named}{suffix}"
     if suffix:
-        refuse_existing(path, options.overwrite)
+        refuse_place(path, options.overwrite)
     return path
 
 

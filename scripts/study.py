@@ -16,6 +16,8 @@ from pathlib import Path
 
 from ganexp.command_line.sweeping.results import results
 from ganexp.printable import printable
+from ganexp.runs.documents import refuse_unwritable
+from places import writing
 from studying import page, sweeps, timing
 from studying.courses import courses
 from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, Arm, arms, comparison, search
@@ -42,6 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     }
     if not searches:
         sys.exit(f"Error: no setting of {', '.join(options.settings)} has the losses {', '.join(options.losses)}.")
+    whole = [options.settings, options.losses, options.strategies, options.seeds, options.shorter] == WHOLE
+    output: Path = options.page or (PAGE if whole else folder / "study.md")
+    for path in (folder / "searches" / "log.txt", output):
+        with writing(path, "name other places with --folder and --page"):
+            refuse_unwritable(path)
     try:
         sweeps.run_all(searches, options.jobs, "searches")
         found, skipped = {}, {}
@@ -71,9 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         ],
         hours=sum(job["wall_s"] or 0 for place in (*searches, *compared) for job in results(place)) / 3600,
     )
-    whole = [options.settings, options.losses, options.strategies, options.seeds, options.shorter] == WHOLE
-    output: Path = options.page or (PAGE if whole else folder / "study.md")
-    page.write(study, output)
+    with writing(output, "name another one with --page, and the same command takes up the runs"):
+        page.write(study, output)
     print(f"Written to {output}")
     return output
 

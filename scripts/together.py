@@ -16,6 +16,11 @@ def refuse(said: str, processes: Processes) -> NoReturn:
     exit_silently()
 
 
+def unwritten(error: OSError) -> str:
+    """Return what to say of a file that cannot be written; data that cannot be read say so themselves."""
+    return f"{error.filename} cannot be written: {error.strerror}" if error.filename else str(error).rstrip(".")
+
+
 def fail(error: RuntimeError, processes: Processes) -> NoReturn:
     """Exit with what may be a bug, or silently after another process that has failed."""
     if not isinstance(error, FailedElsewhere) and processes.speaks():

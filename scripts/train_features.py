@@ -17,7 +17,9 @@ from ganexp.configuration.targets import check_node, make
 from ganexp.data import default_folder, load_cached
 from ganexp.evaluation.classifier import train
 from ganexp.printable import printable
+from ganexp.runs.documents import refuse_unwritable
 from ganexp.training.execution import Machine, Unavailable
+from places import writing
 
 
 def main() -> None:
@@ -28,6 +30,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=_positive, help="passes through the data; by default about 180,000 images are seen")
     parser.add_argument("--device", type=_device, default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
+    remedy = "name another folder with GANEXP_CACHE"
     try:
         node = OmegaConf.to_container(compose(f"dataset={arguments.dataset}", *arguments.overrides).dataset, resolve=True)
         assert isinstance(node, dict)
@@ -36,6 +39,9 @@ def main() -> None:
         dataset = make(settings, "dataset")
         if len(dataset.shape) != 3 or not getattr(dataset, "classes", 0):
             raise ConfigError(f"dataset={arguments.dataset} has no labelled images: choose one that has, such as mnist.")
+        path = classifier_file(settings)
+        with writing(path, remedy):
+            refuse_unwritable(path)
         images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
     except (ConfigError, OSError) as error:
         sys.exit(f"Error: {printable(error)}")
@@ -43,8 +49,8 @@ def main() -> None:
     epochs = arguments.epochs or max(1, round(180_000 / len(images)))
     began = time.perf_counter()
     classifier = train(images, labels, arguments.dataset, epochs=epochs, device=arguments.device)
-    path = classifier_file(settings)
-    classifier.save(path)
+    with writing(path, remedy):
+        classifier.save(path)
     print(
         f"It knows {classifier.origin.accuracy:.2%} of held-out images of {arguments.dataset}, after {epochs} epochs in "
         f"{time.perf_counter() - began:.0f} s.\n  features {path}, checksum {classifier.checksum}"

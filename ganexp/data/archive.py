@@ -65,6 +65,7 @@ class Archive:
     def open(self, path: Path) -> IO[bytes]:
         """Open a file, which is unpacked as far as it is read."""
         file = self._handle().open(self._members[path])
+        assert isinstance(file, zipfile.ZipExtFile)
         file.MAX_N = STEP  # else reading unpacks all there is, and only then cuts it to the size that is claimed
         return file
 

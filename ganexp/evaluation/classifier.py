@@ -5,6 +5,7 @@ on a CPU. Its figures compare with each other, and with no published ones.
 """
 
 import hashlib
+import io
 import itertools
 import os
 from dataclasses import asdict, dataclass
@@ -82,13 +83,21 @@ class Classifier(nn.Module):
         return features, self.head(features)
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write it, whole or not at all.
+
+        Raises:
+            OSError: It cannot be written; nothing is left behind.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
         state = {name: value.cpu() for name, value in self.state_dict().items()}
         origin = asdict(self.origin) | {"shape": list(self.origin.shape)}
-        torch.save({"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state}, unfinished)
-        unfinished.replace(path)
+        torch.save({"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state}, content)
+        try:
+            unfinished.write_bytes(content.getbuffer())
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":

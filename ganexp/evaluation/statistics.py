@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -48,11 +49,15 @@ def recall(path: Path, parts: Parts) -> dict[str, float] | None:
 
 def keep(path: Path, parts: Parts, halves: Mapping[str, float]) -> None:
     """Write statistics, whole or not at all, and delete those unused for longest; what cannot be kept is done without."""
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    with suppress(OSError, RuntimeError):
+    unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
+    states = {kind.__name__: part.state_dict() for kind, part in parts.items()}
+    torch.save({**states, "halves": {**halves}}, content)
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        states = {kind.__name__: part.state_dict() for kind, part in parts.items()}
-        torch.save({**states, "halves": {**halves}}, unfinished)
-        unfinished.replace(path)
+        try:
+            unfinished.write_bytes(content.getbuffer())
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
         for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:
             old.unlink(missing_ok=True)

@@ -1,7 +1,9 @@
 """Files that are written atomically: whole at every moment, whatever happens while they are written."""
 
+import errno
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +27,28 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
+    except OSError as error:
+        if error.errno and not error.filename:  # a disk that is full names no file
+            error.filename = str(path)
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Find out, before the work, whether its result could be written to a file; nothing is left behind, not even a folder.
+
+    Raises:
+        OSError: It could not.
+    """
+    try:
+        if path.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        folder = next(one for one in path.absolute().parents if one.exists())
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0")  # as little as a full disk refuses
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_document(path: Path, values: Any) -> None:

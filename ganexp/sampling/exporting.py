@@ -3,7 +3,6 @@
 import contextlib
 import io
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ganexp.runs.documents import atomic_write
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import Trained
 
@@ -28,7 +28,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 def export(trained: Trained, form: str, path: Path) -> float:
     """Write a generator's network as a file, called as `network(z)` or `network(z, labels)` on batches of any size.
 
-    The file is read back and run on batches of other sizes than it was made with, before it takes its place.
+    It is made in memory, where no full disk makes torch's C++ abort, and run on batches of other sizes than it was made with.
 
     Args:
         trained: The generator.
@@ -43,23 +43,21 @@ def export(trained: Trained, form: str, path: Path) -> float:
         OSError: It cannot be written.
     """
     write, read = FORMS[form]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{os.getpid()}{path.suffix}")
     try:
         with _in_silence():
             network = (_Conditional if trained.classes else _Unconditional)(trained.network).eval()
-            write(network, _arguments(trained, range(EXAMPLES)), unfinished)
-            off = _largest_difference(trained, read(unfinished))
+            content = write(network, _arguments(trained, range(EXAMPLES)))
+            off = _largest_difference(trained, read(content))
         if not off <= TOLERANCE[trained.dtype]:
             raise SamplingError(f"the {form} file computes samples that are {off:.2g} off the generator's, so it is not kept")
-        unfinished.replace(path)
-    except (SamplingError, OSError):
+    except SamplingError:
         raise
     except Exception as error:  # what a foreign network makes an exporter raise has no common type
         said = " ".join(str(error).split())[:200]
         raise SamplingError(f"the generator cannot be written as {form} ({type(error).__name__}: {said})") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(content)
     return off
 
 
@@ -99,21 +97,25 @@ def _arguments(trained: Trained, indices: range) -> Arguments:
     return (z.values, *z.given)
 
 
-def _write_torchscript(network: nn.Module, given: Arguments, path: Path) -> None:
-    torch.jit.save(torch.jit.trace(network, given, check_trace=False), str(path))
+def _to_torchscript(network: nn.Module, given: Arguments) -> bytes:
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(network, given, check_trace=False), file)
+    return file.getvalue()
 
 
-def _read_torchscript(path: Path) -> Read:
-    loaded = torch.jit.load(str(path))
+def _read_torchscript(content: bytes) -> Read:
+    loaded = torch.jit.load(io.BytesIO(content))
     return lambda given: loaded(*given)
 
 
-def _write_exported(network: nn.Module, given: Arguments, path: Path) -> None:
-    torch.export.save(torch.export.export(network, given, dynamic_shapes=_batches(given)), str(path))
+def _to_exported(network: nn.Module, given: Arguments) -> bytes:
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(network, given, dynamic_shapes=_batches(given)), file)
+    return file.getvalue()
 
 
-def _read_exported(path: Path) -> Read:
-    loaded = torch.export.load(str(path)).module()
+def _read_exported(content: bytes) -> Read:
+    loaded = torch.export.load(io.BytesIO(content)).module()
     return lambda given: loaded(*given)
 
 
@@ -123,35 +125,7 @@ def _batches(given: Arguments) -> tuple[dict[int, Any], ...]:
     return tuple({0: batch} for _ in given)
 
 
-def _write_onnx(network: nn.Module, given: Arguments, path: Path) -> None:
-    names = ["z", "labels"][: len(given)]
-    torch.onnx.export(
-        network,
-        given,
-        str(path),
-        input_names=names,
-        output_names=["samples"],
-        dynamo=True,
-        dynamic_shapes=_batches(given),
-        external_data=False,
-        verbose=False,
-    )
-
-
-def _read_onnx(path: Path) -> Read:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
-
-    def run(given: Arguments) -> Tensor:
-        fed = dict(zip(names, (one.cpu().numpy() for one in given), strict=True))
-        return torch.from_numpy(session.run(None, fed)[0]).to(given[0].device)
-
-    return run
-
-
-def _with_onnx(network: nn.Module, given: Arguments, path: Path) -> None:
+def _to_onnx(network: nn.Module, given: Arguments) -> bytes:
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -160,7 +134,30 @@ def _with_onnx(network: nn.Module, given: Arguments, path: Path) -> None:
         raise SamplingError(
             f"onnx needs {error.name}, which is not installed: pip install onnx onnxscript onnxruntime"
         ) from None
-    _write_onnx(network, given, path)
+    program = torch.onnx.export(
+        network,
+        given,
+        input_names=["z", "labels"][: len(given)],
+        output_names=["samples"],
+        dynamo=True,
+        dynamic_shapes=_batches(given),
+        verbose=False,
+    )
+    assert program is not None
+    return program.model_proto.SerializeToString()
+
+
+def _read_onnx(content: bytes) -> Read:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+
+    def run(given: Arguments) -> Tensor:
+        fed = dict(zip(names, (one.cpu().numpy() for one in given), strict=True))
+        return torch.from_numpy(session.run(None, fed)[0]).to(given[0].device)
+
+    return run
 
 
 @contextlib.contextmanager
@@ -176,10 +173,10 @@ def _in_silence() -> Iterator[None]:
         logging.disable(before)
 
 
-FORMS: dict[str, tuple[Callable[[nn.Module, Arguments, Path], None], Callable[[Path], Read]]] = {
-    "torchscript": (_write_torchscript, _read_torchscript),
-    "torch_export": (_write_exported, _read_exported),
-    "onnx": (_with_onnx, _read_onnx),
+FORMS: dict[str, tuple[Callable[[nn.Module, Arguments], bytes], Callable[[bytes], Read]]] = {
+    "torchscript": (_to_torchscript, _read_torchscript),
+    "torch_export": (_to_exported, _read_exported),
+    "onnx": (_to_onnx, _read_onnx),
 }
 SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
 """torch.export.load wants a name that ends in .pt2."""

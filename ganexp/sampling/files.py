@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ganexp.processes import Processes
-from ganexp.runs.documents import UNFINISHED, atomic_write, write_document
+from ganexp.runs.documents import UNFINISHED, atomic_write, refuse_unwritable, write_document
 from ganexp.runs.pictures import to_uint8
 from ganexp.runs.reading import read_document
 from ganexp.sampling.errors import SamplingError
@@ -117,7 +117,11 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
         for index, image in zip(part, images, strict=True):
             path = _png(folder, index)
             unfinished = path.with_name(f"{path.name}{UNFINISHED}")
-            unfinished.write_bytes(_encoded(image))
+            try:
+                unfinished.write_bytes(_encoded(image))
+            except OSError as error:
+                unfinished.unlink(missing_ok=True)
+                raise OSError(error.errno, error.strerror, str(path)) from error
             unfinished.replace(path)
     return len(left)
 
@@ -160,7 +164,7 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
         SamplingError: The file is there already.
         OSError: It cannot be written.
     """
-    series.processes.first(lambda: refuse_existing(path, overwrite))
+    series.processes.first(lambda: refuse_place(path, overwrite))
     if not series.processes.writes:
         for _ in series.gathered(indices):  # there are none, but this one does its share
             pass
@@ -182,14 +186,16 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
                 np.lib.format.write_array(array, np.array(classes))
 
 
-def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Refuse to replace a file that is there.
+def refuse_place(path: Path, overwrite: bool) -> None:
+    """Refuse a file that is there, or that could not be written, before anything is generated for it.
 
     Raises:
         SamplingError: It is there, and nothing was said about overwriting it.
+        OSError: It could not be written.
     """
     if path.exists() and not overwrite:
         raise SamplingError(f"{path} is there already: add --overwrite to replace it, or name another place with --output")
+    refuse_unwritable(path)
 
 
 def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:

@@ -13,6 +13,7 @@ from ganexp.data import Digits
 from ganexp.evaluation import Classifier, EvaluationError
 from ganexp.evaluation.classifier import Origin, accuracy, stored, train
 from tests.composing import composed
+from tests.full import on_a_full_disk
 
 IMAGES = ("device=cpu", "dataset.image_size=16", "iterations=3", "sample_every=0", "wandb.mode=disabled", "batch_size=8")
 
@@ -32,6 +33,20 @@ def test_it_comes_back_as_it_was(small, tmp_path):
     for one, other in zip(small(images), back(images), strict=True):
         assert torch.equal(one, other)
     assert [file.name for file in path.parent.iterdir()] == ["digits.pt"]
+
+
+def test_on_a_full_disk_nothing_is_left(small, tmp_path):
+    assert on_a_full_disk(small.save, tmp_path / "digits.pt", room=1000).startswith("OSError: [Errno 27] File too large")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_that_it_cannot_be_written_is_said_before_it_is_trained(monkeypatch, tmp_path):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["train_features.py", "digits", "--device=cpu"])
+    monkeypatch.setattr(train_features, "train", lambda *_, **__: pytest.fail("it is trained"))
+    with pytest.raises(SystemExit, match=r"^Error: .*digits\.pt cannot be written: Not a directory; .* GANEXP_CACHE\.$"):
+        train_features.main()
 
 
 def test_a_file_that_was_changed_is_refused(small, tmp_path):

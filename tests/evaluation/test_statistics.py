@@ -7,6 +7,7 @@ import torch
 
 from ganexp.data.decoding import DecodingError
 from ganexp.evaluation import EvaluationError, Evaluator, Raw, real_batches
+from tests.full import on_a_full_disk
 
 NAMES = ("precision_recall", "density_coverage", "fid")
 
@@ -67,6 +68,11 @@ def test_a_measure_to_which_half_of_the_data_are_too_few_has_nothing_beside_it()
     evaluator = Evaluator(["density_coverage", "sliced_wasserstein"], Raw((2,)), samples=300)
     evaluator.see_reals([points(0)[:9]], 9)
     assert [key for key, one in evaluator.keys.items() if one.real is not None] == ["eval/sliced_wasserstein"]
+
+
+def test_on_a_full_disk_nothing_is_kept_and_nothing_left(tmp_path):
+    assert on_a_full_disk(figures, tmp_path, room=1000) == repr(figures(tmp_path / "elsewhere"))
+    assert [*tmp_path.iterdir()] == [tmp_path / "elsewhere"]
 
 
 class Broken(torch.utils.data.Dataset):

@@ -7,11 +7,12 @@ import resource
 import pytest
 
 from ganexp.runs import FolderBook, Summary
-from ganexp.runs.documents import write_document
+from ganexp.runs.documents import refuse_unwritable, write_document
 from ganexp.runs.layout import RunFolder
 from ganexp.runs.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.runs.reading import find, is_run, read
 from ganexp.runs.summary import amend_summary, read_summary
+from tests.full import on_a_full_disk
 
 
 def ended(state="finished"):
@@ -99,7 +100,7 @@ def fill_up(folder):
             break
     book.close(ended("failed"))
     write_document(folder / "other.json", {"state": "failed"})
-    with pytest.raises(OSError, match="File too large"):
+    with pytest.raises(OSError, match=r"File too large: '.*other\.json'"):
         write_document(folder / "other.json", {"state": "x" * 1000})
     assert json.loads((folder / "other.json").read_text()) == {"state": "failed"}
 
@@ -112,3 +113,15 @@ def test_a_row_that_does_not_fit_on_the_disk_is_left_out_whole(tmp_path):
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["progress/iteration"] for line in lines] == list(range(len(lines)))
     assert 5 < len(lines) < 100
+
+
+def test_that_a_file_cannot_be_written_is_known_without_writing_it(tmp_path):
+    (tmp_path / "file").touch()
+    refuse_unwritable(tmp_path / "new" / "deep" / "x")
+    refuse_unwritable(tmp_path / "file")
+    for path, said in {tmp_path: "Is a directory", tmp_path / "file" / "new" / "x": "Not a directory"}.items():
+        with pytest.raises(OSError, match=said) as refused:
+            refuse_unwritable(path)
+        assert refused.value.filename == str(path)
+    assert on_a_full_disk(refuse_unwritable, tmp_path / "x") == f"OSError: [Errno 27] File too large: '{tmp_path / 'x'}'"
+    assert [*tmp_path.iterdir()] == [tmp_path / "file"]

@@ -10,6 +10,7 @@ from ganexp.networks import BEGANGenerator, DCGANGenerator, MLPGenerator, R3GANG
 from ganexp.sampling import SamplingError, Trained
 from ganexp.sampling.exporting import FORMS, SUFFIXES, export
 from tests.composing import options
+from tests.full import on_a_full_disk
 from tests.sampling import tiny_generators as tiny
 
 OF_TORCH = ["torchscript", "torch_export"]
@@ -27,8 +28,16 @@ def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form, class
     path = tmp_path / f"x{SUFFIXES[form]}"
     assert 0 <= export(G, form, path) <= 1e-5
     z, labels = G.latents(range(20, 33)).values, G.labels(range(20, 33))
-    torch.testing.assert_close(FORMS[form][1](path)((z, *labels)), G(z, *labels), rtol=0, atol=1e-5)
+    torch.testing.assert_close(FORMS[form][1](path.read_bytes())((z, *labels)), G(z, *labels), rtol=0, atol=1e-5)
     assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("form", OF_TORCH)
+def test_on_a_full_disk_nothing_aborts_and_nothing_is_left(tmp_path, form):
+    path = tmp_path / f"x{SUFFIXES[form]}"
+    said = on_a_full_disk(export, tiny.points(), form, path, room=1000)
+    assert said == f"OSError: [Errno 27] File too large: '{path}'"
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("form", OF_TORCH)

@@ -8,6 +8,7 @@ from PIL import Image
 
 from ganexp.sampling import SamplingError
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards
+from tests.full import on_a_full_disk
 from tests.sampling import tiny_generators as tiny
 
 
@@ -108,3 +109,13 @@ def test_nothing_is_overwritten_without_being_told(tmp_path):
         with pytest.raises(SamplingError, match=said):
             call()
     assert not (tmp_path / "y").exists()
+
+
+def test_on_a_full_disk_the_file_is_named_and_nothing_unfinished_is_left(tmp_path):
+    G = tiny.images(channels=3)
+    said = on_a_full_disk(write_pngs, Series(G), range(2), tmp_path / "x", room=400)
+    assert said == f"OSError: [Errno 27] File too large: '{tmp_path / 'x' / '000000000.png'}'"
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["samples.json"]
+    said = on_a_full_disk(write_npz, Series(G), range(2), tmp_path / "y.npz", room=400)
+    assert said == f"OSError: [Errno 27] File too large: '{tmp_path / 'y.npz'}'"
+    assert [*tmp_path.iterdir()] == [tmp_path / "x"]

@@ -240,5 +240,5 @@ def test_a_narrow_picture_is_shown_however_long_it_is(tmp_path):
 
 def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path):
     folder = make_run(tmp_path / "run", rows=10)
-    with pytest.raises(SystemExit, match=r"page.html cannot be written: No such file or directory; name another .* --output"):
-        report.main([str(folder), "--output", str(tmp_path / "nowhere" / "page.html")])
+    with pytest.raises(SystemExit, match=r"page.html cannot be written: Not a directory; name another .* --output"):
+        report.main([str(folder), "--output", str(folder / "metrics.jsonl" / "page.html")])

@@ -8,6 +8,7 @@ from PIL import Image
 
 import ganexp
 import sample
+from ganexp.sampling import Trained
 from tests.composing import composed
 
 SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
@@ -69,7 +70,7 @@ def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
             sample.main([str(copy), *again])
 
 
-def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsys):
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsys, monkeypatch):
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
@@ -88,6 +89,11 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
     }.items():
         with pytest.raises(SystemExit, match=rf"\AError: [^\n]*{said}[^\n]*\Z"):
             sample.main([*map(str, arguments)])
+    monkeypatch.setattr(Trained, "batches", None)  # what cannot be written is not generated
+    for task in ("--grid", "--film", "--neighbours", "--export", ("--images", "--format", "npz")):
+        arguments = [task] if isinstance(task, str) else [*task]
+        with pytest.raises(SystemExit, match=r"\AError: [^\n]*y\.gif cannot be written: Not a directory\.\Z"):
+            sample.main([str(copy), *arguments, "--output", str(tmp_path / "full" / "x" / "y.gif")])
     assert capsys.readouterr().out == ""
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "x"]
     assert not (copy / "generated").exists()
