@@ -7,7 +7,7 @@ import hydra
 import psutil
 from omegaconf import DictConfig
 
-from ganexp.command_line import resolvers
+from ganexp.command_line import errors, hydra_errors, resolvers
 
 
 def wait_quietly() -> None:
@@ -39,11 +39,10 @@ if __name__ == "__main__":
         replace_command_line()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here
     try:
+        hydra_errors.refuse_hyphens(sys.argv[1:])
         train()
     except KeyboardInterrupt:
         print("Interrupted; what was written is kept.", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        from ganexp.command_line.errors import report
-
-        sys.exit(report(error))
+        sys.exit(errors.report(error))

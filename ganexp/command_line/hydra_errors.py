@@ -4,16 +4,17 @@ Hydra and OmegaConf explain themselves in paragraphs, some mistakes have no type
 whatever Python raises. Their texts are looked at in this file only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from ganexp.configuration.parsing import unknown_key
-from ganexp.configuration.schema import ConfigError
+from ganexp.configuration.schema import GROUPS, ConfigError
 
 EXTRAS = {
     "joblib": "joblib",
@@ -39,6 +40,22 @@ def composing() -> Iterator[None]:
         raise ConfigError(sentence(error)) from None
 
 
+def refuse_hyphens(arguments: Sequence[str]) -> None:
+    """Refuse options that Hydra does not have, as in `--loss=hinge`, before its parser prints all those that it has.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    _, unknown = get_args_parser().parse_known_args(list(arguments))
+    for one in unknown:
+        if one.startswith("-"):
+            key, _, value = one.lstrip("-").partition("=")
+            raise ConfigError(
+                f"{one} is no option: keys are written without hyphens, here {key}={value or '…'}, for which the command of a "
+                "W&B sweep has ${args_no_hyphens} in place of ${args}."
+            )
+
+
 def sentence(error: Exception) -> str:
     """Return one sentence for an error that Hydra has raised while it composed."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
@@ -57,7 +74,11 @@ def sentence(error: Exception) -> str:
         return f"{_last_override(error)}a group takes one of its options, as in loss=hinge."
     if "Ambiguous value" in text:  # a plain HydraException
         key, _, value = text.splitlines()[0].split("'")[1].partition("=")
-        return f"{key}={value} is several values: add -m to run each of them, or write {key}=[{value}] for a list."
+        a_list = "" if key in (*GROUPS, "experiment") else f", or write {key}=[{value}] for a list"
+        return f"{key}={value} is several values: add -m to run each of them{a_list}."
+    if text.startswith("Sweep parameters '"):  # likewise
+        override = text.split("'")[1]
+        return f"{override} is several values: add -m to run each of them."
     if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
         override = text.splitlines()[0].removeprefix("Error merging override ").strip()
         return f"{override} does not go with what is there: set a value where there is one, and keys one by one, as in a.b=…."

@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from ganexp.command_line.doubtful import doubtful
 from ganexp.command_line.ending import epilogue, exit_stopped, stopped_by
 from ganexp.command_line.failures import log_failure
 from ganexp.command_line.folders import point_latest_at
@@ -22,6 +23,8 @@ from ganexp.configuration.build import build
 from ganexp.training import Stopping
 from ganexp.training.processes import DistributedProcesses, FailedElsewhere
 
+log = logging.getLogger(__name__)
+
 
 def run(cfg: DictConfig) -> float | None:
     """Build and train a run or a job, and print where its results are.
@@ -30,6 +33,8 @@ def run(cfg: DictConfig) -> float | None:
         In a sweep with `sweep.metric`, its last value; None if there is none.
     """
     hydra = HydraConfig.get()
+    for sentence in doubtful(hydra):
+        log.warning("%s", sentence)
     if hydra.mode == RunMode.MULTIRUN:
         return run_job(cfg, hydra)
     _run_alone(cfg, hydra)

@@ -1,5 +1,6 @@
 """Which keys the rows of a configured run will have."""
 
+import difflib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -57,7 +58,10 @@ def refuse_unknown_metric(
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
     if not may_be_logged(metric, measures):
         chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
-        raise ConfigError(f"{key}={metric} is not logged with {chosen}; choose one of {', '.join(sorted(known(measures)))}.")
+        keys = sorted({**known(measures), **FIGURES})
+        close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
+        meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
+        raise ConfigError(f"{key}={metric} is not logged with {chosen}; {meant}")
 
 
 def high_is_best(metric: str | None, loss: Node, augment: Node, trust: Trust = None) -> bool:

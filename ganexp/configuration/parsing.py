@@ -54,11 +54,12 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     if meant:
         return f"{key} is no key of the configuration; it is {meant} here."
     known = sorted(set(known) - {"name", "_target_"})
-    close = difflib.get_close_matches(key.split(".")[-1], known, n=1)
+    close = difflib.get_close_matches(key.split(".")[-1], known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
     above = key.rpartition(".")[0]
     none = f"this {above} has none: choose the one that has it too, as in {above}=… {key}=…."
     none = none if above in GROUPS else f"{above} has none."
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}." if known else none
+    there = f"this {above} has {', '.join(known)}." if above in GROUPS else f"there are {', '.join(known)}."
+    hint = f"did you mean {close[0]}?" if close else there if known else none
     remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
     return f"{key} is no key of the configuration; {hint}{remedy}"
 

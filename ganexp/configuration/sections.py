@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
 
@@ -43,6 +43,12 @@ class Keys(BaseModel):
     """Some keys, and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _whole(cls, value: Any) -> Any:
+        """Take a whole number for an integer however it is written: YAML reads 1e4 as a float."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class LookaheadConfig(Keys):

@@ -21,7 +21,8 @@ def halvings(shape: tuple[int, ...], *, smallest: int = 16) -> int:
     if height != width or height < smallest or height & (height - 1):
         sizes = f"{smallest}×{smallest}, {2 * smallest}×{2 * smallest}, {4 * smallest}×{4 * smallest}, …"
         raise ValueError(
-            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size or choose the mlp networks"
+            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, "
+            "or choose the mlp networks"
         )
     return height.bit_length() - 3
 
@@ -36,7 +37,8 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
     if height != width or height not in plans:
         sizes = ", ".join(f"{side}×{side}" for side in plans)
         raise ValueError(
-            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size or choose the dcgan or mlp networks"
+            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, "
+            "or choose the dcgan or mlp networks"
         )
     return plans[height]
 

@@ -102,7 +102,6 @@ REFUSED = [
         ["evaluate_every=9", "evaluation.measures=[modes]"],
         "needs data whose modes are known, and those of dataset=digits are not",
     ),
-    (["evaluate_every=9", "dataset=fake"], "they can be trained on labelled images only, so choose inception, raw or a file."),
     (["keep_best=eval/fid"], "keep_best=eval/fid needs an evaluation that has it: choose evaluate_every=…"),
 ]
 

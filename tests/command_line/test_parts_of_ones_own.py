@@ -133,7 +133,7 @@ def test_the_help_describes_them(mine, tmp_path):
             "+strategy.speed=2",
             "strategy.speed is no key of the configuration; this strategy has none: choose the one that has it",
         ),
-        ("keep_best=shifted/gab", "keep_best=shifted/gab is not logged with loss=shifted; choose one of "),
+        ("keep_best=shifted/gab", "keep_best=shifted/gab is not logged with loss=shifted; did you mean shifted/gap?"),
         ("sweep.metric=began/k_t", "sweep.metric=began/k_t is not logged with loss=shifted; choose one of "),
         (f"loss._target_={MODULE}.Silent", "measures shifted/gap, shifted/spread without saying what that is"),
     ],

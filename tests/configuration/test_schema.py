@@ -6,6 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ganexp.configuration.parsing import check_type, parse
+from ganexp.configuration.plain import plain
 from ganexp.configuration.resume import contradictions
 from ganexp.configuration.schema import GROUPS, Config, ConfigError, choices_of, effect_of, keys_of, meaning_of
 from tests.composing import CONF, composed
@@ -70,6 +71,14 @@ def test_what_a_key_changes():
 def test_floats_are_finite(value):
     with pytest.raises(ConfigError, match=r"^x should be a finite number, not "):
         check_type("x", value, list[float] if isinstance(value, list) else float)
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written():
+    config = parse(plain(composed("iterations=1e4", "evaluation.samples=2e3", "topk.nu=1.0")))
+    assert (config.iterations, config.evaluation.samples) == (10_000, 2000)
+    assert (type(config.iterations), type(config.topk.nu)) == (int, float)
+    with pytest.raises(ConfigError, match=r"^iterations should be a valid integer, not 0\.5\.$"):
+        parse(plain(composed("iterations=5e-1")))
 
 
 def test_infinite_values_of_top_level_keys_are_refused():

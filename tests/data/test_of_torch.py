@@ -24,6 +24,14 @@ def configured(name, *overrides):
     return composed(*SMALL, f"dataset.dataset._target_={name}", *overrides)
 
 
+def test_images_that_networks_do_not_take_have_a_remedy_that_is_there():
+    networks = ("generator=dcgan", "discriminator=dcgan", "+dataset.dataset.side=28")
+    with pytest.raises(
+        ConfigError, match=r"not 28×28; set dataset\.image_size, resize in a dataset of your own, or choose the mlp"
+    ):
+        check(configured("tests.data.own.Own", *networks), trust="tests")
+
+
 @pytest.mark.parametrize("kind", [Own, Floats, Pictures])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_samples_are_those_of_the_dataset_on_the_usual_scale(kind, channels):

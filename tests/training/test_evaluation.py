@@ -176,6 +176,10 @@ def test_features_that_are_not_there_are_named_together_with_a_package_that_is_m
             ConfigError, match=rf"^evaluation\.features={features} are not there, in .*{said} .*evaluation\]\"\.$"
         ):
             build(composed(*SMALL, "dataset=digits", "evaluate_every=4", f"evaluation.features={features}"))
+    with pytest.raises(
+        ConfigError, match=r"fake\.pt: they can be trained on labelled images only, so choose inception, raw or a"
+    ):
+        build(composed(*SMALL, "dataset=fake", "evaluate_every=9"))
 
 
 def test_too_few_images_are_refused_before_training():
