@@ -11,14 +11,17 @@ from omegaconf import DictConfig, open_dict, read_write
 
 from ganexp.command_line.checks import check_run, obtain_run
 from ganexp.command_line.resuming import literal
+from ganexp.configuration.parsing import parse
 from ganexp.configuration.plain import flat
 from ganexp.configuration.schema import ConfigError
 
 if TYPE_CHECKING:
     from ganexp.training.processes import DistributedProcesses
 
-OF_A_MACHINE = ("data_root", "dataset.root", "dataset.path", "wandb.", "resume")
+OF_A_MACHINE = ("data_root", "wandb.", "resume")
 """Keys that may differ from one machine to the next."""
+PLACES = ("dataset.root", "dataset.path")
+"""Keys that may do so where the data have a digest, which tells wherever they lie that they are the same."""
 SPEAKING_S = 5
 QUIET = {"version": 1, "disable_existing_loggers": False, "root": {"level": "ERROR", "handlers": []}}
 """Logging of the processes that write nothing: errors go to stderr."""
@@ -49,7 +52,7 @@ def prepare_together(
         processes = join()
         assert isinstance(processes, DistributedProcesses)
         values = processes.together(lambda: check_run(config, processes=processes.count))
-        said = processes.tell(identity(values))
+        said = processes.tell(processes.together(lambda: identity(values)))
         processes.together(lambda: refuse_different(said))
         processes.together(lambda: obtain_run(values, config.trust, processes))
         prepared = processes.together(lambda: prepare(config, values) if processes.writes else None)
@@ -85,11 +88,21 @@ def refuse_several() -> None:
 
 
 def identity(values: dict[str, Any]) -> dict[str, Any]:
-    """Return what has to be the same in every process: configuration, commit and versions, as flat values."""
+    """Return what has to be the same in every process: configuration, data, commit and versions, as flat values.
+
+    Raises:
+        ConfigError: The data cannot be read.
+    """
+    from ganexp.configuration.targets import make
     from ganexp.runs.provenance import same_everywhere
 
-    kept = {key: value for key, value in flat(values) if not key.startswith(OF_A_MACHINE)}
-    return kept | same_everywhere()
+    try:
+        digest = getattr(make(parse(values).dataset, "dataset"), "digest", str)()
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
+    elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE
+    kept = {key: value for key, value in flat(values) if not key.startswith(elsewhere)}
+    return kept | {"the data that are read": digest} | same_everywhere()
 
 
 def refuse_different(said: Sequence[dict[str, Any]]) -> None:
@@ -105,8 +118,8 @@ def refuse_different(said: Sequence[dict[str, Any]]) -> None:
         differing = sorted(key for key in {**said[0], **theirs} if said[0].get(key) != theirs.get(key))
         if differing:
             raise ConfigError(
-                f"process {rank} differs from process 0 in {', '.join(differing[:5])}: start all with the same command, from "
-                "the same commit and with the same versions."
+                f"process {rank} differs from process 0 in {', '.join(differing[:5])}: start all with the same command and "
+                "data, from the same commit and with the same versions."
             )
 
 

@@ -17,8 +17,12 @@ import pytest
 import torch
 
 from ganexp.command_line import launching
+from ganexp.command_line.launching import identity
+from ganexp.configuration.plain import plain
+from ganexp.configuration.schema import ConfigError
 from tests.command_line.small_runs import SMALL, rows
-from tests.composing import CONF
+from tests.composing import CONF, composed
+from tests.data.samples import folder_of_images
 from tests.forked import train
 
 RUN = [*SMALL, "batch_size=6", "iterations=10", "threads=1"]
@@ -83,6 +87,40 @@ def test_a_batch_that_cannot_be_shared(tmp_path, monkeypatch):
 def test_processes_with_different_configurations(tmp_path, monkeypatch):
     said = refused([RUN, [*RUN, "d_steps=2", "optimizer.lr=1"]], tmp_path, monkeypatch)
     assert "process 1 differs from process 0 in d_steps, optimizer." in said
+
+
+def test_processes_with_other_images_or_in_another_place(tmp_path, monkeypatch):
+    (tmp_path / "cwd").mkdir()
+    one, moved, other = (tmp_path / name for name in ("one", "moved", "other"))
+    folder_of_images(one)
+    shutil.copytree(one, moved)
+    shutil.copytree(one, other)
+    (other / "1.png").write_bytes((one / "0.png").read_bytes())
+    asked = [*(one for one in RUN if not one.startswith("dataset")), "dataset=image_folder", "dataset.image_size=4"]
+    said = refused([[*asked, f"dataset.path={place}"] for place in (one, other)], tmp_path / "cwd", monkeypatch)
+    assert "process 1 differs from process 0 in the data that are read: start all with the same command and data" in said
+    values = plain(composed(*asked, f"dataset.path={one}"))
+    assert identity(values) == identity(values | {"dataset": values["dataset"] | {"path": str(moved)}})
+
+
+class Placed:
+    """Data of one's own that have a place and no digest."""
+
+    shape = (2,)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def load(self):
+        return torch.zeros(9, 2)
+
+
+def test_processes_whose_data_have_no_digest_read_the_same_place():
+    node = {"_target_": f"{__name__}.Placed", "path": "here"}
+    values = plain(composed(*RUN))
+    here, there = (identity(values | {"dataset": node | {"path": place}}) for place in ("here", "there"))
+    with pytest.raises(ConfigError, match=r"process 1 differs from process 0 in dataset\.path: start all"):
+        launching.refuse_different([here, there])
 
 
 @pytest.mark.parametrize("choice", ["strategy=unrolled", "cuda_graph=true", "discriminator.minibatch_deviation=true"])

@@ -193,7 +193,8 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     plain, digits = place / "sweep/0_plain", place / "digits"
     assert "holds no run; name a run" in refused(tmp_path, *out)
     assert "best.pt is not there" in refused(plain, "--weights", "best", *out)
-    assert "density_coverage: it needs more than 5 generated samples" in refused(plain, "--samples", 5, *out)
+    few = ("--measures", "precision_recall", "--samples", 3)
+    assert "precision_recall: it needs more than 3 generated samples" in refused(plain, *few, *out)
     assert "fid: it needs more than 256 generated samples" in refused(digits, "--measures", "fid", "--samples", 100, *out)
     assert "evaluation.features=classifier are not there" in refused(digits, "--features", "classifier", *out)
     assert "evaluation.samples" in refused(digits, "--samples", 0, *out)
@@ -234,12 +235,12 @@ def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     folder = tmp_path / "images"
     folder.mkdir()
-    asked = (folder, "--dataset", "digits", "--features", "raw", "--measures", "density_coverage", "--output", tmp_path / "out")
+    asked = (folder, "--dataset", "digits", "--features", "raw", "--measures", "precision_recall", "--output", tmp_path / "out")
     assert "holds none of .jpg" in refused(*asked)
-    for i in range(4):
+    for i in range(3):
         Image.fromarray(np.full((8, 8), 50 * i, np.uint8)).save(folder / f"{i}.png")
     assert "0.png has 8×8 pixels, and the data 32×32" in refused(*asked).replace("1.png", "0.png")
-    assert "it needs more than 5 generated samples, and there are 4" in refused(*asked, "--set", "dataset.image_size=8")
+    assert "it needs more than 3 generated samples, and there are 3" in refused(*asked, "--set", "dataset.image_size=8")
     assert "--weights and --of are of runs" in refused(*asked, "--of", "average")
     assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")
 
