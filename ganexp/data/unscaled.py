@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
+from ganexp.data.cache import default_folder, load
 from ganexp.data.image_folder import ImageFolder
 from ganexp.printable import printable
 
@@ -18,21 +19,24 @@ from ganexp.printable import printable
 def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> MapStyle[Tensor]:
     """Return the images in a folder or zip archive, all of one shape `(C, H, W)`, as they are.
 
+    Those that cannot be decoded are left out, as they are where a run trains on a folder, and the log says which.
+
     Args:
         place: The folder or archive.
         shape: What they must have; colour becomes grey where C is 1.
         most: So many at most are taken, drawn at random, always the same ones.
 
     Raises:
-        ValueError: There are none, one is of another size or cannot be decoded, or the shape is none of images.
-        OSError: The archive cannot be read.
+        ValueError: There are none, one is of another size, or the shape is none of images.
+        OSError: The archive cannot be read, or no image can be decoded.
     """
     if len(shape) != 3 or shape[0] not in (1, 3) or shape[1] != shape[2]:
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
     listed: Any = ImageFolder(str(place), image_size=1).load()
     for path in listed.files:
         _refuse_other_size(path, io.BytesIO(listed.read(path)) if listed.read else path, (shape[2], shape[1]))
-    data: Any = ImageFolder(str(place), image_size=shape[1], channels=1 if shape[0] == 1 else 3, strict=True).load()
+    folder = ImageFolder(str(place), image_size=shape[1], channels=1 if shape[0] == 1 else 3)
+    data: Any = load(folder, default_folder())
     if most is None or most >= len(data):
         return data
     return Subset(data, torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:most].tolist())
@@ -42,8 +46,8 @@ def _refuse_other_size(path: Path, file: Any, size: tuple[int, int]) -> None:
     try:
         with Image.open(file) as image:
             found = image.size
-    except Exception as error:  # what a broken file makes Pillow raise has no common type
-        raise ValueError(f"{printable(path)} cannot be decoded as an image") from error
+    except Exception:  # what a broken file makes Pillow raise has no common type
+        return  # it is left out where all are decoded
     if found != size:
         said = ["×".join(map(str, one)) for one in (found, size)]
         raise ValueError(

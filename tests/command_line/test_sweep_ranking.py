@@ -5,7 +5,7 @@ import csv
 import pytest
 from scipy import stats
 
-from ganexp.command_line.sweeping import Sweep, ranking_columns, ranking_text, write_csv
+from ganexp.command_line.sweeping import Sweep, ranking_columns, ranking_text, table, write_csv
 from ganexp.command_line.sweeping.ranking import rankings
 from tests import forked
 from tests.command_line.handmade_sweeps import make_sweep
@@ -110,6 +110,16 @@ def test_figures_by_other_features_or_on_other_data_are_ranked_apart(tmp_path):
     text = ranking_text(make_sweep(tmp_path / "data", dict(list(each.items())[:2]), datasets=data), 80)
     assert "lowest first; dataset.n=10\n" in text
     assert "lowest first; dataset.n=20\n" in text
+
+
+def test_the_table_says_by_what_figures_were_measured_once(tmp_path):
+    told = {
+        "meaning": "Fréchet distance, features: raw, 9 samples; real data, two halves of 9: 0.5",
+        "basis": "features: raw, 9 samples",
+    }
+    each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
+    lines = table(make_sweep(tmp_path, each, measures=dict.fromkeys(each, told))).splitlines()
+    assert lines[5:] == [f"eval/fid: {told['meaning']}."]
 
 
 def test_names_are_full_where_short_ones_would_be_the_same(tmp_path):

@@ -44,10 +44,26 @@ def test_another_size_is_refused(tmp_path, archived):
         images_in(place if archived else folder, (3, 8, 8))
 
 
-def test_what_is_no_image_is_refused(tmp_path):
-    (write(tmp_path / "images") / "x.png").write_bytes(b"no image")
-    with pytest.raises(ValueError, match=r"x\.png cannot be decoded as an image$"):
-        images_in(tmp_path / "images", (3, 8, 8))
+@pytest.mark.parametrize("archived", [False, True])
+def test_what_cannot_be_decoded_is_left_out_and_named(tmp_path, archived, caplog):
+    folder = write(tmp_path / "images")
+    (folder / "x.png").write_bytes(b"no image")
+    (folder / "2.png").write_bytes((folder / "2.png").read_bytes()[:-80])  # whose header is whole
+    place = tmp_path / "images.zip"
+    with zipfile.ZipFile(place, "w") as archive:
+        for file in sorted(folder.iterdir()):
+            archive.write(file, file.name)
+    data = images_in(place if archived else folder, (3, 8, 8))
+    whole = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), np.uint8) for i in (0, 1, 3, 4, 5)]
+    assert np.array_equal(torch.stack([data[i] for i in range(len(data))]).permute(0, 2, 3, 1).numpy(), np.stack(whole))
+    assert "2 of 7 images are skipped: " in caplog.text
+    assert len(images_in(place if archived else folder, (3, 8, 8), 4)) == 4
+
+
+def test_a_folder_without_an_image_is_refused(tmp_path):
+    (write(tmp_path / "broken", n=0) / "x.png").write_bytes(b"no image")
+    with pytest.raises(OSError, match=r"none of the images in .*broken can be decoded: "):
+        images_in(tmp_path / "broken", (3, 8, 8))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty holds none of \.jpg"):
         images_in(tmp_path / "empty", (3, 8, 8))

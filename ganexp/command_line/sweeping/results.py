@@ -60,7 +60,7 @@ def write_csv(folder: Path, columns: Mapping[int, Mapping[str, Any]] | None = No
 
 
 def table(folder: Path) -> str:
-    """Return one line per job: its number, settings, state, last losses, evaluation and time; reasons below."""
+    """Return one line per job: number, settings, state, last losses, evaluation and time; below, what figures are, and reasons."""
     jobs, sweep = results(folder), Sweep.load(folder)
     evaluated = [key for job in jobs for key in job["last"] if key.startswith("eval/") or key == sweep.metric]
     shown = list(dict.fromkeys(["loss/d", "loss/g", *evaluated]))
@@ -76,6 +76,8 @@ def table(folder: Path) -> str:
         for job in jobs
     ]
     text = aligned([header, *lines])
+    measured = [(key, job["run"].measures.get(key)) for key in shown for job in jobs if job["run"]]
+    text += dict.fromkeys(f"{key}: {measure.meaning}." for key, measure in measured if measure and measure.basis)
     for error in dict.fromkeys(job["error"] for job in jobs if job["error"]):
         which = [job for job in jobs if job["error"] == error]
         text.append(f"{', '.join(str(job['job']) for job in which)} {printable(which[0]['state'])}: {printable(error)}")
