@@ -3,6 +3,11 @@
 import os
 import sys
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import hydra
 import psutil
 from omegaconf import DictConfig
@@ -41,8 +46,5 @@ if __name__ == "__main__":
     try:
         hydra_errors.refuse_hyphens(sys.argv[1:])
         train()
-    except KeyboardInterrupt:
-        print("Interrupted; what was written is kept.", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         sys.exit(errors.report(error))

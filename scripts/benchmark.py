@@ -8,6 +8,11 @@ Contenders run in turn, many times over, so that drift hits all alike; a ratio i
 medians with 95 % confidence intervals. Leave the machine alone meanwhile. Writes benchmarks.md and its pictures below outputs/.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import time
 from collections.abc import Callable, Sequence
@@ -104,4 +109,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

@@ -8,6 +8,11 @@ Writes claims.html (one self-contained page), claims.md and its pictures below o
 verdicts are computed from the measurements. MNIST is used from --data-root, or downloaded there.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import os
 import time
@@ -85,4 +90,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

@@ -9,6 +9,11 @@ of `detach`, with and without redundant gradients: what the framework costs is t
 table.csv and plots below outputs/.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import csv
 import statistics
@@ -156,4 +161,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

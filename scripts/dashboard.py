@@ -7,6 +7,11 @@ Runs are grouped by sweep, then strategy, then loss. Each strategy has a colour,
 get another saved view; nothing that is there is changed. --print shows what would be saved, and needs no account.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import colorsys
 import itertools
@@ -140,4 +145,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

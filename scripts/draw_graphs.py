@@ -6,6 +6,11 @@ One iteration of each strategy runs with hooks on everything that autograd saves
 what it saved; its bar spans from that pass to the moment when the last of it is freed. A pass without a bar built no graph.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,4 +80,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

@@ -12,6 +12,11 @@ Of several runs, the best by the first measure comes first, if data, features an
 sweep that differ in the seed alone are ranked by their mean, by its sweep.metric.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import json
 import shutil
@@ -267,4 +272,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

@@ -7,6 +7,11 @@ The page needs no server and no network. Its paths are computed in the browser, 
 made, to ganexp's own strategies on real GANs in float64. The ring is trained once, and kept beside the page for the next time.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,4 +51,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

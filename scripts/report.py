@@ -9,6 +9,11 @@ highest; that one of them was resumed, ran longer or wrote elsewhere makes no di
 Broken, failed and unfinished runs are shown as such, with whatever can be read of them.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import os
 import sys
@@ -124,4 +129,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

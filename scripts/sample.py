@@ -14,6 +14,11 @@ drawn. Results lie in generated/ beside the run unless --output names a place; n
 --overwrite.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import re
 import sys
@@ -266,4 +271,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

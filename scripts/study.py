@@ -8,6 +8,11 @@ Every run is a job of a sweep below the folder, and none is run twice: the same 
 whole study writes docs/study.md; the page of any other is in its folder.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import os
 import sys
@@ -114,4 +119,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

@@ -3,6 +3,11 @@
 It takes minutes on a CPU, and prints the accuracy on images that were held out.
 """
 
+if __name__ == "__main__":
+    from ganexp.command_line import interrupting
+
+    interrupting.at_once()  # while torch is imported
+
 import argparse
 import sys
 import time
@@ -71,4 +76,4 @@ def _device(typed: str) -> torch.device:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from ganexp.command_line import interrupting
 from ganexp.command_line.hydra_errors import sentence
 from ganexp.command_line.state import state
 from ganexp.command_line.sweeping import stopping
@@ -37,8 +38,11 @@ def exiting_with_a_sentence() -> Iterator[None]:
         raise SystemExit(1) from None
 
 
-def report(error: Exception) -> str | int:
+def report(error: Exception | KeyboardInterrupt) -> str | int:
     """Return what to exit with after Hydra has raised an error: a sentence, or 1 after printing a traceback."""
+    if isinstance(error, KeyboardInterrupt):
+        print(interrupting.SAID, file=sys.stderr)
+        return 130
     if signal := stopping.received():  # which also ends processes that Hydra was waiting for
         print(f"Stopped by {signal.name}; what was written is kept.", file=sys.stderr)
         return 128 + signal

@@ -79,7 +79,7 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
             trainer = build(cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust)
             record_command(folder, overrides, sweep.options)
             point_latest_at(folder.parent)
-            print(outcome(trainer.fit()))
+            log.info("%s", outcome(trainer.fit()))
         facts |= _missing_metric(cfg, read_summary(folder))
     except ConfigError as error:
         log.warning("Skipped: %s", printable(error))

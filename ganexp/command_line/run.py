@@ -10,8 +10,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from ganexp.command_line import interrupting
 from ganexp.command_line.doubtful import doubtful
-from ganexp.command_line.ending import epilogue, exit_stopped, stopped_by
+from ganexp.command_line.ending import epilogue, stopped_by
 from ganexp.command_line.failures import log_failure
 from ganexp.command_line.folders import point_latest_at
 from ganexp.command_line.jobs import run_job
@@ -32,6 +33,7 @@ def run(cfg: DictConfig) -> float | None:
     Returns:
         In a sweep with `sweep.metric`, its last value; None if there is none.
     """
+    interrupting.by_exception()
     hydra = HydraConfig.get()
     for sentence in doubtful(hydra):
         log.warning("%s", sentence)
@@ -60,9 +62,10 @@ def _run_alone(cfg: DictConfig, hydra: Any) -> None:
         except Exception as error:
             log_failure(error)
             raise SystemExit(1) from None
-        print(epilogue(summary))
+        log.info("%s", epilogue(summary))
     if stopping.received and summary["state"] == "preempted":
-        exit_stopped(stopping.received, f"resume={folder}")
+        log.info("%s", stopped_by(stopping.received, f"resume={folder}"))
+        raise SystemExit(128 + stopping.received)
 
 
 def _run_together(cfg: DictConfig, hydra: Any, folder: Path, processes: DistributedProcesses) -> None:
@@ -96,9 +99,9 @@ def _run_together(cfg: DictConfig, hydra: Any, folder: Path, processes: Distribu
         else:
             stopped = bool(signals) and summary["state"] == "preempted"
             if processes.writes:
-                print(epilogue(summary))
+                log.info("%s", epilogue(summary))
             if processes.writes and stopped:
-                print(stopped_by(signal.Signals(signals[0]), f"resume={folder}"), flush=True)
+                log.info("%s", stopped_by(signal.Signals(signals[0]), f"resume={folder}"))
             processes.close()
             if stopped:
                 raise SystemExit(128 + signals[0])

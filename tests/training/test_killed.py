@@ -94,6 +94,7 @@ def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
     (folder,) = tmp_path.glob("outputs/*_seed0")
     assert f"Stopped by {name}; to resume: python" in out
     assert f"resume=outputs/{folder.name}" in out
+    assert f"Stopped by {name}; to resume: python" in (folder / "train.log").read_text()
     summary = json.loads((folder / "summary.json").read_text())
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
     assert summary["state"] == "preempted"

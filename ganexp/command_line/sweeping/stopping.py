@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from ganexp.command_line import interrupting
 from ganexp.command_line.ending import exit_stopped
 from ganexp.command_line.naming import short
 from ganexp.command_line.state import state
@@ -31,6 +32,7 @@ def received() -> signal.Signals | None:
 
 def pass_on_to_workers() -> None:
     """From now on, pass signals on to the processes that run jobs: a signal to this one alone does not reach them."""
+    interrupting.by_exception()
     signals().when_received(_stop_workers)
     signals().__enter__()
 

@@ -1,0 +1,69 @@
+"""Ctrl-C ends every command with one line, whenever it comes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ganexp.command_line import interrupting
+from tests.composing import CONF
+
+ROOT = CONF.parent
+COMMANDS = [ROOT / "train.py", *(path for path in sorted((ROOT / "scripts").glob("*.py")) if "__main__" in path.read_text())]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
+def test_a_command_hears_ctrl_c_before_it_imports_anything_that_takes_long(path):
+    head = path.read_text().partition("interrupting.at_once()")[0]
+    imported = re.findall(r"^ *(?:from|import) (\S+)", head, re.M)
+    assert head.count('if __name__ == "__main__":') == 1
+    assert set(imported) <= {"os", "sys", "ganexp.command_line"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path.stem != "report"], ids=lambda path: path.stem)
+def test_ctrl_c_while_torch_is_imported_is_one_line(path, tmp_path):
+    """A stand-in for torch sends the signal, and shows every exception that it is given. Only report.py imports torch later."""
+    (tmp_path / "torch.py").write_text(
+        "import os, signal, sys, traceback\n"
+        "sys.stderr.write('torch ')\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(10**6))\n"
+        "except BaseException:\n    traceback.print_exc()\n"
+    )
+    arguments = ["loss=hinge"] if path.stem == "train" else []
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, str(path), *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, f"torch {interrupting.SAID}\n")
+
+
+def test_ctrl_c_while_a_script_works_is_one_line_after_its_files_are_closed(capfd):
+    closed = []
+
+    def main():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            closed.append(True)
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        interrupting.at_once()
+        with pytest.raises(SystemExit) as told:
+            interrupting.run(main)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (told.value.code, closed, capfd.readouterr().err) == (130, [True], f"{interrupting.SAID}\n")
+
+
+def test_ctrl_c_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interrupting.at_once()
+        interrupting.by_exception()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
