@@ -135,8 +135,8 @@ def test_a_wandb_run(run, tmp_path, monkeypatch):
     run("A loader of your own", "A logbook of your own", "A W&B run of your own")
     found, place = records(tmp_path)
     rows = [record["item"] for record in found["history"]]
-    assert [row["progress/iteration"] for row in rows] == [50, 100]
-    assert len(list(place.glob("files/media/images/*.png"))) == 2
+    assert [row["progress/iteration"] for row in rows] == [0, 50, 100]
+    assert len(list(place.glob("files/media/images/*.png"))) == 4  # the first samples, beside real images
 
 
 def test_going_on(run, tmp_path):

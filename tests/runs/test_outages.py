@@ -55,7 +55,9 @@ def recorded(places, cwd):
 
 def same(rows, items):
     assert [row["progress/iteration"] for row in rows] == [item["progress/iteration"] for item in items]
-    assert [row["loss/d"] for row in rows] == pytest.approx([item["loss/d"] for item in items])
+    assert [row["loss/d"] for row in rows[1:]] == pytest.approx(
+        [item["loss/d"] for item in items[1:]]
+    )  # the first has pictures
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_rows_equal_metrics_jsonl(run):
     _, found, _, folder = run
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     recorded = [record["item"] for record in found["history"]]
-    assert len(recorded) == len(rows) == 6
+    assert len(recorded) == len(rows) == 7
     for row, item in zip(rows, recorded, strict=True):
         pictures = {key for key in row if isinstance(row[key], str)}
         scalars = {key: value for key, value in row.items() if key not in pictures}

@@ -41,7 +41,7 @@ def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
     told = json.loads((tmp_path / "divergence.json").read_text())
     assert math.isnan(told["row"]["loss/d"])
     assert -1 <= told["batch"]["reals"]["min"] < told["batch"]["reals"]["mean"] < told["batch"]["reals"]["max"] <= 1
-    assert [row["progress/iteration"] for row in rows(tmp_path)] == [2, 4, 6]
+    assert [row["progress/iteration"] for row in rows(tmp_path)] == [0, 2, 4, 6]
 
 
 def test_a_warning_goes_on(tmp_path, caplog):
@@ -58,12 +58,12 @@ def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
     assert made.guard.rollbacks == 1
     assert "Back to iteration 4, with new latents." in caplog.text
     found = rows(tmp_path)
-    assert [row["progress/iteration"] for row in found] == [2, 4, 6, 7, 8, 10, 12]
+    assert [row["progress/iteration"] for row in found] == [0, 2, 4, 6, 7, 8, 10, 12]
     assert all(math.isfinite(value) for row in found for value in row.values() if not isinstance(value, str))
     untouched = build(composed(*SETTINGS), tmp_path / "untouched")
     untouched.fit()
-    assert rows(tmp_path / "untouched")[:2] == found[:2]
-    assert rows(tmp_path / "untouched")[2] != found[2]
+    assert rows(tmp_path / "untouched")[:3] == found[:3]
+    assert rows(tmp_path / "untouched")[3] != found[3]
 
 
 def test_the_best_checkpoint_stays_the_best_through_a_rollback(tmp_path):

@@ -140,7 +140,7 @@ def test_a_killed_run_resumes_to_the_last_bit(case, tmp_path):
     resumed = trained(tmp_path / "parts", settings, 20, resume=True)
     assert_same(state(resumed), state(whole))
     assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
-    assert [row["progress/iteration"] for row in rows(tmp_path / "parts")] == [4, 7, 8, 12, 14, 16, 20]
+    assert [row["progress/iteration"] for row in rows(tmp_path / "parts")] == [0, 4, 7, 8, 12, 14, 16, 20]
 
 
 def test_ten_and_ten_iterations_are_twenty(tmp_path):
