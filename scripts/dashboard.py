@@ -20,9 +20,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import wandb_workspaces.expr as expr
-import wandb_workspaces.reports.v2 as wr
-import wandb_workspaces.workspaces as ws
+try:
+    import wandb_workspaces.expr as expr
+    import wandb_workspaces.reports.v2 as wr
+    import wandb_workspaces.workspaces as ws
+except ModuleNotFoundError:
+    sys.exit("Error: this needs wandb-workspaces, which is not installed: pip install -e '.[dashboard]'.")
 
 from ganexp.command_line.catalogue import options
 from ganexp.configuration.measured import measures_of

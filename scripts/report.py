@@ -21,7 +21,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from plotly.offline import get_plotlyjs
+try:
+    from plotly.offline import get_plotlyjs
+except ModuleNotFoundError:
+    sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
 from ganexp.runs import reading as runs
 from ganexp.runs.documents import atomic_write, refuse_unwritable

@@ -131,7 +131,8 @@ def test_a_book(run):
 def test_a_wandb_run(run, tmp_path, monkeypatch):
     from tests.runs.test_wandb import records
 
-    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))  # no account
     run("A loader of your own", "A logbook of your own", "A W&B run of your own")
     found, place = records(tmp_path)
     rows = [record["item"] for record in found["history"]]

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
@@ -200,3 +201,18 @@ def test_the_tree_is_the_tree():
             assert f"ganexp/{path.name}" in told, path.name
     for path in (ROOT / "scripts").glob("*.py"):
         assert f"scripts/{path.name}" in told, path.name
+
+
+def test_the_command_of_a_sweep_by_wandb_is_one_that_train_py_takes():
+    from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
+
+    (text,) = re.findall(r"```yaml\n(# sweep\.yaml.*?)```", PAGES["docs/sweeps.md"], re.DOTALL)
+    sweep = yaml.safe_load(text)
+    chosen = {"optimizer.lr": 1e-05, "loss.gamma": 0.3}
+    assert chosen.keys() == sweep["parameters"].keys()
+    passed = create_sweep_command_args({"args": {key: {"value": value} for key, value in chosen.items()}})["args_no_hyphens"]
+    start = sweep["command"].index("${program}") + 1
+    assert sweep["command"][:start] == ["${env}", "python", "${program}"]
+    words = [word for one in sweep["command"][start:] for word in (passed if one == "${args_no_hyphens}" else [one])]
+    cfg = composed(*words)
+    assert (cfg.optimizer.lr, cfg.loss.gamma, cfg.loss.name) == (1e-05, 0.3, "began")

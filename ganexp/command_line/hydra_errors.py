@@ -58,8 +58,10 @@ def refuse_hyphens(arguments: Sequence[str]) -> None:
 
 def sentence(error: Exception) -> str:
     """Return one sentence for an error that Hydra has raised while it composed."""
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
-        return _unknown_option(str(error.missing_cfg_file), list(error.options))
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        file = str(error.missing_cfg_file)
+        if error.options or file.rpartition("/")[2] in EXTRAS:  # search.yaml inherits from the plugin's, without options
+            return _unknown_option(file, list(error.options or ()))
     if isinstance(error, OverrideParseException):
         override = str(error.override)
         shown = override if override.isprintable() else repr(override)

@@ -87,6 +87,7 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
     leading = 0 if group == "strategy" and inspect.isclass(function) else FROM_THE_RUN[group]
     named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     known = {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
+    hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # of unannotated ones
     if not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
         raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
     for name, value in arguments(node).items():

@@ -220,6 +220,18 @@ def test_help_and_configuration_are_printed_without_training(arguments, tmp_path
 def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
     error = MissingConfigException("missing", "hydra/launcher/submitit_slurm", ["basic"])
     assert sentence(error) == ("hydra/launcher=submitit_slurm is a plugin that is not installed: pip install -e '.[submitit]'.")
+    error = MissingConfigException("In 'hydra/sweeper/search': Could not load", "hydra/sweeper/optuna")
+    assert sentence(error) == ("hydra/sweeper=optuna is a plugin that is not installed: pip install -e '.[optuna]'.")
+
+
+@pytest.mark.parametrize(("script", "package"), [("report", "plotly"), ("dashboard", "wandb_workspaces")])
+def test_a_script_without_its_extra_is_one_sentence(script, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys, "path", [str(CONF.parent / "scripts"), *sys.path])
+    for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(SystemExit, match=rf"^Error: this needs .*, which is not installed: pip install -e '\.\[{script}\]'\.$"):
+        runpy.run_path(str(CONF.parent / "scripts" / f"{script}.py"))
 
 
 def test_the_end_of_a_run_that_has_no_row_yet():

@@ -12,6 +12,7 @@ from ganexp.configuration.check import check
 from ganexp.configuration.schema import ConfigError
 from ganexp.configuration.targets import target
 from ganexp.optimizers import adam
+from ganexp.strategies import detach
 from tests.composing import composed
 from tests.training.test_resume import overrides
 
@@ -123,6 +124,17 @@ def test_what_ganexp_has_imported_is_not_ganexps():
 def test_each_group_takes_its_own_kind(place, name, sentence):
     with pytest.raises(ConfigError, match=sentence):
         target({"_target_": name}, place)
+
+
+def unannotated(gan, reals, *, d_steps, g_steps, n=2, rate=1, mode="a"):
+    detach(gan, reals, d_steps=d_steps, g_steps=g_steps * n)
+
+
+def test_a_setting_without_an_annotation_is_a_number_where_its_default_is_one():
+    own = [f"strategy._target_={__name__}.unannotated"]
+    check(composed(*own, "+strategy.n=3", "+strategy.rate=0.5", "+strategy.mode=5"), trust=__name__)
+    with pytest.raises(ConfigError, match=r"^strategy\.n should be a valid number, not banana\.$"):
+        check(composed(*own, "+strategy.n=banana"), trust=__name__)
 
 
 def test_a_data_set_without_a_shape_is_one_sentence():
