@@ -40,6 +40,7 @@ def small(experiment):
     if experiment in PUBLISHED:
         side = 32 if cfg.generator.name == "resnet" else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
+        cfg.evaluate_every = 0  # it has no modes to count
     return cfg
 
 

@@ -67,7 +67,7 @@ def refuse_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> N
     if "modes" in names and not _knows_modes(dataset):
         raise ConfigError(
             f"evaluation.measures=modes needs data whose modes are known, and those of dataset={name_of(config.dataset)} are "
-            "not: choose ring, grid or stacked_mnist, or other measures."
+            "not: choose ring, grid or stacked_mnist, other measures, or evaluate_every=0."
         )
     asked = _features_asked(config, shape)
     if asked == "raw" or not _sees(names, dataset):

@@ -1,6 +1,7 @@
 """Which checkpoints of a run are written and kept."""
 
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Checkpoints:
         self.lowest = float("inf")
         """Of the measurement, or of its negative where the highest is best."""
         self.best_at = 0
-        """The iteration at which it was."""
+        """The iteration at which it was; 0 if that is not known."""
 
     @property
     def last(self) -> Path | None:
@@ -91,9 +92,10 @@ class Checkpoints:
 
     def told(self) -> str:
         """Return which value was best, when, and where its checkpoint lies, in a sentence; empty if there is none."""
-        if self.folder is None or not self.best_at or not self.folder.best.exists():
+        if self.folder is None or not math.isfinite(self.lowest) or not self.folder.best.exists():
             return ""
-        return f"Best {self.best}: {self.sign * self.lowest:.4g}, at iteration {self.best_at:,}, in {self.folder.best}."
+        at = f", at iteration {self.best_at:,}" if self.best_at else ""
+        return f"Best {self.best}: {self.sign * self.lowest:.4g}{at}, in {self.folder.best}."
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

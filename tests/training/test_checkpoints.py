@@ -52,6 +52,18 @@ def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
         assert (best["iteration"], best["checkpoints"]["lowest"]) == (1 + values.index(min(values)), min(values))
 
 
+def test_a_run_that_was_begun_before_the_best_iteration_was_noted_goes_on_and_knows_its_best_figure(tmp_path):
+    settings = [*overrides("detach"), "log_every=1", "keep_best=loss/d"]
+    trained(tmp_path, settings, 4)
+    last, best = (tmp_path / "checkpoints" / name for name in ("last.pt", "best.pt"))
+    state = checkpoint.load(last)
+    del state["run"]["checkpoints"]["best_at"]
+    state["run"]["checkpoints"]["lowest"] = -9.0
+    checkpoint.write(state, last)
+    notes = build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last).fit()["notes"]
+    assert f"Best loss/d: -9, in {best}." in notes
+
+
 def test_a_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch, caplog):
     real, failing = torch.save, [6, 9]
 

@@ -60,7 +60,7 @@ def write_csv(folder: Path, columns: Mapping[int, Mapping[str, Any]] | None = No
 
 
 def table(folder: Path) -> str:
-    """Return one line per job: number, settings, state, last losses, evaluation, time; below, what figures are, and reasons."""
+    """Return a line per job, of its settings, state, last figures and time; below, what the figures are, and reasons."""
     jobs, sweep = results(folder), Sweep.load(folder)
     evaluated = [key for job in jobs for key in job["last"] if key.startswith("eval/") or key == sweep.metric]
     shown = list(dict.fromkeys(["loss/d", "loss/g", *evaluated]))
