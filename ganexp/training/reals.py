@@ -65,6 +65,7 @@ class Reals:
         self.last: Batch
         self._full: Iterator[Batch] = self._full_batches()
         self._first: list[Tensor] = []
+        self._looked = False
         said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
         if said not in (None, self.batch_size):
             raise ValueError(self._wrong_size(said))
@@ -101,6 +102,8 @@ class Reals:
     def __next__(self) -> Batch:
         with self.phase("data"):
             self.last = next(self._full)
+        if not self._looked:
+            self._look(self.last.values)
         if self.last.values.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
             self._first.append(self.processes.gather(self.last.values.clone()))
         self.batches += 1
@@ -141,6 +144,19 @@ class Reals:
         """Continue where a checkpoint's run had stopped drawing."""
         self._first = [state["points"].to(self.device)] if len(state["points"]) else []
         self.seek(state["batches"], state["images"])
+
+    def _look(self, values: Tensor) -> None:
+        """Warn of images in [0, 1], by the first batch; whose numbers are read from the device, which waits for them once."""
+        self._looked = True
+        if values.dim() == 4:
+            low, high = torch.stack(values.aminmax()).tolist()
+            if 0 <= low < high <= 1:
+                log.warning(
+                    "The first real batch has its values in [%.3g, %.3g], as ToTensor() makes them, and generators make images "
+                    "in [-1, 1]: scale them by 2 * x - 1, or return uint8.",
+                    low,
+                    high,
+                )
 
     def _skip_to(self, batches: int) -> None:
         if self.passes_once and batches < self.batches:

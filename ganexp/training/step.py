@@ -1,5 +1,7 @@
 """One training iteration."""
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +11,8 @@ from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.schedules import Schedule
 from ganexp.training.ema import Average
+
+log = logging.getLogger(__name__)
 
 Strategy = Callable[..., None]
 """`strategy(gan, reals, *, d_steps, g_steps)`: see `ganexp.strategies`."""
@@ -43,6 +47,7 @@ class Step:
                 raise ValueError(f"{name} must be an integer of at least 1, not {count}")
         self.gan = gan
         self.strategy = strategy
+        self._looked = False
         self.d_steps = d_steps
         self.g_steps = g_steps
         self.average = average or Average(gan.generator)
@@ -56,9 +61,26 @@ class Step:
             self.iterate(reals)
         self.schedule.advance()
 
+    def _look(self, made: Counter[str]) -> None:
+        """Warn, after the first iteration, of a strategy that makes fewer updates than it is asked for."""
+        self._looked = True
+        name = getattr(self.strategy, "__name__", type(self.strategy).__name__)
+        for network, asked in {"d": self.d_steps, "g": self.g_steps}.items():
+            if made[network] < asked:
+                log.warning(
+                    "Strategy %s made %d of the %d updates that %s_steps asks for in the first iteration.",
+                    name,
+                    made[network],
+                    asked,
+                    network,
+                )
+
     def iterate(self, reals: Iterator[Batch]) -> None:
         """Run one iteration, untimed; the host sets the learning rates of the next one."""
+        before = self.gan.meter.updates.copy()
         self.strategy(self.gan, map(self.gan.packed, reals), d_steps=self.d_steps, g_steps=self.g_steps)
+        if not self._looked:
+            self._look(self.gan.meter.updates - before)
         self.gan.finish_iteration()
         self.average.update()
         self.schedule.observe(self.gan.measurements)

@@ -11,7 +11,7 @@ from ganexp import build, strategies
 from ganexp.runs import Book, FolderBook
 from ganexp.runs.keys import known
 from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, suited
-from tests.tiny import BATCH, CASES, iterate, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, STRATEGIES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
@@ -100,7 +100,7 @@ def test_the_penalty_is_logged_apart_from_the_loss():
 def test_k_t_moves_once_per_iteration_by_its_recurrence():
     book = Rows()
     trainer("began", log_every=1, books=[book]).fit()
-    k = float(np.float32(0.2))
+    k = 0.2
     for row in book.rows:
         # means over one iteration: r of the D update, and L_G, which is the mean energy of the fakes in the G update
         k = min(max(k + 0.3 * (0.5 * row["score/real"] - row["loss/g"]), 0), 1)
@@ -144,6 +144,18 @@ def test_a_strategy_that_moves_one_network_only_can_be_watched():
     trainer(strategy=lambda gan, reals, d_steps, g_steps: d_step(gan, reals), log_every=5, books=[book]).fit()
     assert book.rows[-1]["progress/d_updates"] == 10
     assert "loss/g" not in book.rows[-1]
+
+
+def test_a_strategy_that_makes_fewer_updates_than_asked_is_warned_of_once(caplog):
+    def of_its_own(gan, reals, *, d_steps, g_steps):
+        strategies.joint(gan, reals, d_steps=1, g_steps=g_steps)
+
+    trainer(strategy=of_its_own, d_steps=5, iterations=3).fit()
+    assert caplog.text.count("Strategy of_its_own made 1 of the 5 updates that d_steps asks for in the first iteration.") == 1
+    caplog.clear()
+    for strategy in (*STRATEGIES.values(), strategies.WarmUp(strategies.detach, many=7)):
+        trainer("minimax", strategy, d_steps=2, g_steps=3, iterations=2).fit()
+    assert "updates that" not in caplog.text
 
 
 def test_a_trainer_fits_once():
