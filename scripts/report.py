@@ -1,4 +1,4 @@
-"""Write one self-contained HTML page about runs: what differs, curves, samples over time, timings.
+"""Write one self-contained HTML page about runs: samples over time, what differs, curves, timings.
 
     python scripts/report.py outputs/2026-11-21_08-00-00_multirun
     python scripts/report.py outputs/2026-11-21_08-00-00_multirun --metric began/convergence  # else by its sweep.metric
@@ -75,7 +75,7 @@ def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
     sections = []
     for kind in dict.fromkeys(key for own in shown for key in own.frames):
         figured = [
-            parts.slider(f"{name}, {kind}", own.frames[kind], _number_of(run, drawn))
+            parts.pictures(f"{name}, {kind}", own.frames[kind], _number_of(run, drawn))
             for run, name, own in zip(found, names, shown, strict=True)
             if kind in own.frames
         ]
@@ -84,6 +84,7 @@ def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
     body = [
         f"<h1>{escape(title)}</h1>",
         parts.overview(found),
+        f"<section>{parts.slider(shown)}{''.join(sections)}</section>" if sections else "",
         ranked,
         parts.run_table(found, names),
         parts.all_differences(found, groups),
@@ -91,7 +92,6 @@ def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
         f'<p class="note">{AVERAGED}</p>' if averaged else "",
         parts.places(keys, comparing.measures(found)),
         parts.bars(drawn, charts.phases(drawn)),
-        *sections,
         f"<script>{get_plotlyjs()}</script>",
         f"<script>const figures = {html.for_script(figures)};\n{(PARTS / 'page.js').read_text()}</script>",
     ]

@@ -37,7 +37,7 @@ from ganexp.training import (
 from ganexp.training.checkpoints import OthersCheckpoints
 from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
 from ganexp.training.synchronised import synchronise
-from ganexp.training.watching import signs
+from ganexp.training.watching import Contention, signs
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
@@ -105,6 +105,7 @@ def build(
             Samples(config.sample_every),
             Signs(config.sample_every, held_out),
             *([evaluation] if evaluation else []),
+            *([Contention(config.log_every)] if machine.device.type == "cpu" else []),
         ],
         checkpoints=(Checkpoints if processes.writes else OthersCheckpoints)(
             folder,

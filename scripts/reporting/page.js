@@ -40,14 +40,18 @@ for (const button of document.querySelectorAll('.legend button')) {
   });
 }
 
-for (const figure of document.querySelectorAll('figure')) {
-  const slider = figure.querySelector('input'), image = figure.querySelector('img'), told = figure.querySelector('output');
+const slider = document.querySelector('#turn');
+const iterations = slider && JSON.parse(slider.dataset.iterations);
+const turns = [...document.querySelectorAll('figure')].map((figure) => {
+  const image = figure.querySelector('img'), told = figure.querySelector('output');
   const frames = JSON.parse(figure.querySelector('script').textContent);
-  const turn = () => {
-    const [at, source] = frames[slider.value];
-    image.src = source;
+  return () => {
+    const now = slider ? iterations[slider.value] : Infinity;
+    const [at, source] = frames.findLast(([at]) => at <= now) ?? frames[0];
+    if (image.src !== source) image.src = source;
     told.textContent = 'iteration ' + at.toLocaleString('en');
   };
-  slider.addEventListener('input', turn);
-  turn();
-}
+});
+const turnAll = () => turns.forEach((turn) => turn());
+slider?.addEventListener('input', turnAll);
+turnAll();

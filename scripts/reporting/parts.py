@@ -14,6 +14,7 @@ from pages import html
 from reporting import comparing
 from reporting.charts import AXES, style
 from reporting.comparing import Group
+from reporting.pictures import Shown
 
 STATES = ("finished", "failed", "unfinished", "preempted", "skipped")
 DASHES = {"solid": "", "dash": "6 3", "dot": "2 2", "dashdot": "6 2 2 2"}
@@ -114,13 +115,21 @@ def bars(groups: Sequence[Group], times: Sequence[dict[str, float]]) -> str:
     return f'<h2>Timings</h2>{note}<div class="bars">{"".join(lines)}</div>'
 
 
-def slider(caption: str, frames: Sequence[tuple[int, str]], group: int) -> str:
-    """Return pictures over time behind a slider."""
-    last = len(frames) - 1
+def slider(shown: Sequence[Shown]) -> str:
+    """Return the one slider that turns all pictures to an iteration; nothing if they are all of the same one."""
+    iterations = sorted({at for one in shown for frames in one.frames.values() for at, _ in frames})
+    last = len(iterations) - 1
+    if last < 1:
+        return ""
+    ends = f'min="0" max="{last}" value="{last}" data-iterations="{iterations}"'
+    return f'<div class="turned"><input type="range" id="turn" aria-label="iteration" {ends}></div>'
+
+
+def pictures(caption: str, frames: Sequence[tuple[int, str]], group: int) -> str:
+    """Return pictures over time, of which the slider chooses one: the newest that is no later than the slider's iteration."""
     return (
-        f'<figure data-of="{group}"><figcaption>{escape(caption)} · <output></output></figcaption>'
-        f'<img alt="{escape(caption)}" src="{frames[-1][1]}">'
-        f'<input type="range" aria-label="iteration" min="0" max="{last}" value="{last}"{" hidden" * (not last)}>'
+        f'<figure data-of="{group}"><img alt="{escape(caption)}" src="{frames[-1][1]}">'
+        f"<figcaption>{escape(caption)} · <output></output></figcaption>"
         f'<script type="application/json">{html.for_script(frames)}</script></figure>'
     )
 

@@ -132,10 +132,16 @@ def test_the_title_names_what_was_asked_for(tmp_path):
     assert f"<h1>{tmp_path.name}</h1>" in report.main([str(tmp_path)]).read_text()
 
 
-def test_reconstructions_have_sliders_of_their_own(tmp_path):
+def test_pictures_come_first_and_are_turned_together(tmp_path):
     page = report.main([str(make_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))]).read_text()
     assert re.findall("<figcaption>(.*?) ·", page) == ["run, samples", "run, reconstructions"]
-    assert re.findall("<h2>(.*?)</h2>", page)[-2:] == ["Samples", "Reconstructions"]
+    assert re.findall("<h2>(.*?)</h2>", page)[:3] == ["Samples", "Reconstructions", "Curves"]
+    ((last, slider),) = re.findall(r'<input type="range" .*? max="(\d+)" .*? data-iterations="(.*?)">', page)
+    frames = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    iterations = sorted({at for one in frames for at, _ in json.loads(one)})
+    assert json.loads(slider) == iterations
+    assert int(last) == len(iterations) - 1
+    assert len(iterations) > 1
 
 
 def test_bars_share_the_page_by_their_milliseconds(tmp_path):
