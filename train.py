@@ -4,25 +4,16 @@ import os
 import sys
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import hydra
-import psutil
 from omegaconf import DictConfig
 
 from ganexp.command_line import errors, hydra_errors, resolvers
 
-
-def wait_quietly() -> None:
-    """Let OpenMP's idle threads sleep, not spin, if others use the cores and the user has not chosen: docs/benchmarks.md."""
-    chosen = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
-    if not chosen and psutil.cpu_percent(interval=0.1) / 100 * (psutil.cpu_count() or 1) > 0.5:
-        os.environ["OMP_WAIT_POLICY"] = "passive"
-
-
-wait_quietly()
 resolvers.register()
 
 

@@ -9,9 +9,10 @@ medians with 95 % confidence intervals. Leave the machine alone meanwhile. Write
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import time
@@ -26,7 +27,7 @@ from benchmarks.section import Section
 from cases import CASES
 from ganexp.runs.documents import refuse_unwritable
 from pages.machine import measured
-from places import writing
+from pages.writing import writing
 
 READING = (
     "Contenders ran in turn in one process; every ratio is the median of ratios within a turn, and brackets are its 95 % "

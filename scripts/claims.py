@@ -9,9 +9,10 @@ verdicts are computed from the measurements. MNIST is used from --data-root, or 
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import os
@@ -26,7 +27,7 @@ from tqdm import tqdm
 from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
 from ganexp.runs.documents import refuse_unwritable
-from places import writing
+from pages.writing import writing
 
 DCGAN_32 = ("dataset=fake",)
 BEGAN_16 = (*batch_size.BEGAN, "dataset.image_size=16", "generator.width=16", "discriminator.width=16")

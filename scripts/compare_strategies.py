@@ -10,9 +10,10 @@ table.csv and plots below outputs/.
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import csv
@@ -35,7 +36,7 @@ from ganexp.compare.racing import Contender
 from ganexp.runs.documents import refuse_unwritable
 from pages.figures import bars
 from pages.machine import machine
-from places import writing
+from pages.writing import writing
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 BASELINE = f"detach{REDUNDANT}"

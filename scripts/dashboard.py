@@ -8,9 +8,10 @@ get another saved view; nothing that is there is changed. --print shows what wou
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import colorsys

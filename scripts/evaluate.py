@@ -13,9 +13,10 @@ sweep that differ in the seed alone are ranked by their mean, by its sweep.metri
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import json

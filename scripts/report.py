@@ -10,9 +10,10 @@ Broken, failed and unfinished runs are shown as such, with whatever can be read 
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import os
@@ -30,7 +31,7 @@ from ganexp.runs import reading as runs
 from ganexp.runs.documents import atomic_write, refuse_unwritable
 from ganexp.runs.reading import Run
 from pages import html
-from places import writing
+from pages.writing import writing
 from reporting import charts, comparing, parts, pictures, ranking
 
 PICTURES = 240

@@ -15,9 +15,10 @@ drawn. Results lie in generated/ beside the run unless --output names a place; n
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import re

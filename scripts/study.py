@@ -9,9 +9,10 @@ whole study writes docs/study.md; the page of any other is in its folder.
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import os
@@ -22,7 +23,7 @@ from pathlib import Path
 from ganexp.command_line.sweeping.results import results
 from ganexp.printable import printable
 from ganexp.runs.documents import refuse_unwritable
-from places import writing
+from pages.writing import writing
 from studying import page, sweeps, timing
 from studying.courses import courses
 from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, Arm, arms, comparison, search

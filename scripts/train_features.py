@@ -4,9 +4,10 @@ It takes minutes on a CPU, and prints the accuracy on images that were held out.
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting
+    from ganexp.command_line import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
 
 import argparse
 import sys
@@ -24,7 +25,7 @@ from ganexp.evaluation.classifier import train
 from ganexp.printable import printable
 from ganexp.runs.documents import refuse_unwritable
 from ganexp.training.execution import Machine, Unavailable
-from places import writing
+from pages.writing import writing
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from torchvision import datasets
 
 from ganexp.command_line.ending import epilogue
 from ganexp.command_line.hydra_errors import sentence
+from ganexp.command_line.quiet import wait_quietly
 from tests import forked
 from tests.command_line.small_runs import SMALL
 from tests.composing import CONF
@@ -272,13 +273,31 @@ def test_idle_threads_sleep_beside_other_work_unless_the_user_says_otherwise(giv
     assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
 
 
+SCRIPTS = [path for path in sorted((CONF.parent / "scripts").glob("*.py")) if "def main(" in path.read_text()]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_every_command_of_scripts_looks_at_the_cores_before_it_imports_torch(script, monkeypatch):
+    class Looked(Exception):
+        pass
+
+    def look(interval):
+        raise Looked
+
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("psutil.cpu_percent", look)
+    monkeypatch.setattr("ganexp.command_line.interrupting.at_once", lambda: None)  # which would stay
+    monkeypatch.setitem(sys.modules, "torch", None)  # so that it cannot be imported
+    with pytest.raises(Looked):
+        runpy.run_path(str(script), run_name="__main__")
+
+
 @pytest.mark.parametrize(("percent", "cores", "policy"), [(20, 2, None), (30, 2, "passive"), (2, 16, None), (5, 16, "passive")])
 def test_half_a_core_in_use_by_others_is_other_work(percent, cores, policy, monkeypatch):
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
     monkeypatch.setattr("psutil.cpu_count", lambda: cores)
-    monkeypatch.setenv("GOMP_SPINCOUNT", "1")  # so that importing sets nothing
-    entry = runpy.run_path(str(CONF.parent / "train.py"))
-    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    entry["wait_quietly"]()
+    wait_quietly()
     assert os.environ.get("OMP_WAIT_POLICY") == policy
