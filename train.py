@@ -4,7 +4,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -12,25 +12,25 @@ if __name__ == "__main__":
 import hydra
 from omegaconf import DictConfig
 
-from ganexp.command_line import errors, hydra_errors, resolvers
+from ganexp.cli import errors, hydra_errors, resolvers
 
 resolvers.register()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def train(cfg: DictConfig) -> float | None:
-    from ganexp.command_line.run import run  # imports torch, which --help and --cfg do not need
+    from ganexp.cli.run import run  # imports torch, which --help and --cfg do not need
 
     return run(cfg)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--version"]:
-        from ganexp.runs.provenance import versions
+        from ganexp.logging.provenance import versions
 
         sys.exit(print(versions()))
     if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
-        from ganexp.command_line.resuming import replace_command_line
+        from ganexp.cli.resuming import replace_command_line
 
         replace_command_line()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ganexp.batch import Batch
-    from ganexp.command_line.composing import compose
-    from ganexp.configuration.build import build
-    from ganexp.configuration.loading import load
+    from ganexp.cli.composing import compose
+    from ganexp.config.build import build
+    from ganexp.config.loading import load
     from ganexp.gan import GAN
     from ganexp.prior import Prior
     from ganexp.training import Step, Trainer
@@ -18,9 +18,9 @@ HOMES = {
     "Prior": "ganexp.prior",
     "Step": "ganexp.training",
     "Trainer": "ganexp.training",
-    "build": "ganexp.configuration.build",
-    "compose": "ganexp.command_line.composing",
-    "load": "ganexp.configuration.loading",
+    "build": "ganexp.config.build",
+    "compose": "ganexp.cli.composing",
+    "load": "ganexp.config.loading",
 }
 """Where each name is defined; imported when it is first used, so that `--help` need not wait for torch."""
 

@@ -7,15 +7,15 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class Batch:
-    """Samples or latents, together with what they are conditioned on. A network is called `net(values, *given)`.
+    """Samples or latents, together with what they are conditioned on. A network is called `net(values, *conditions)`.
 
     Args:
         values: `(B, …)`: images, points or latents.
-        given: Class labels and the like, `(B, …)` each; empty for an unconditional GAN.
+        conditions: Class labels and the like, `(B, …)` each; empty for an unconditional GAN.
     """
 
     values: Tensor
-    given: tuple[Tensor, ...] = ()
+    conditions: tuple[Tensor, ...] = ()
 
     @classmethod
     def of(cls, values: "Batch | Tensor") -> "Batch":
@@ -27,12 +27,12 @@ class Batch:
 
     def detach(self) -> "Batch":
         """Return the same batch, cut off from its graph."""
-        return Batch(self.values.detach(), self.given)
+        return Batch(self.values.detach(), self.conditions)
 
     def split(self, size: int) -> list["Batch"]:
         """Return the batch in parts of at most `size`."""
-        parts = zip(self.values.split(size), *(one.split(size) for one in self.given), strict=True)
-        return [Batch(values, tuple(given)) for values, *given in parts]
+        parts = zip(self.values.split(size), *(one.split(size) for one in self.conditions), strict=True)
+        return [Batch(values, tuple(conditions)) for values, *conditions in parts]
 
 
 def scores_of(outputs: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ medians with 95 % confidence intervals. Leave the machine alone meanwhile. Write
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -25,7 +25,7 @@ from tqdm import tqdm
 from benchmarks import feeding, gpu, overhead, peers, processes, reach, scaling, startup, switches
 from benchmarks.section import Section
 from cases import CASES
-from ganexp.runs.documents import refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from pages.machine import measured
 from pages.writing import writing
 

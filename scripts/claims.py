@@ -9,7 +9,7 @@ verdicts are computed from the measurements. MNIST is used from --data-root, or 
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
-from ganexp.runs.documents import refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from pages.writing import writing
 
 DCGAN_32 = ("dataset=fake",)

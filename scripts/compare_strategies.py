@@ -10,7 +10,7 @@ table.csv and plots below outputs/.
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -33,7 +33,7 @@ from ganexp.compare.cost import Measured, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
-from ganexp.runs.documents import refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from pages.figures import bars
 from pages.machine import machine
 from pages.writing import writing

@@ -8,7 +8,7 @@ get another saved view; nothing that is there is changed. --print shows what wou
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -28,10 +28,10 @@ try:
 except ModuleNotFoundError:
     sys.exit("Error: this needs wandb-workspaces, which is not installed: pip install -e '.[dashboard]'.")
 
-from ganexp.command_line.catalogue import options
-from ganexp.configuration.measured import measures_of
+from ganexp.cli.options import options
+from ganexp.config.measured import measures_of
 from ganexp.instruments.measure import Measure
-from ganexp.runs.keys import KEYS, STEPS
+from ganexp.logging.keys import KEYS, STEPS
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))

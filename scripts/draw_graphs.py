@@ -7,7 +7,7 @@ what it saved; its bar spans from that pass to the moment when the last of it is
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -21,7 +21,7 @@ from matplotlib.patches import Patch
 
 from ganexp import strategies
 from ganexp.compare.tracing import traced
-from ganexp.runs.documents import refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from pages.writing import writing
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}

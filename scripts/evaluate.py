@@ -13,7 +13,7 @@ sweep that differ in the seed alone are ranked by their mean, by its sweep.metri
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -31,23 +31,23 @@ import torch
 from omegaconf import OmegaConf
 
 from ganexp import compose
-from ganexp.command_line.sweeping import Sweep
-from ganexp.command_line.sweeping.ranking import combinations
-from ganexp.command_line.sweeping.results import results
-from ganexp.configuration.judging import Judge, config_of, evaluated
-from ganexp.configuration.parsing import parse
-from ganexp.configuration.schema import ConfigError
-from ganexp.configuration.sections import MeasureName
-from ganexp.configuration.targets import check_node, make
+from ganexp.cli.sweeping import Sweep
+from ganexp.cli.sweeping.ranking import combinations
+from ganexp.cli.sweeping.results import results
+from ganexp.config.judging import Judge, config_of, evaluated
+from ganexp.config.parsing import parse
+from ganexp.config.schema import ConfigError
+from ganexp.config.sections import MeasureName
+from ganexp.config.targets import check_node, make
 from ganexp.data.unscaled import images_in
+from ganexp.distributed.group import FailedElsewhere
+from ganexp.distributed.joining import CannotJoin, join
+from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError
-from ganexp.processes import Processes
-from ganexp.runs import reading
-from ganexp.runs.documents import atomic_write, refuse_unwritable
-from ganexp.runs.layout import RunFolder
+from ganexp.logging import reading
+from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.layout import RunFolder
 from ganexp.training import CheckpointError
-from ganexp.training.joining import CannotJoin, join
-from ganexp.training.processes import FailedElsewhere
 from judging import tables
 from judging.page import Beside, page
 from judging.tables import Entry

@@ -8,7 +8,7 @@ made, to ganexp's own strategies on real GANs in float64. The ring is trained on
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from ganexp.runs.documents import atomic_write, refuse_unwritable
+from ganexp.logging.documents import atomic_write, refuse_unwritable
 from pages.writing import writing
 from playing import ring
 from playing.page import page

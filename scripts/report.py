@@ -10,7 +10,7 @@ Broken, failed and unfinished runs are shown as such, with whatever can be read 
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -27,9 +27,9 @@ try:
 except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
-from ganexp.runs import reading as runs
-from ganexp.runs.documents import atomic_write, refuse_unwritable
-from ganexp.runs.reading import Run
+from ganexp.logging import reading as runs
+from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.reading import Run
 from pages import html
 from pages.writing import writing
 from reporting import charts, comparing, parts, pictures, ranking

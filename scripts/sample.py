@@ -15,7 +15,7 @@ drawn. Results lie in generated/ beside the run unless --output names a place; n
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -32,20 +32,20 @@ from PIL import Image
 from tqdm import tqdm
 
 from ganexp import load
-from ganexp.configuration.loading import data_of
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.loading import data_of
+from ganexp.config.schema import ConfigError
 from ganexp.data.decoding import DecodingError
-from ganexp.processes import Processes
-from ganexp.runs.documents import atomic_write
-from ganexp.runs.layout import RunFolder
-from ganexp.runs.pictures import image_grid, scatter
+from ganexp.distributed.joining import CannotJoin, join
+from ganexp.distributed.processes import Processes
+from ganexp.logging.documents import atomic_write
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.pictures import image_grid, scatter
 from ganexp.sampling import SamplingError, Trained, exporting, saved
 from ganexp.sampling.files import Series, refuse_place, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
 from ganexp.sampling.paths import BETWEEN
 from ganexp.training import CheckpointError
-from ganexp.training.joining import CannotJoin, join
 from together import fail, refuse, unwritten
 
 MOST_COLUMNS = 16

@@ -9,7 +9,7 @@ whole study writes docs/study.md; the page of any other is in its folder.
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -20,9 +20,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ganexp.command_line.sweeping.results import results
+from ganexp.cli.sweeping.results import results
+from ganexp.logging.documents import refuse_unwritable
 from ganexp.printable import printable
-from ganexp.runs.documents import refuse_unwritable
 from pages.writing import writing
 from studying import page, sweeps, timing
 from studying.courses import courses

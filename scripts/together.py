@@ -3,10 +3,10 @@
 import sys
 from typing import NoReturn
 
-from ganexp.command_line.launching import exit_silently
+from ganexp.cli.launching import exit_silently
+from ganexp.distributed.group import FailedElsewhere
+from ganexp.distributed.processes import Processes
 from ganexp.printable import printable
-from ganexp.processes import Processes
-from ganexp.training.processes import FailedElsewhere
 
 
 def refuse(said: str, processes: Processes) -> NoReturn:

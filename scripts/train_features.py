@@ -4,7 +4,7 @@ It takes minutes on a CPU, and prints the accuracy on images that were held out.
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -17,13 +17,13 @@ import torch
 from omegaconf import OmegaConf
 
 from ganexp import compose
-from ganexp.configuration.evaluation import classifier_file
-from ganexp.configuration.schema import ConfigError
-from ganexp.configuration.targets import check_node, make
+from ganexp.config.evaluation import classifier_file
+from ganexp.config.schema import ConfigError
+from ganexp.config.targets import check_node, make
 from ganexp.data import default_folder, load_cached
 from ganexp.evaluation.classifier import train
+from ganexp.logging.documents import refuse_unwritable
 from ganexp.printable import printable
-from ganexp.runs.documents import refuse_unwritable
 from ganexp.training.execution import Machine, Unavailable
 from pages.writing import writing
 

@@ -11,8 +11,8 @@ import warnings
 import torchvision.transforms.v2
 import torchvision.utils  # noqa: F401
 
-import ganexp.command_line.callbacks
-import ganexp.command_line.run  # noqa: F401
+import ganexp.cli.hooks
+import ganexp.cli.run  # noqa: F401
 from tests.composing import CONF
 
 

@@ -7,10 +7,10 @@ import torch
 from omegaconf import OmegaConf
 
 from ganexp import build
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from tests.composing import CONF, composed, losses_of_scores, options
-from tests.configuration.test_build import fits
+from tests.config.test_build import fits
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
 

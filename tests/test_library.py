@@ -10,7 +10,7 @@ import torch
 
 import ganexp
 from ganexp import Step, Trainer
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.schema import ConfigError
 from tests.composing import CONF, composed
 
 PAGE = (CONF.parent / "docs" / "library.md").read_text()
@@ -122,18 +122,18 @@ def test_the_readmes_strategy_is_detach(run):
     assert torch.equal(*trained)
 
 
-def test_a_book(run):
-    names = run("A loader of your own", "A logbook of your own")
+def test_a_logger(run):
+    names = run("A loader of your own", "A logger of your own")
     assert [iteration for iteration, _ in names["curve"].points] == [20, 40, 60, 80, 100]
 
 
 @pytest.mark.slow
 def test_a_wandb_run(run, tmp_path, monkeypatch):
-    from tests.runs.test_wandb import records
+    from tests.logging.test_wandb import records
 
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))  # no account
-    run("A loader of your own", "A logbook of your own", "A W&B run of your own")
+    run("A loader of your own", "A logger of your own", "A W&B run of your own")
     found, place = records(tmp_path)
     rows = [record["item"] for record in found["history"]]
     assert [row["progress/iteration"] for row in rows] == [0, 50, 100]

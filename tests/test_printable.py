@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ganexp
-from ganexp.command_line.errors import exiting_with_a_sentence
-from ganexp.command_line.sweeping import Sweep, table
-from ganexp.configuration.schema import ConfigError
+from ganexp.cli.errors import exiting_with_a_sentence
+from ganexp.cli.sweeping import Sweep, table
+from ganexp.config.schema import ConfigError
 from ganexp.printable import printable
 from ganexp.sampling import saved
-from tests.command_line.small_runs import small_run
+from tests.cli.small_runs import small_run
 
 AWKWARD = "a\x1b[2Jb\nc\u202ed"
 

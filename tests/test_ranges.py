@@ -11,8 +11,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganexp.configuration.parsing import check_type
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.parsing import check_type
+from ganexp.config.schema import ConfigError
 from ganexp.ranges import checked
 from tests.composing import CONF
 

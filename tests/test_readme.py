@@ -12,12 +12,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from ganexp import GAN, strategies
-from ganexp.command_line.catalogue import options as described
-from ganexp.configuration.check import check
-from ganexp.configuration.measured import measures_of
-from ganexp.configuration.schema import Config, keys_of
+from ganexp.cli.options import options as described
+from ganexp.config.check import check
+from ganexp.config.measured import measures_of
+from ganexp.config.schema import Config, keys_of
 from ganexp.evaluation import MEASURES
-from ganexp.runs.keys import KEYS
+from ganexp.logging.keys import KEYS
 from tests.composing import CONF, composed, options
 
 ROOT = CONF.parent

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ganexp import GAN, Prior, Step, Trainer, strategies
+from ganexp.distributed.processes import Processes
 from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
-from ganexp.processes import Processes
 from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
 from ganexp.training.cuda_graph import Recorded
 
@@ -143,7 +143,7 @@ def tiny_trainer(
         step if recording is None else Recorded(step, recording),
         real_batches() if reals is None else reals,
         iterations=iterations,
-        watchers=[Measures(log_every), Samples(sample_every)],
+        callbacks=[Measures(log_every), Samples(sample_every)],
         checkpoints=Checkpoints(folder, every=checkpoint_every, best=keep_best),
         guard=Guard(on_divergence, folder),
         **settings,

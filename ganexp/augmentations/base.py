@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.distributed.processes import Processes
 from ganexp.instruments.measure import Measure
-from ganexp.processes import Processes
 from ganexp.streams import stream
 
 Discriminator = Callable[..., Tensor]
@@ -18,7 +18,7 @@ Discriminator = Callable[..., Tensor]
 class Augmentation:
     """A random transformation T of images, drawn anew for every batch that D scores, real and generated.
 
-    D only ever sees T(x): in its own updates, in G's, whose gradient flows through T, and in penalties, whose slope is that of
+    D only ever sees T(x): in its own updates, in G's, whose gradient flows through T, in penalties, whose gradient is that of
     D∘T at the sample itself, as Karras et al. 2020 take R1. Each image is transformed by itself, with random numbers of its
     own, so D∘T scores each image by itself if D does, as `one_stage` needs it.
     """
@@ -69,7 +69,7 @@ class Augmentation:
         """Return a batch as D is to see it, under the same conditions."""
         images = batch.values.unflatten(1, (self.pack, -1)).flatten(0, 1)
         self.refuse(tuple(images.shape[1:]))
-        return Batch(self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2), batch.given)
+        return Batch(self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2), batch.conditions)
 
     def before(self, discriminator: Discriminator) -> Discriminator:
         """Return D∘T, from samples and what they are conditioned on to scores; each call draws anew."""
@@ -124,9 +124,9 @@ class Augmented:
         self.augmentation = augmentation
         self.discriminator = discriminator
 
-    def __call__(self, values: Tensor, *given: Tensor) -> Tensor:
+    def __call__(self, values: Tensor, *conditions: Tensor) -> Tensor:
         """Return the scores of samples after T."""
-        return self.discriminator(self.augmentation(Batch(values)).values, *given)
+        return self.discriminator(self.augmentation(Batch(values)).values, *conditions)
 
     def read(self, what: Callable[[nn.Module], Any]) -> Any:
         """Return what a function of a module reads in D, as penalties on weights do."""

@@ -5,9 +5,9 @@ import math
 from collections.abc import Sequence
 
 from ganexp.compare.ranking import Outcome
-from ganexp.configuration.plain import flat
-from ganexp.runs.keys import known
-from ganexp.runs.reading import Run
+from ganexp.config.plain import flat
+from ganexp.logging.keys import known
+from ganexp.logging.reading import Run
 
 
 def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> Outcome:

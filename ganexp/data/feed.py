@@ -19,7 +19,7 @@ from ganexp.data.digest import of_data
 from ganexp.data.order import Share, index_batches
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
-from ganexp.processes import Processes
+from ganexp.distributed.processes import Processes
 from ganexp.streams import stream
 
 
@@ -190,7 +190,7 @@ class Streamed(_OfData):
         batch = self._fetch_aside(self._aside) if self._ahead is None else self._ahead
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._aside)
-        for tensor in (batch.values, *batch.given):
+        for tensor in (batch.values, *batch.conditions):
             tensor.record_stream(current)
         self._ahead = self._fetch_aside(self._aside)
         return batch
@@ -198,8 +198,8 @@ class Streamed(_OfData):
     def _fetch(self) -> Batch:
         assert self._batches is not None
         images = to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
-        given = () if self._labels is None else _given(self._labels, next(self._indices))
-        return Batch(images, tuple(one.to(self.device, non_blocking=True) for one in given))
+        conditions = () if self._labels is None else _given(self._labels, next(self._indices))
+        return Batch(images, tuple(one.to(self.device, non_blocking=True) for one in conditions))
 
     def _fetch_aside(self, aside: torch.cuda.Stream) -> Batch:
         with torch.cuda.stream(aside):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ganexp.processes import Processes
+from ganexp.distributed.processes import Processes
 from ganexp.streams import stream
 
 

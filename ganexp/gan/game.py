@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from ganexp.augmentations import Augmentation, NoAugmentation
 from ganexp.batch import Batch, Objective, scores_of
+from ganexp.distributed.processes import Processes
 from ganexp.gan.field import refuse_once_differentiable
+from ganexp.gan.packing import packed
+from ganexp.gan.passes import Passes
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
-from ganexp.networks.packing import packed
-from ganexp.networks.passes import Passes
 from ganexp.penalties import NoPenalty, Penalty
 from ganexp.prior import Prior
-from ganexp.processes import Processes
 
 
 class Game:

@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation
 from ganexp.batch import Gradients, Objective, scores_of
+from ganexp.distributed.processes import Processes
 from ganexp.gan.field import Field
 from ganexp.gan.game import Game
 from ganexp.instruments.meter import Meter
@@ -15,7 +16,6 @@ from ganexp.losses import Loss
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import Penalty
 from ganexp.prior import Prior
-from ganexp.processes import Processes
 
 
 class GAN(Game):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.processes import Processes
+from ganexp.distributed.processes import Processes
 
 Discriminator = Callable[..., Tensor]
 """A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
@@ -15,8 +15,8 @@ Discriminator = Callable[..., Tensor]
 The latter has a method `read(what)`, which returns what a function of a module reads in it while it has the other weights.
 """
 
-Demand = Literal["slope 0", "slope 1", "slope up to 1", "small weights"]
-"""What a penalty demands of the norm of D's gradient, its slope, or of its weights, where another could demand the contrary."""
+Demand = Literal["gradient norm 0", "gradient norm 1", "gradient norm up to 1", "small weights"]
+"""What a penalty demands of the norm of D's gradient, or of its weights, where another could demand the contrary."""
 
 
 class Penalty:

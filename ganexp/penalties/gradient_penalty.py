@@ -1,4 +1,4 @@
-"""Penalties on the slope of D between real and generated samples."""
+"""Penalties on the gradient norm of D between real and generated samples."""
 
 from typing import Annotated
 
@@ -9,8 +9,8 @@ from torch.nn.functional import relu
 
 from ganexp.batch import Batch
 from ganexp.penalties.base import Discriminator
+from ganexp.penalties.gradient_norms import norms, refuse_unpaired
 from ganexp.penalties.lazy import Lazy
-from ganexp.penalties.slopes import norms, refuse_unpaired
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
@@ -22,7 +22,7 @@ class GradientPenalty(Lazy):
     """
 
     needs_logits = True
-    demands = frozenset({"slope 1"})
+    demands = frozenset({"gradient norm 1"})
     differentiates_gradients = True
 
     def begin(self, seed: int, device: torch.device) -> None:
@@ -34,7 +34,7 @@ class GradientPenalty(Lazy):
         everyone = self.processes.count * len(real)
         share = torch.empty(everyone, *[1] * (real.dim() - 1), device=real.device, dtype=real.dtype)
         between = torch.lerp(made, real, self.processes.own(share.uniform_(generator=self.rng)))
-        return self.cost(norms(discriminator, Batch(between, x.given)))
+        return self.cost(norms(discriminator, Batch(between, x.conditions)))
 
     def cost(self, norm: Tensor) -> Tensor:
         """Return what each gradient's norm costs, `(B,)`."""
@@ -44,7 +44,7 @@ class GradientPenalty(Lazy):
 class LipschitzPenalty(GradientPenalty):
     """weight · mean max(0, ‖∇D(x̂)‖₂ − 1)²: one-sided, since flatness is allowed (Petzka et al. 2018, WGAN-LP)."""
 
-    demands = frozenset({"slope up to 1"})
+    demands = frozenset({"gradient norm up to 1"})
 
     def cost(self, norm: Tensor) -> Tensor:
         return relu(norm - 1).square()
@@ -59,7 +59,7 @@ class DivergencePenalty(GradientPenalty):
         every: As in `Lazy`.
     """
 
-    demands = frozenset({"slope 0"})
+    demands = frozenset({"gradient norm 0"})
 
     @checked
     def __init__(

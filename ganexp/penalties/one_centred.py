@@ -1,4 +1,4 @@
-"""Penalties that give D the slope 1 at and around real samples."""
+"""Penalties that give D the gradient norm 1 at and around real samples."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.penalties.base import Discriminator
+from ganexp.penalties.gradient_norms import norms
 from ganexp.penalties.lazy import Lazy
-from ganexp.penalties.slopes import norms
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
@@ -19,7 +19,7 @@ class OneCentred(Lazy):
     """weight · mean (‖∇D(x)‖₂ − 1)² at real samples: `Dragan` without noise; `GradientPenalty` is the same in between."""
 
     needs_logits = True
-    demands = frozenset({"slope 1"})
+    demands = frozenset({"gradient norm 1"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -58,7 +58,7 @@ class Dragan(OneCentred):
         share = self._uniform(real, [1] * (real.dim() - 1))
         spread = self.processes.gather(real).std(unbiased=False)
         delta = share * self.noise * spread * self._uniform(real, real.shape[1:])
-        return super().__call__(discriminator, Batch(real + delta, x.given), fake)
+        return super().__call__(discriminator, Batch(real + delta, x.conditions), fake)
 
     def _uniform(self, like: Tensor, shape: Sequence[int]) -> Tensor:
         """Draw numbers from [0, 1) for each sample, `(B, *shape)`."""

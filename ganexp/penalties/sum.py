@@ -8,13 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.distributed.processes import Processes
 from ganexp.penalties.base import Demand, Discriminator, Penalty
-from ganexp.processes import Processes
 
 EXCLUSIVE: dict[frozenset[Demand], str] = {
-    frozenset({"slope 0", "slope 1"}): "one pulls D's gradient norm to 0, the other to 1",
-    frozenset({"small weights", "slope 1"}): "both are WGAN's constraint, and clipped weights keep D's gradient norm from 1",
-    frozenset({"small weights", "slope up to 1"}): "both are WGAN's constraint, by clipped weights and by D's gradient norm",
+    frozenset({"gradient norm 0", "gradient norm 1"}): "one pulls D's gradient norm to 0, the other to 1",
+    frozenset(
+        {"small weights", "gradient norm 1"}
+    ): "both are WGAN's constraint, and clipped weights keep D's gradient norm from 1",
+    frozenset(
+        {"small weights", "gradient norm up to 1"}
+    ): "both are WGAN's constraint, by clipped weights and by D's gradient norm",
 }
 """Demands that cannot both be met, and why.
 

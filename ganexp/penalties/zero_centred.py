@@ -4,15 +4,15 @@ from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.penalties.base import Discriminator
+from ganexp.penalties.gradient_norms import refuse_unpaired, score_gradients
 from ganexp.penalties.lazy import Lazy
-from ganexp.penalties.slopes import refuse_unpaired, slopes
 
 
 class R1(Lazy):
     """γ/2 · mean ‖∇D(x)‖² at real samples (equation 9); γ is `weight`."""
 
     needs_logits = True
-    demands = frozenset({"slope 0"})
+    demands = frozenset({"gradient norm 0"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -23,7 +23,7 @@ class R2(Lazy):
     """γ/2 · mean ‖∇D(G(z))‖² at generated samples (equation 10); γ is `weight`."""
 
     needs_logits = True
-    demands = frozenset({"slope 0"})
+    demands = frozenset({"gradient norm 0"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -34,7 +34,7 @@ class R1R2(Lazy):
     """Both, with one γ, as R3GAN has them (Huang et al. 2024)."""
 
     needs_logits = True
-    demands = frozenset({"slope 0"})
+    demands = frozenset({"gradient norm 0"})
     differentiates_gradients = True
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -43,4 +43,4 @@ class R1R2(Lazy):
 
 
 def _half_square(discriminator: Discriminator, at: Batch) -> Tensor:
-    return 0.5 * slopes(discriminator, at).square().sum(1)
+    return 0.5 * score_gradients(discriminator, at).square().sum(1)

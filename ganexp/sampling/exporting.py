@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ganexp.runs.documents import atomic_write
+from ganexp.logging.documents import atomic_write
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import Trained
 
@@ -80,10 +80,10 @@ class _Conditional(_Unconditional):
 def _largest_difference(trained: Trained, run: Read) -> float:
     found = [0.0]
     for size in BATCHES:
-        given = _arguments(trained, range(EXAMPLES, EXAMPLES + size))
+        conditions = _arguments(trained, range(EXAMPLES, EXAMPLES + size))
         with torch.no_grad():
-            wanted = trained.network(*given)
-            made = run(given)
+            wanted = trained.network(*conditions)
+            made = run(conditions)
         if made.shape != wanted.shape:
             raise SamplingError(
                 f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}"
@@ -94,38 +94,38 @@ def _largest_difference(trained: Trained, run: Read) -> float:
 
 def _arguments(trained: Trained, indices: range) -> Arguments:
     z = trained.latents(indices)
-    return (z.values, *z.given)
+    return (z.values, *z.conditions)
 
 
-def _to_torchscript(network: nn.Module, given: Arguments) -> bytes:
+def _to_torchscript(network: nn.Module, conditions: Arguments) -> bytes:
     file = io.BytesIO()
-    torch.jit.save(torch.jit.trace(network, given, check_trace=False), file)
+    torch.jit.save(torch.jit.trace(network, conditions, check_trace=False), file)
     return file.getvalue()
 
 
 def _read_torchscript(content: bytes) -> Read:
     loaded = torch.jit.load(io.BytesIO(content))
-    return lambda given: loaded(*given)
+    return lambda conditions: loaded(*conditions)
 
 
-def _to_exported(network: nn.Module, given: Arguments) -> bytes:
+def _to_exported(network: nn.Module, conditions: Arguments) -> bytes:
     file = io.BytesIO()
-    torch.export.save(torch.export.export(network, given, dynamic_shapes=_batches(given)), file)
+    torch.export.save(torch.export.export(network, conditions, dynamic_shapes=_batches(conditions)), file)
     return file.getvalue()
 
 
 def _read_exported(content: bytes) -> Read:
     loaded = torch.export.load(io.BytesIO(content)).module()
-    return lambda given: loaded(*given)
+    return lambda conditions: loaded(*conditions)
 
 
-def _batches(given: Arguments) -> tuple[dict[int, Any], ...]:
+def _batches(conditions: Arguments) -> tuple[dict[int, Any], ...]:
     """Say of every argument that the size of its batch is not fixed."""
     batch = torch.export.Dim("batch", min=1)
-    return tuple({0: batch} for _ in given)
+    return tuple({0: batch} for _ in conditions)
 
 
-def _to_onnx(network: nn.Module, given: Arguments) -> bytes:
+def _to_onnx(network: nn.Module, conditions: Arguments) -> bytes:
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -136,11 +136,11 @@ def _to_onnx(network: nn.Module, given: Arguments) -> bytes:
         ) from None
     program = torch.onnx.export(
         network,
-        given,
-        input_names=["z", "labels"][: len(given)],
+        conditions,
+        input_names=["z", "labels"][: len(conditions)],
         output_names=["samples"],
         dynamo=True,
-        dynamic_shapes=_batches(given),
+        dynamic_shapes=_batches(conditions),
         verbose=False,
     )
     assert program is not None
@@ -153,9 +153,9 @@ def _read_onnx(content: bytes) -> Read:
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_inputs()]
 
-    def run(given: Arguments) -> Tensor:
-        fed = dict(zip(names, (one.cpu().numpy() for one in given), strict=True))
-        return torch.from_numpy(session.run(None, fed)[0]).to(given[0].device)
+    def run(conditions: Arguments) -> Tensor:
+        fed = dict(zip(names, (one.cpu().numpy() for one in conditions), strict=True))
+        return torch.from_numpy(session.run(None, fed)[0]).to(conditions[0].device)
 
     return run
 

@@ -14,10 +14,10 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from ganexp.processes import Processes
-from ganexp.runs.documents import UNFINISHED, atomic_write, refuse_unwritable, write_document
-from ganexp.runs.pictures import to_uint8
-from ganexp.runs.reading import read_document
+from ganexp.distributed.processes import Processes
+from ganexp.logging.documents import UNFINISHED, atomic_write, refuse_unwritable, write_document
+from ganexp.logging.pictures import to_uint8
+from ganexp.logging.reading import read_document
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import AT_ONCE, Trained
 

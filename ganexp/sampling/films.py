@@ -11,8 +11,8 @@ from PIL import Image
 from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.runs.documents import atomic_write
-from ganexp.runs.pictures import image_grid, scatter
+from ganexp.logging.documents import atomic_write
+from ganexp.logging.pictures import image_grid, scatter
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.paths import BETWEEN, walk
 from ganexp.sampling.trained import Trained

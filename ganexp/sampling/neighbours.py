@@ -9,7 +9,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.feed import to_range
 from ganexp.evaluation.nearest import nearest as among
-from ganexp.runs.pictures import image_grid
+from ganexp.logging.pictures import image_grid
 from ganexp.sampling.errors import SamplingError
 
 BYTES_AT_ONCE = 2**26

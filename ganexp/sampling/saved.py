@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from ganexp.runs.documents import atomic_write, write_document
-from ganexp.runs.pictures import image_grid
-from ganexp.runs.reading import read_document
+from ganexp.logging.documents import atomic_write, write_document
+from ganexp.logging.pictures import image_grid
+from ganexp.logging.reading import read_document
 from ganexp.sampling.card import card
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import Trained, digest_of

@@ -66,9 +66,9 @@ class Trained(nn.Module):
         self.dtype = dtype
         self.origin = origin or Origin()
 
-    def forward(self, z: Tensor, *given: Tensor) -> Tensor:
+    def forward(self, z: Tensor, *conditions: Tensor) -> Tensor:
         """Generate samples, images in [-1, 1], from latents `(B, latent_dim)` and what they are conditioned on."""
-        return self.network(z, *given)
+        return self.network(z, *conditions)
 
     def sample(
         self, n: int, seed: int = 0, *, label: int | None = None, truncation: float | None = None, first: int = 0
@@ -138,7 +138,7 @@ class Trained(nn.Module):
             SamplingError: The samples are not finite.
         """
         with torch.inference_mode(), undisturbed(self.device, seed):  # for generators that draw noise of their own
-            made = self(z.values, *z.given)
+            made = self(z.values, *z.conditions)
         if not made.isfinite().all():
             raise SamplingError("the generator makes samples that are not finite: take an earlier checkpoint")
         return made

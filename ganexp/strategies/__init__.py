@@ -10,7 +10,7 @@ is on the host, so that iterations cannot be recorded as CUDA graphs; `learns_th
 through D's objective on the fakes at hand, so that D cannot be shown others; and `g_loss(gan, x, fake)`, G's objective where it
 is not that of `GAN`, for an update of G alone.
 
-A wrapper is a strategy around a strategy: see `ganexp.strategies.wrapper`.
+A wrapper is a strategy around a strategy: see `ganexp.wrappers.base`.
 """
 
 from ganexp.strategies.competitive import Competitive
@@ -20,34 +20,20 @@ from ganexp.strategies.extragradient import extragradient
 from ganexp.strategies.g_first import g_first
 from ganexp.strategies.g_first_resample import g_first_resample
 from ganexp.strategies.joint import joint
-from ganexp.strategies.latent_step import LatentStep
-from ganexp.strategies.lookahead import Lookahead
 from ganexp.strategies.one_stage import one_stage
 from ganexp.strategies.past_extragradient import PastExtragradient
-from ganexp.strategies.replay import Replay
 from ganexp.strategies.resample import resample
 from ganexp.strategies.retain_graph import retain_graph
 from ganexp.strategies.reuse_z import reuse_z
-from ganexp.strategies.step_counts import Balanced, Constant, WarmUp
 from ganexp.strategies.symplectic import Symplectic
-from ganexp.strategies.topk import TopK
 from ganexp.strategies.unrolled import Unrolled
-from ganexp.strategies.wrapper import Wrapper
 
 __all__ = [
-    "Balanced",
     "Competitive",
     "Consensus",
-    "Constant",
-    "LatentStep",
-    "Lookahead",
     "PastExtragradient",
-    "Replay",
     "Symplectic",
-    "TopK",
     "Unrolled",
-    "WarmUp",
-    "Wrapper",
     "detach",
     "extragradient",
     "g_first",

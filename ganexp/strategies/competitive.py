@@ -11,7 +11,7 @@ from ganexp.batch import Batch, Gradients, Objective
 from ganexp.gan import GAN, Vector, dot
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.strategies.kept import Kept
+from ganexp.strategies.memory import ParameterMemory
 from ganexp.strategies.steps import d_step, g_step
 
 
@@ -52,7 +52,7 @@ class Competitive:
         self.rate = rate
         self.steps = steps
         self.tolerance = tolerance
-        self.kept = Kept("competitive's solution")
+        self.kept = ParameterMemory("competitive's solution")
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration.

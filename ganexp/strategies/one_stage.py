@@ -148,7 +148,7 @@ def _coupled(discriminator: nn.Module, x: Batch) -> bool:
     images = x.values.detach().clone().requires_grad_()
     images = images.view_as(images)  # no leaf: counting operations fails for one that enters a module
     with undisturbed(images.device), _buffers_kept(discriminator), torch.enable_grad():
-        scores = scores_of(discriminator(images, *x.given))
+        scores = scores_of(discriminator(images, *x.conditions))
         return coupled(images, scores.unbind())
 
 

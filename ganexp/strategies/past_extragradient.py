@@ -5,7 +5,7 @@ from typing import Any
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
-from ganexp.strategies.kept import Kept
+from ganexp.strategies.memory import ParameterMemory
 from ganexp.strategies.steps import d_step, g_step, looking_ahead
 
 
@@ -20,7 +20,7 @@ class PastExtragradient:
     keeps_count = False
 
     def __init__(self) -> None:
-        self.past = Kept("past_extragradient's gradients")
+        self.past = ParameterMemory("past_extragradient's gradients")
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration."""

@@ -78,9 +78,9 @@ class Ahead:
         self.discriminator = discriminator
         self.tensors = tensors
 
-    def __call__(self, images: Tensor, *given: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, *conditions: Tensor) -> Tensor:
         """Map images, and what they are conditioned on, to scores `(B,)`."""
-        return functional_call(self.discriminator, self.tensors, (images, *given), tie_weights=False)
+        return functional_call(self.discriminator, self.tensors, (images, *conditions), tie_weights=False)
 
     def read(self, what: Callable[[nn.Module], list[Tensor]]) -> list[Tensor]:
         """Return what a function reads in the module while it has the other weights."""

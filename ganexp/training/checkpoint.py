@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ganexp.runs.documents import atomic_write
-from ganexp.runs.layout import RunFolder
+from ganexp.logging.documents import atomic_write
+from ganexp.logging.layout import RunFolder
 from ganexp.training.untrusted import CheckpointError, refuse_bomb, refuse_oversized
 
 State = dict[str, Any]

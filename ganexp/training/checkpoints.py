@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ganexp.runs import Row
-from ganexp.runs.layout import RunFolder
+from ganexp.logging import Row
+from ganexp.logging.layout import RunFolder
 from ganexp.training.checkpoint import save, stamped, write
 from ganexp.training.guard import unfit
 from ganexp.training.run import Run

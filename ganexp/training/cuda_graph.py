@@ -117,7 +117,7 @@ class Recorded(Step):
     def _record(self, recording: Recording) -> None:
         counters = self._counters()
         before = [counter.copy() for counter in counters]
-        self._batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.given)) for b in self._batches]
+        self._batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.conditions)) for b in self._batches]
         streams = [*self.gan.prior.streams, *self.gan.penalty.streams(), *self.gan.augment.streams()]
         try:
             self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
@@ -180,7 +180,9 @@ class _Seen:
 
 
 def _copy_into(place: Batch, batch: Batch) -> None:
-    tensors: list[tuple[Tensor, Tensor]] = list(zip((place.values, *place.given), (batch.values, *batch.given), strict=True))
+    tensors: list[tuple[Tensor, Tensor]] = list(
+        zip((place.values, *place.conditions), (batch.values, *batch.conditions), strict=True)
+    )
     for kept, new in tensors:
         if new.shape != kept.shape:
             raise ValueError(

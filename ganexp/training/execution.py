@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from ganexp.training.synchronised import is_synchronised
+from ganexp.distributed.batch_norm import is_synchronised
 
 Precision = Literal["fp32", "tf32", "bf16", "fp64"]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from ganexp.batch import Batch
+from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
-from ganexp.processes import Processes
 from ganexp.training.fitting import check_counts, refuse_unlike
 
 log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class Reals:
 
     def _batch(self, batch: Any) -> Batch:
         first = batch[0] if isinstance(batch, (tuple, list)) and batch else batch
-        images, given = (first.values, first.given) if isinstance(first, Batch) else (first, ())
+        images, conditions = (first.values, first.conditions) if isinstance(first, Batch) else (first, ())
         if not isinstance(images, Tensor) or images.dim() == 0 or not images.is_floating_point():
             found = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
             raise ValueError(
@@ -202,7 +202,7 @@ class Reals:
                 f"labels, not {found}"
             )
         values = images.to(self.device, self.dtype, non_blocking=True)
-        return Batch(values, tuple(one.to(self.device, non_blocking=True) for one in given))
+        return Batch(values, tuple(one.to(self.device, non_blocking=True) for one in conditions))
 
     def _wrong_size(self, found: object) -> str:
         return (

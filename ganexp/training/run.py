@@ -1,16 +1,16 @@
-"""The interface of a run for watchers, checkpoints and the guard."""
+"""The interface of a run for callbacks, checkpoints and the guard."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from ganexp.gan import GAN
-from ganexp.runs import Book, Row
+from ganexp.logging import Logger, Row
 from ganexp.training.reals import Reals
 from ganexp.training.step import Step
 
 
-class Kept(Protocol):
+class CheckpointRecord(Protocol):
     """The checkpoints of a run."""
 
     @property
@@ -40,11 +40,11 @@ class Run(Protocol):
         """Where real batches come from."""
 
     @property
-    def books(self) -> Sequence[Book]:
+    def loggers(self) -> Sequence[Logger]:
         """Where rows go."""
 
     @property
-    def checkpoints(self) -> Kept:
+    def checkpoints(self) -> CheckpointRecord:
         """What was saved."""
 
     @property
@@ -61,7 +61,7 @@ class Run(Protocol):
         """Resume from a state."""
 
 
-class Watcher:
+class Callback:
     """Observes a run at an interval, returns part of a row, and changes nothing."""
 
     every: int

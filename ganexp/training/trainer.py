@@ -9,26 +9,26 @@ from typing import Any
 import torch
 
 from ganexp.gan import GAN
-from ganexp.runs import Book, Ending, Picture, Row, Summary
+from ganexp.logging import Ending, Logger, Picture, Row, Summary
+from ganexp.training.callbacks import Diagnostics, Measures, Samples
+from ganexp.training.callbacks.diagnostics import collapse
 from ganexp.training.checkpoints import Checkpoints
 from ganexp.training.fitting import refuse_unfitting
 from ganexp.training.global_streams import GlobalStreams
 from ganexp.training.guard import Guard
 from ganexp.training.reals import Reals
-from ganexp.training.run import Watcher
+from ganexp.training.run import Callback
 from ganexp.training.step import Step
 from ganexp.training.stopping import Stopping
 from ganexp.training.untrusted import CheckpointError
-from ganexp.training.watching import Measures, Samples, Signs
-from ganexp.training.watching.signs import collapse
 
 log = logging.getLogger(__name__)
 
 
 class Trainer:
-    """Repeats a step, and writes what watchers observe to the books.
+    """Repeats a step, and writes what callbacks observe to the loggers.
 
-    Watchers change nothing: the networks after n iterations are the same whatever is logged, drawn or saved. The device
+    Callbacks change nothing: the networks after n iterations are the same whatever is logged, drawn or saved. The device
     is waited for only when a row is written.
 
     Args:
@@ -36,8 +36,8 @@ class Trainer:
         reals: Real batches `(gan.batch_size, …)`, from an endless iterator, or from what can be iterated again, epoch by
             epoch, such as a DataLoader: see `Reals`. In several processes, this one's share of each.
         iterations: How many iterations `fit` runs.
-        watchers: What looks at the run; by default `Measures` every 50 iterations, `Samples` and `Signs` every 500.
-        books: Where rows go.
+        callbacks: What looks at the run; by default `Measures` every 50 iterations, `Samples` and `Diagnostics` every 500.
+        loggers: Where rows go.
         checkpoints: Which states are kept; by default none.
         guard: What is done when the run diverges; by default it stops.
         stopping: Reports that a signal has asked the run to stop.
@@ -52,8 +52,8 @@ class Trainer:
         reals: Iterable[Any],
         *,
         iterations: int,
-        watchers: Sequence[Watcher] | None = None,
-        books: Sequence[Book] = (),
+        callbacks: Sequence[Callback] | None = None,
+        loggers: Sequence[Logger] = (),
         checkpoints: Checkpoints | None = None,
         guard: Guard | None = None,
         stopping: Stopping | None = None,
@@ -71,8 +71,8 @@ class Trainer:
             dtype=prior.dtype,
             processes=self.gan.processes,
         )
-        self.watchers = [Measures(), Samples(), Signs()] if watchers is None else list(watchers)
-        self.books = list(books)
+        self.callbacks = [Measures(), Samples(), Diagnostics()] if callbacks is None else list(callbacks)
+        self.loggers = list(loggers)
         self.checkpoints = checkpoints or Checkpoints()
         self.guard = guard or Guard()
         if self.guard.on_divergence == "rollback" and self.reals.passes_once:
@@ -104,19 +104,19 @@ class Trainer:
     def fit(self) -> Summary:
         """Train to the last iteration, or until it is asked to stop, and return the summary."""
         if self._fitted:
-            raise RuntimeError("A trainer fits once, since its books are closed at the end; build another one.")
+            raise RuntimeError("A trainer fits once, since its loggers are closed at the end; build another one.")
         self._fitted, self._since = True, time.perf_counter()
         self.gan.processes.forget()
         if self.streams.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.streams.device)
-        for watcher in self.watchers:
-            watcher.begin(self)
+        for callback in self.callbacks:
+            callback.begin(self)
         try:
             if self.iteration == 0:
                 self.reals.ahead()  # whatever is watched: a loader draws its seed from torch's global stream now
-                self.write({key: value for watcher in self.watchers for key, value in watcher.before(self).items()})
+                self.write({key: value for callback in self.callbacks for key, value in callback.before(self).items()})
             while self.iteration < self.iterations and not self.asked_to_stop():
-                self.step(self.reals, keep_gradients=any(self.due(watcher.every, ahead=1) for watcher in self.watchers))
+                self.step(self.reals, keep_gradients=any(self.due(callback.every, ahead=1) for callback in self.callbacks))
                 self.iteration += 1
                 self.record(self.watch())
         except BaseException as error:
@@ -141,17 +141,17 @@ class Trainer:
         return every > 0 and (iteration % every == 0 or iteration == self.iterations)
 
     def watch(self) -> Row:
-        """Return what the watchers that are due observe."""
+        """Return what the callbacks that are due observe."""
         row: Row = {}
-        for watcher in self.watchers:
-            if self.due(watcher.every):
-                row |= watcher(self)
+        for callback in self.callbacks:
+            if self.due(callback.every):
+                row |= callback(self)
         return row
 
     def record(self, row: Row) -> None:
         """Write a row, if there is one, and checkpoints that are due, unless the row shows that the run has diverged."""
-        for book in self.books:
-            book.tick()
+        for logger in self.loggers:
+            logger.tick()
         if row:
             row = self.write(row)
             if not self.guard.passes(self, row):
@@ -163,8 +163,8 @@ class Trainer:
         if row:
             row = self.progress() | row
             self.last_row |= row
-            for book in self.books:
-                book.write(row)
+            for logger in self.loggers:
+                logger.write(row)
         return row
 
     def progress(self) -> Row:
@@ -177,11 +177,11 @@ class Trainer:
             "progress/wall_s": self.trained_s,
         }
 
-    def log_to(self, books: Iterable[Book]) -> None:
-        """Write rows to further books from now on; they drop the rows of later iterations."""
-        for book in books:
-            self.books.append(book)
-            self.last_row |= book.rewind(self.iteration)
+    def log_to(self, loggers: Iterable[Logger]) -> None:
+        """Write rows to further loggers from now on; they drop the rows of later iterations."""
+        for logger in loggers:
+            self.loggers.append(logger)
+            self.last_row |= logger.rewind(self.iteration)
 
     def parts(self) -> dict[str, Any]:
         """Return everything in the run that has a state, by name."""
@@ -200,7 +200,7 @@ class Trainer:
         return counts | {name: part.state_dict() for name, part in self.parts().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state; books drop the rows of later iterations.
+        """Resume from a checkpoint's state; loggers drop the rows of later iterations.
 
         Raises:
             CheckpointError: It does not fit; the run is as it was.
@@ -210,10 +210,10 @@ class Trainer:
             part.load_state_dict(state[name])
         self.iteration, self.trained_s = state["iteration"], state["trained_s"]
         self.gan.timer.restart()
-        for watcher in self.watchers:
-            watcher.begin(self)
-        for book in self.books:
-            self.last_row |= book.rewind(self.iteration)
+        for callback in self.callbacks:
+            callback.begin(self)
+        for logger in self.loggers:
+            self.last_row |= logger.rewind(self.iteration)
 
     def _refuse_unfitting(self, state: dict[str, Any]) -> None:
         try:
@@ -227,7 +227,7 @@ class Trainer:
             raise CheckpointError("the data are not those that the run was trained on: bring them back, or begin a new run")
 
     def finish(self, ending: Ending) -> Summary:
-        """Close the books, the first one last, and return the summary with the paths that they add."""
+        """Close the loggers, the first one last, and return the summary with the paths that they add."""
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
         told = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.told()]
@@ -235,6 +235,6 @@ class Trainer:
         summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, notes=notes, paths=paths, last=last)
         self.reals.close()
         with ExitStack() as closing:  # whatever one of them raises, the others are closed
-            for book in self.books:
-                closing.callback(book.close, summary)
+            for logger in self.loggers:
+                closing.callback(logger.close, summary)
         return summary

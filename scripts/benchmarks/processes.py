@@ -20,9 +20,9 @@ from cases import CASES
 from ganexp import Trainer, build, compose
 from ganexp.batch import Gradients
 from ganexp.compare.racing import Times, seconds_of, synchronize
-from ganexp.processes import Processes
-from ganexp.training.joining import join
-from ganexp.training.processes import DistributedProcesses
+from ganexp.distributed.group import DistributedProcesses
+from ganexp.distributed.joining import join
+from ganexp.distributed.processes import Processes
 from pages.markdown import table
 
 COUNTED = 10

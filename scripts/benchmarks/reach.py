@@ -11,10 +11,10 @@ from torch import Tensor
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.batch import Batch, Gradients
-from ganexp.configuration.assemble import gan_of, networks_of, strategy_of
-from ganexp.configuration.check import check
-from ganexp.processes import Processes, Whole
-from ganexp.training.synchronised import synchronise
+from ganexp.config.assemble import gan_of, networks_of, strategy_of
+from ganexp.config.check import check
+from ganexp.distributed.batch_norm import synchronise
+from ganexp.distributed.processes import Processes, Whole
 from pages.markdown import table
 
 RECIPES = ("dcgan", "began", "sngan", "sagan", "wgan_gp", "r3gan")
@@ -49,7 +49,7 @@ class Pretended(Processes):
     def own(self, whole: Whole) -> Whole:
         """Return the first share."""
         if isinstance(whole, Batch):
-            return Batch(self.own(whole.values), tuple(map(self.own, whole.given)))
+            return Batch(self.own(whole.values), tuple(map(self.own, whole.conditions)))
         return whole[: len(whole) // self.count]
 
     def gather(self, share: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from experiments.racing import raced
 from experiments.training import Course, Job, train_all, weights_after
 from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean
 from ganexp.data import Ring
-from ganexp.runs.pictures import image_grid
+from ganexp.logging.pictures import image_grid
 from pages.markdown import table
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}

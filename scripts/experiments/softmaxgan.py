@@ -14,7 +14,7 @@ from experiments.training import Course, Job, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
 from ganexp.compare.intervals import of_share_mean
-from ganexp.runs.pictures import image_grid
+from ganexp.logging.pictures import image_grid
 from pages.markdown import table
 
 ARMS = {

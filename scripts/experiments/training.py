@@ -15,7 +15,7 @@ from cases import trainer_of
 from experiments.quality import Quality
 from ganexp import GAN, Trainer, build, compose
 from ganexp.training import Strategy
-from ganexp.training.watching.drawing import looking, made
+from ganexp.training.callbacks.drawing import looking, made
 
 Probe = Callable[[GAN], dict[str, float]]
 

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor, cat, full_like
 
-from ganexp.runs.pictures import image_grid, scatter
+from ganexp.logging.pictures import image_grid, scatter
 from judging.tables import Entry, Order, figure, keys_of, meanings
 from pages import html
 from reporting import ranking

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ganexp.command_line.sweeping.ranking import as_text
+from ganexp.cli.sweeping.ranking import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
-from ganexp.configuration.judging import Judged
+from ganexp.config.judging import Judged
 
 NAME = 30
 """So wide is a name at most, in characters."""

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from ganexp import Trainer, build, compose
 from ganexp.data import Ring
 from ganexp.evaluation.modes import Gaussians
-from ganexp.training.watching.drawing import looking, made
+from ganexp.training.callbacks.drawing import looking, made
 
 Course = dict[str, np.ndarray[Any, Any]]
 """One strategy's training: `points` (frames, samples, 2), uint16; `field` (frames, cells, cells), uint8, rows from the bottom;

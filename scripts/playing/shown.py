@@ -9,8 +9,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ganexp import strategies
-from ganexp.configuration.targets import arguments, target
+from ganexp import strategies, wrappers
+from ganexp.config.targets import arguments, target
 from playing.games import Settings, Strategy
 
 CONF = Path(__file__).resolve().parent.parent.parent / "conf"
@@ -109,7 +109,7 @@ def made(name: str, coefficient: float | None, settings: Settings) -> Strategy:
     Steps of its own, such as those of `unrolled`, have the learning rate for their size.
     """
     if name == "lookahead":
-        return strategies.Lookahead(strategies.joint, every=5, alpha=0.5 if coefficient is None else coefficient)
+        return wrappers.Lookahead(strategies.joint, every=5, alpha=0.5 if coefficient is None else coefficient)
     node: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.load(CONF / "strategy" / f"{name}.yaml")))  # type: ignore[arg-type]
     found, own = target(node, "strategy"), arguments(node)
     if "rate" in own:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ganexp.runs.keys import STEPS, known
-from ganexp.runs.reading import Run
+from ganexp.logging.keys import STEPS, known
+from ganexp.logging.reading import Run
 from reporting.comparing import Group, measures
 
 Figure = dict[str, Any]

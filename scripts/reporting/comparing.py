@@ -7,10 +7,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ganexp.configuration.plain import flat
-from ganexp.configuration.schema import effect_of
+from ganexp.config.plain import flat
+from ganexp.config.schema import effect_of
 from ganexp.instruments.measure import Measure
-from ganexp.runs.reading import Run
+from ganexp.logging.reading import Run
 
 SUBJECT = ("loss", "strategy", "dataset")
 """What people ask about first: named before other keys that would tell runs apart as well."""

@@ -6,10 +6,10 @@ from html import escape
 from typing import Any
 
 from ganexp.instruments.measure import Measure
-from ganexp.runs import reading as runs
-from ganexp.runs.keys import STEPS, known
-from ganexp.runs.layout import RunFolder
-from ganexp.runs.reading import Run
+from ganexp.logging import reading as runs
+from ganexp.logging.keys import STEPS, known
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.reading import Run
 from pages import html
 from reporting import comparing
 from reporting.charts import AXES, style

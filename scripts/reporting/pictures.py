@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from ganexp.runs.reading import Run
+from ganexp.logging.reading import Run
 
 WIDEST = 700
 """Larger pictures are made smaller, to so many pixels on the longer side."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ganexp.command_line.sweeping import Sweep
-from ganexp.command_line.sweeping.ranking import rankings as of_sweep
+from ganexp.cli.sweeping import Sweep
+from ganexp.cli.sweeping.ranking import rankings as of_sweep
 from ganexp.compare import outcomes
 from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
-from ganexp.runs.reading import Run
+from ganexp.logging.reading import Run
 from reporting import comparing
 from reporting.comparing import Group
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ganexp.command_line.sweeping.results import results
+from ganexp.cli.sweeping.results import results
 from studying.sweeps import has_diverged
 
 

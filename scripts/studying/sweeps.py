@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ganexp.command_line.sweeping.record import Sweep
-from ganexp.command_line.sweeping.results import Result, results
-from ganexp.runs.layout import RunFolder
+from ganexp.cli.sweeping.record import Sweep
+from ganexp.cli.sweeping.results import Result, results
+from ganexp.logging.layout import RunFolder
 
 TRAIN = Path(__file__).resolve().parent.parent.parent / "train.py"
 

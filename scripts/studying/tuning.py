@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from pathlib import Path
 
-from ganexp.command_line.sweeping.results import results
+from ganexp.cli.sweeping.results import results
 
 Candidate = tuple[str, ...]
 """Overrides, such as `optimizer.lr=5e-4`."""

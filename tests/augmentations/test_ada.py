@@ -6,8 +6,8 @@ import torch
 
 from ganexp import build
 from ganexp.augmentations import Ada, ada
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from tests.augmentations.images import SMALL, begun, built, images
 from tests.composing import composed
 from tests.tiny import iterate
@@ -104,7 +104,9 @@ def test_geometry_and_color_draw_from_the_papers_distributions(monkeypatch):
     """Each: whether it is 2 to the power of it, or an angle, and the standard deviation."""
     drawn = {}
     for name in ("positions", "recolored"):
-        monkeypatch.setattr(ada, name, lambda x, *given, name=name: drawn.update({name: given}) or (x[:, :1], x[:, :1]))
+        monkeypatch.setattr(
+            ada, name, lambda x, *conditions, name=name: drawn.update({name: conditions}) or (x[:, :1], x[:, :1])
+        )
     at(1, policy=["geometry"]).transform(images(1, 1).expand(8000, -1, -1, -1))
     at(1, policy=["color"]).transform(images(1, 1).expand(8000, -1, -1, -1))
     angle = (False, np.pi / 3**0.5)

@@ -6,10 +6,10 @@ from torch import nn
 
 from ganexp import GAN, Batch, Prior, build
 from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.schema import ConfigError
+from ganexp.gan.packing import packed
 from ganexp.losses import NonSaturating
 from ganexp.networks import MLPDiscriminator
-from ganexp.networks.packing import packed
 from ganexp.penalties import R1, Orthogonal
 from ganexp.training.cuda_graph import Recorded
 from tests.augmentations.images import begun, built, images, weights

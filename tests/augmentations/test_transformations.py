@@ -85,7 +85,7 @@ def test_colours_are_those_of_the_papers_matrices(channels):
     values[2], tensors[2] = 1 - 2 * values[2], 1 - 2 * tensors[2]
     assert set(values[2]) == {-1, 1}
     made = recolored(x, *tensors).numpy()
-    for i, given in enumerate(np.stack(values, 1)):
+    for i, conditions in enumerate(np.stack(values, 1)):
         whole = np.concatenate([np.broadcast_to(x[i].numpy(), (3, 8, 8)), np.ones((1, 8, 8))])
-        expected = np.einsum("ij,jhw->ihw", matrix(*given), whole)[:channels]
+        expected = np.einsum("ij,jhw->ihw", matrix(*conditions), whole)[:channels]
         np.testing.assert_allclose(made[i], expected, rtol=1e-9, atol=1e-9)

@@ -6,8 +6,8 @@ import struct
 import pytest
 from PIL import Image
 
-from ganexp.configuration.build import build
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.build import build
+from ganexp.config.schema import ConfigError
 from ganexp.data import ImageFolder, headers, load_cached
 from tests.composing import composed
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.configuration.held_out import held_out_of
+from ganexp.config.held_out import held_out_of
 from ganexp.data import CIFAR10, MNIST, SVHN, Digits, Grid, Ring, StackedMNIST
 from ganexp.training.execution import Machine
 from tests.data.samples import noise
@@ -36,7 +36,7 @@ def test_the_test_part_of_mnist_is_held_out_with_its_labels(both_parts, tmp_path
     assert torch.unique(dataset.load()).tolist() == [255]
     assert held_out_of(dataset, 0, 100, CPU).values.shape[0] == 12
     again = held_out_of(dataset, 10, 8, CPU)
-    assert torch.equal(batch.given[0], again.given[0])
+    assert torch.equal(batch.conditions[0], again.conditions[0])
 
 
 def test_stacked_digits_are_held_out_of_the_test_part(both_parts):
@@ -51,7 +51,7 @@ def test_other_points_of_a_mixture_are_held_out(mixture):
     batch, before = held_out_of(mixture, mixture.classes, 300, CPU), mixture.load()
     assert not (batch.values[:, None] == before).all(2).any()
     nearest = torch.cdist(batch.values, mixture.centers).argmin(1)
-    assert torch.equal(nearest, batch.given[0])
+    assert torch.equal(nearest, batch.conditions[0])
     assert torch.equal(mixture.load(), before)
 
 

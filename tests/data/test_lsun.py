@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from ganexp.data import LSUN, DecodingError, Streamed, load_cached
 from tests.composing import composed
 from tests.data.samples import noise

@@ -7,11 +7,11 @@ import torch
 from PIL import Image
 
 from ganexp import build
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError, Torch
 from tests.composing import composed
-from tests.configuration.test_targets import DANGEROUS
+from tests.config.test_targets import DANGEROUS
 from tests.data.own import Floats, Listed, Own, Pictures, Points, WithoutLength, pixels
 from tests.tiny import iterate
 
@@ -61,7 +61,7 @@ def test_a_run_sees_each_sample_once_an_epoch(kind):
 def test_labels_condition_the_networks():
     trainer = build(configured("tests.data.own.Own", "conditional=true"), trust="tests")
     batch, own = next(trainer.reals), Own()
-    for image, label in zip(batch.values, batch.given[0], strict=True):
+    for image, label in zip(batch.values, batch.conditions[0], strict=True):
         index = (own.pixels / 127.5 - 1 - image).abs().amax((1, 2, 3)).argmin()
         assert own.targets[index] == label
     iterate(trainer, 3)

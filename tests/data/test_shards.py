@@ -16,7 +16,7 @@ from ganexp.data import Shards, Streamed, load_cached, tar_index
 from ganexp.data.corrupt import Tried
 from ganexp.data.decoding import DecodingError
 from ganexp.data.storage import unfolded
-from ganexp.processes import Processes
+from ganexp.distributed.processes import Processes
 from tests.data.tars import png, shards, tar, written
 
 
@@ -72,7 +72,7 @@ def test_a_process_reads_its_own_share_and_nothing_else(tmp_path, monkeypatch):
     wanted = [next(whole).values[2:] for _ in range(7)]
     read = []
     ranges = data.storage.ranges
-    monkeypatch.setattr(data.storage, "ranges", lambda *given: read.append(given) or ranges(*given))
+    monkeypatch.setattr(data.storage, "ranges", lambda *conditions: read.append(conditions) or ranges(*conditions))
     for batch in wanted:
         assert torch.equal(next(share).values, batch)
     assert [len(paths) for paths, _, _ in read[:7]] == [2] * 7, "one request for the share of each batch"

@@ -7,8 +7,8 @@ import torch
 
 import train_features
 from ganexp import build
-from ganexp.configuration.evaluation import classifier_file
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.evaluation import classifier_file
+from ganexp.config.schema import ConfigError
 from ganexp.data import Digits
 from ganexp.evaluation import Classifier, EvaluationError
 from ganexp.evaluation.classifier import Origin, accuracy, stored, train

@@ -6,8 +6,8 @@ import torch
 from torch.nn.functional import cross_entropy, logsigmoid
 
 from ganexp import GAN, Batch, Prior, build, strategies
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from ganexp.losses import ACGAN, Hinge, NonSaturating, RaGAN, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, MLPDiscriminator, MLPGenerator, ResNetDiscriminator
 from ganexp.penalties import R1
@@ -73,11 +73,11 @@ def by_hand(strategy, iterations):
 
     def drawn():
         z = gan.prior.sample(BATCH)
-        return G(z.values, *z.given), z.given[0]
+        return G(z.values, *z.conditions), z.conditions[0]
 
     for _ in range(iterations):
         batch, (fake, labels) = next(reals), drawn()
-        d = torch.autograd.grad(d_loss(batch.values, batch.given[0], fake.detach(), labels), list(D.parameters()))
+        d = torch.autograd.grad(d_loss(batch.values, batch.conditions[0], fake.detach(), labels), list(D.parameters()))
         if strategy == "joint":
             g = torch.autograd.grad(g_loss(fake, labels), list(G.parameters()))
         step(gan.optimizer_d, d)
@@ -126,10 +126,13 @@ def test_the_log_and_penalties_see_the_scores_alone():
     x, fake = next(batches()), plain.generate(plain.sample()).detach()
     D = gan.discriminator
     points = x.values.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(D(points, *x.given)[:, 0].sum(), points)
+    (slope,) = torch.autograd.grad(D(points, *x.conditions)[:, 0].sum(), points)
     d = gan.d_loss(x, fake)
     assert d.penalty.item() == pytest.approx(3 * 0.5 * slope.square().sum(1).mean().item(), rel=1e-12)
-    expected = {"score/real": D(x.values, *x.given)[:, 0].mean(), "score/fake": D(fake.values, *fake.given)[:, 0].mean()}
+    expected = {
+        "score/real": D(x.values, *x.conditions)[:, 0].mean(),
+        "score/fake": D(fake.values, *fake.conditions)[:, 0].mean(),
+    }
     expected = {key: value.item() for key, value in expected.items()}
     gan.update_d(d)
     logged = gan.meter.so_far()

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from ganexp import build
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from ganexp.losses import EBGAN
 from ganexp.losses.ebgan import alike
 from ganexp.networks import BEGANDiscriminator

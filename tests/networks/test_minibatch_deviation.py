@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from ganexp import GAN, Prior, build, strategies
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from ganexp.losses import WGAN, NonSaturating
 from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator, MLPGenerator
 from tests.composing import composed
@@ -87,14 +87,14 @@ def test_the_last_layer_of_a_discriminator_sees_it(network, shape, classes):
     weights = dict(zip(names, (p.detach() for p in made.parameters()), strict=True))
     last = names[-2]
     features, x = weights[last].shape[1] - 1, torch.randn(8, *shape, dtype=torch.float64)
-    given = (torch.arange(8) % classes,) if classes else ()
+    conditions = (torch.arange(8) % classes,) if classes else ()
     weights[last] = weights[last][:, :features]
     plain.load_state_dict(weights)
     hidden = plain.layers[:-2](x).detach().numpy()
     seen = by_numpy(hidden, 4)
     further = [*made.parameters()][names.index(last)][:, features:].sum().item()
-    expected = plain(x, *given).detach().numpy() + further * seen
-    np.testing.assert_allclose(made(x, *given).detach().numpy(), expected, rtol=1e-10)
+    expected = plain(x, *conditions).detach().numpy() + further * seen
+    np.testing.assert_allclose(made(x, *conditions).detach().numpy(), expected, rtol=1e-10)
 
 
 ON = "discriminator.minibatch_deviation=true"

@@ -7,10 +7,10 @@ import torch
 
 from ganexp import Step, build, strategies
 from ganexp.batch import Batch
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.distributed.processes import Processes
 from ganexp.optimizers.ownership import clip
-from ganexp.processes import Processes
 from ganexp.training.cuda_graph import Recorded
 from tests.composing import composed, every_strategy, suited
 from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan

@@ -9,8 +9,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import ganexp
-from ganexp.configuration.loading import data_of
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.loading import data_of
+from ganexp.config.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.sampling import SamplingError, Trained, save
 from ganexp.sampling.trained import digest_of

@@ -10,8 +10,8 @@ LATENT = 5
 
 def images(classes=0, *, dtype=torch.float32, prior="normal", channels=1):
     torch.manual_seed(0)
-    given = {"classes": classes} if classes else {}
-    network = DCGANGenerator(LATENT, (channels, 16, 16), width=4, **given)
+    conditions = {"classes": classes} if classes else {}
+    network = DCGANGenerator(LATENT, (channels, 16, 16), width=4, **conditions)
     for parameter in network.parameters():  # far from what it is initialised with, where classes make no difference yet
         torch.nn.init.normal_(parameter, std=0.5)
     return Trained(network, latent_dim=LATENT, prior=prior, shape=(channels, 16, 16), classes=classes, dtype=dtype)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ganexp import build
-from ganexp.configuration.check import check
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
 from tests.composing import composed
 from tests.tiny import iterate
 from tests.training.test_resume import DATA, EVERY, TINY, assert_same, rows, state, trained

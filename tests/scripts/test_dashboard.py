@@ -5,10 +5,10 @@ import json
 import pytest
 
 import dashboard
+from ganexp.logging.keys import KEYS, STEPS
 from ganexp.losses import BEGAN, SoftmaxGAN
-from ganexp.runs.keys import KEYS, STEPS
 from tests.composing import options
-from tests.runs.stand_in import serving
+from tests.logging.stand_in import serving
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from PIL import Image
 
 import evaluate
 from ganexp import build
-from ganexp.command_line.sweeping import Sweep
+from ganexp.cli.sweeping import Sweep
 from ganexp.data import Digits
 from tests.composing import composed
 from tests.scripts.test_report import CHROMIUM

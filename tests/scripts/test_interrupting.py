@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ganexp.command_line import interrupting
+from ganexp.cli import interrupting
 from tests.composing import CONF
 
 ROOT = CONF.parent
@@ -20,7 +20,7 @@ def test_a_command_hears_ctrl_c_before_it_imports_anything_that_takes_long(path)
     head = path.read_text().partition("interrupting.at_once()")[0]
     imported = re.findall(r"^ *(?:from|import) (\S+)", head, re.M)
     assert head.count('if __name__ == "__main__":') == 1
-    assert set(imported) <= {"os", "sys", "ganexp.command_line"}
+    assert set(imported) <= {"os", "sys", "ganexp.cli"}
 
 
 @pytest.mark.slow

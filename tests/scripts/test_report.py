@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import report
-from ganexp.runs import reading as runs
-from ganexp.runs.keys import SIGNS
+from ganexp.logging import reading as runs
+from ganexp.logging.keys import SIGNS
 from reporting import charts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import report
-from ganexp.runs import reading as runs
-from ganexp.runs.keys import STEPS
+from ganexp.logging import reading as runs
+from ganexp.logging.keys import STEPS
 from tests.scripts.test_report import figures, make_run
 
 FILES = ("config.json", "summary.json", "measures.json", "metrics.jsonl", "provenance.json", "wandb_id", "samples/10.png")

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import report
-from ganexp.runs import reading as runs
+from ganexp.logging import reading as runs
 from reporting import charts, comparing
 from tests.scripts.test_report import figures
 

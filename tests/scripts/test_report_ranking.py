@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import report
-from tests.command_line.handmade_sweeps import make_sweep
+from tests.cli.handmade_sweeps import make_sweep
 from tests.scripts.test_report_comparing import config, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -5,7 +5,7 @@ import torch
 
 from benchmarks import processes, reach
 from benchmarks.reach import Exchanged, Link, Recipe
-from tests.several import several
+from tests.distributed.forks import several
 
 TINY = ("dataset=fake", "dataset.image_size=16", "dataset.n=30", "generator.width=2", "discriminator.width=2", "batch_size=8")
 TINY += ("wandb.mode=disabled", "loss=nonsaturating", "strategy=detach")

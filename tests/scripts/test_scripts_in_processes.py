@@ -11,9 +11,9 @@ import evaluate
 import ganexp
 import sample
 import together
-from ganexp.processes import Processes
+from ganexp.distributed.processes import Processes
 from tests.composing import composed
-from tests.several import several
+from tests.distributed.forks import several
 
 SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
 

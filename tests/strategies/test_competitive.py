@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from ganexp import Batch, strategies
+from ganexp import Batch, strategies, wrappers
 from ganexp.gan import dot
 from ganexp.losses import WGAN
 from ganexp.penalties import R1, GradientPenalty
@@ -126,7 +126,7 @@ def test_a_state_of_other_networks_is_refused(strategy):
             first.check_state_dict({"kept": given}, gan)
 
 
-@pytest.mark.parametrize("around", [lambda inner: inner, lambda inner: strategies.Lookahead(inner, every=3)])
+@pytest.mark.parametrize("around", [lambda inner: inner, lambda inner: wrappers.Lookahead(inner, every=3)])
 @pytest.mark.parametrize("make", [strategies.PastExtragradient, lambda: strategies.Competitive(rate=0.5, steps=2)])
 def test_what_is_remembered_resumes_to_the_last_bit(make, around):
     def trained(gan, strategy, batches):

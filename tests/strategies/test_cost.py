@@ -127,10 +127,10 @@ def peak_bytes(strategy, redundant_gradients=False):
     torch.manual_seed(0)
     gan = made(NonSaturating(), redundant_gradients)
     reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
-    with LiveActivations(gan) as books:
+    with LiveActivations(gan) as loggers:
         STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)
-    assert books.now == 0, "activations outlive the iteration"
-    return books.peak
+    assert loggers.now == 0, "activations outlive the iteration"
+    return loggers.peak
 
 
 def activations(of):
@@ -141,9 +141,9 @@ def activations(of):
         "d": (gan.discriminator, torch.randn(BATCH, *SHAPE)),
         "g": (gan.generator, torch.randn(BATCH, LATENT)),
     }[of]
-    with LiveActivations(gan) as books:
+    with LiveActivations(gan) as loggers:
         network(batch)
-    return books.peak
+    return loggers.peak
 
 
 IMAGES = BATCH * 3 * 16 * 16 * 4  # bytes of one batch, which G's last layer and D's first one share

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp import GAN, Prior, strategies
+from ganexp import GAN, Prior, strategies, wrappers
 from ganexp.losses import WGAN, Minimax
 from ganexp.optimizers import NegativeMomentum
 from tests.composing import GAMES
@@ -157,7 +157,7 @@ def test_extragradient_converges_at_the_known_rate():
 @pytest.mark.parametrize(("every", "alpha"), [(5, 0.5), (3, 0.25), (1, 1.0)])
 def test_lookahead_around_joint_follows_its_closed_form(every, alpha):
     """`every` steps of joint, then part of the way back: 1 − α + α (1 − iη)^every."""
-    gan, strategy = dirac_gan(WGAN()), strategies.Lookahead(strategies.joint, every=every, alpha=alpha)
+    gan, strategy = dirac_gan(WGAN()), wrappers.Lookahead(strategies.joint, every=every, alpha=alpha)
     factor = 1 - alpha + alpha * (1 - 1j * ETA) ** every
     for _ in range(10):
         before = point(gan)
@@ -170,7 +170,7 @@ def test_lookahead_around_joint_follows_its_closed_form(every, alpha):
 @pytest.mark.parametrize("wrong", [{"every": 0}, {"alpha": 0.0}, {"alpha": 1.5}])
 def test_lookahead_refuses_settings_out_of_range(wrong):
     with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} should"):
-        strategies.Lookahead(strategies.joint, **wrong)
+        wrappers.Lookahead(strategies.joint, **wrong)
 
 
 @pytest.mark.parametrize(("k", "rate"), [(0, 0.1), (1, 0.1), (5, 0.3)])

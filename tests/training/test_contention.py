@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ganexp.training.watching import contention
-from ganexp.training.watching.contention import Contention, Use, spinning
+from ganexp.training.callbacks import contention
+from ganexp.training.callbacks.contention import Contention, Use, spinning
 from tests.tiny import tiny_trainer
 
 SPINS = Use(wall_s=20, process_s=6.2, thread_s=3.1, queued_s=33.8)
@@ -35,7 +35,7 @@ def test_it_is_said_once_unless_the_user_has_chosen(chosen, said, monkeypatch, c
     uses = (Use(*(number * i for number in SPINS)) for i in range(100))
     monkeypatch.setattr(contention, "used", lambda: next(uses))
     made = tiny_trainer(iterations=6)
-    made.watchers = [Contention(1)]
+    made.callbacks = [Contention(1)]
     with caplog.at_level(logging.WARNING):
         made.fit()
     assert caplog.text.count("OMP_WAIT_POLICY=passive") == said
@@ -48,7 +48,7 @@ def test_a_short_time_says_nothing(monkeypatch, caplog):
     uses = (Use(*(number * i / 4 for number in SPINS)) for i in range(100))
     monkeypatch.setattr(contention, "used", lambda: next(uses))
     made = tiny_trainer(iterations=1)
-    made.watchers = [Contention(1)]
+    made.callbacks = [Contention(1)]
     made.fit()
     assert not caplog.text
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 import torch
 
-from ganexp import build, strategies
+from ganexp import build, strategies, wrappers
 from ganexp.penalties import R1, NoPenalty
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, options, suited
@@ -25,11 +25,11 @@ def small(loss, strategy=strategies.detach, *, recorded=True, wrap=lambda discri
 
 def trained(loss, strategy, *, recorded, iterations=11, **kwargs):
     """Train a tiny GAN and return its trainer and its rows, without the times."""
-    book = Rows()
-    settings = {"iterations": iterations, "log_every": 3, "books": [book], "on_divergence": "warn"}
+    logger = Rows()
+    settings = {"iterations": iterations, "log_every": 3, "loggers": [logger], "on_divergence": "warn"}
     made = small(loss, strategy, recorded=recorded, **settings, **kwargs)
     made.fit()
-    rows = [{key: value for key, value in row.items() if key.startswith(COUNTED)} for row in book.rows]
+    rows = [{key: value for key, value in row.items() if key.startswith(COUNTED)} for row in logger.rows]
     for row in rows:
         del row["progress/wall_s"]
     return made, rows
@@ -54,7 +54,7 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(strategy, loss, steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("through", [False, True])
 def test_a_step_of_latents_is_recorded_too(through):
-    runs = [trained("hinge", strategies.LatentStep(strategies.detach, through=through), recorded=r)[0] for r in (False, True)]
+    runs = [trained("hinge", wrappers.LatentStep(strategies.detach, through=through), recorded=r)[0] for r in (False, True)]
     assert all(torch.equal(a, b) for a, b in zip(*(state(made.gan) for made in runs), strict=True))
     assert runs[1].step.recording
 
@@ -84,9 +84,9 @@ def test_what_watches_sees_the_recorded_run_too(tmp_path):
 def test_times_come_from_the_last_eager_iteration_and_the_replays(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: next(clock) * 0.001)
-    book = Rows()
-    small("lsgan", iterations=20, log_every=20, books=[book]).fit()
-    (row,) = book.rows
+    logger = Rows()
+    small("lsgan", iterations=20, log_every=20, loggers=[logger]).fit()
+    (row,) = logger.rows
     # One look at the clock is a millisecond: an eager iteration has six phases of one each, for data, twice for D and three
     # times for G, and the time between them; a replay has its data only, between its own two looks.
     assert row["time/iteration_ms"] == pytest.approx(3)
@@ -98,10 +98,10 @@ def test_times_come_from_the_last_eager_iteration_and_the_replays(monkeypatch):
 
 @pytest.mark.parametrize("log_every", [1, 2, 4, 5])
 def test_rows_that_fall_into_the_recording_have_every_time(log_every):
-    book = Rows()
-    small("lsgan", iterations=10, log_every=log_every, books=[book]).fit()
-    assert len(book.rows) == -(-10 // log_every)
-    for row in book.rows:
+    logger = Rows()
+    small("lsgan", iterations=10, log_every=log_every, loggers=[logger]).fit()
+    assert len(logger.rows) == -(-10 // log_every)
+    for row in logger.rows:
         assert 0 < row["time/d_ms"] < row["time/iteration_ms"]
         assert 0 < row["time/g_ms"] < row["time/iteration_ms"]
         assert row["speed/images_per_s"] > 0
@@ -120,14 +120,14 @@ class Peeking(torch.nn.Module):
 
 def test_what_waits_for_the_device_is_said_and_runs_eagerly(caplog):
     eager, eager_rows = trained("hinge", strategies.detach, recorded=False)
-    book = Rows()
-    made = small("hinge", wrap=Peeking, iterations=11, log_every=3, books=[book])
+    logger = Rows()
+    made = small("hinge", wrap=Peeking, iterations=11, log_every=3, loggers=[logger])
     with caplog.at_level(logging.WARNING):
         made.fit()
     assert "cannot be recorded (operation not permitted when stream is capturing), so all are run eagerly" in caplog.text
     assert all(torch.equal(a, b) for a, b in zip(state(eager.gan), state(made.gan), strict=True))
-    assert [row["loss/d"] for row in book.rows] == [row["loss/d"] for row in eager_rows]
-    assert all(row["time/d_ms"] > 0 for row in book.rows)
+    assert [row["loss/d"] for row in logger.rows] == [row["loss/d"] for row in eager_rows]
+    assert all(row["time/d_ms"] > 0 for row in logger.rows)
 
 
 def test_a_varying_number_of_batches_is_said():
@@ -154,15 +154,13 @@ def test_a_batch_of_another_shape_is_refused_and_an_end_is_an_end(width, sentenc
 
 
 def test_strategies_that_remember_are_not_recorded():
-    assert (
-        reason_against(strategies.Lookahead(strategies.detach, every=2), NoPenalty()) == "Lookahead keeps count of iterations"
-    )
+    assert reason_against(wrappers.Lookahead(strategies.detach, every=2), NoPenalty()) == "Lookahead keeps count of iterations"
     assert all(reason_against(strategy, R1()) == "" for strategy in STRATEGIES.values())
     counting = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(1))], lr_decay=0.1)
     said = reason_against(strategies.detach, NoPenalty(), optimizers=[counting])
     assert said == "Adagrad may count its steps on the host"
     with pytest.raises(ValueError, match="cannot be recorded: Lookahead keeps count"):
-        small("hinge", strategies.Lookahead(strategies.detach, every=2))
+        small("hinge", wrappers.Lookahead(strategies.detach, every=2))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

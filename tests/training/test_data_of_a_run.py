@@ -9,7 +9,7 @@ from PIL import Image
 from torch import nn
 
 from ganexp import GAN, Prior, Step, Trainer, build
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.schema import ConfigError
 from ganexp.data import Fake, Resident, Streamed
 from ganexp.losses import Hinge
 from ganexp.networks import MLPGenerator

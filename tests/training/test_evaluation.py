@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from ganexp import build
-from ganexp.command_line.ending import epilogue
-from ganexp.configuration.check import check
-from ganexp.configuration.measured import high_is_best
-from ganexp.configuration.schema import ConfigError
-from ganexp.runs import reading
-from ganexp.training.watching import Evaluation
+from ganexp.cli.ending import epilogue
+from ganexp.config.check import check
+from ganexp.config.measured import high_is_best
+from ganexp.config.schema import ConfigError
+from ganexp.logging import reading
+from ganexp.training.callbacks import Evaluation
 from tests.composing import composed
 from tests.tiny import tiny_trainer
 from tests.training.test_samples import Moody, Noisy, seeded
@@ -67,7 +67,7 @@ def test_evaluating_moves_no_mode_no_buffer_and_no_stream(make):
             seen.append(torch.cat([*batches]))
             return {"eval/n": float(len(seen[-1]))}
 
-        trainer.watchers.append(Evaluation(every, evaluate, samples=600))
+        trainer.callbacks.append(Evaluation(every, evaluate, samples=600))
         trainer.fit()
         ends.append(copy.deepcopy(gan.state_dict()))
         assert len(seen) == 4 * every
@@ -81,8 +81,8 @@ def test_samples_are_of_the_same_latents_under_labels_as_frequent_as_in_the_data
     prior = Prior(3, seed=1, frequencies=[1, 3])
     first, z, again = prior.measured(4000), prior.sample(4000), prior.measured(4000)
     assert torch.equal(first.values, again.values)
-    assert torch.equal(first.given[0], again.given[0])
-    assert first.given[0].double().mean() == pytest.approx(0.75, abs=0.03)
+    assert torch.equal(first.conditions[0], again.conditions[0])
+    assert first.conditions[0].double().mean() == pytest.approx(0.75, abs=0.03)
     assert not torch.equal(first.values, z.values)
     assert not torch.equal(first.values, prior.fixed(4000).values)
 
@@ -104,7 +104,7 @@ def test_rows_have_figures_when_due_and_at_the_end_and_say_by_what(tmp_path):
 
 
 def test_a_run_says_its_figures_and_which_iteration_was_best(tmp_path, caplog):
-    caplog.set_level("INFO", "ganexp.runs.progress")
+    caplog.set_level("INFO", "ganexp.logging.progress")
     settings = (*RING, *EVERY, "keep_best=eval/coverage", "checkpoint_every=0")
     summary = build(composed(*settings), tmp_path).fit()
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -138,11 +138,11 @@ def test_presets_of_points_count_their_modes_at_the_end(experiment):
 
 def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
     trainer = build(composed(*RING, *EVERY))
-    book = Rows()
-    trainer.log_to([book])
+    logger = Rows()
+    trainer.log_to([logger])
     with torch.no_grad():
         next(trainer.step.average.generator.parameters()).fill_(math.nan)
-    assert trainer.watchers[-1](trainer) == {}
+    assert trainer.callbacks[-1](trainer) == {}
     assert "No evaluation at iteration 0: the generated samples are not finite." in caplog.text
 
 

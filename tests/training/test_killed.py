@@ -13,7 +13,7 @@ import time
 import pytest
 
 from ganexp import build
-from ganexp.runs import Book
+from ganexp.logging import Logger
 from ganexp.training import Stopping, checkpoint
 from tests.composing import CONF, composed
 from tests.training.test_resume import assert_same, overrides, rows, state
@@ -153,7 +153,7 @@ def test_a_signal_to_the_whole_group_ends_a_streamed_run_in_order(tmp_path):
     assert checkpoint.load(folder / "checkpoints" / "last.pt")["run"]["iteration"] == summary["iteration"] > 0
 
 
-class Late(Book):
+class Late(Logger):
     """Takes its time to finish, as W&B may, and is sent a signal meanwhile."""
 
     def close(self, state):
@@ -163,7 +163,7 @@ class Late(Book):
 def test_a_signal_while_a_finished_run_is_finishing_changes_nothing(tmp_path):
     with Stopping() as stopping:
         made = build(composed(*OFTEN, "iterations=4"), tmp_path, stopping=stopping)
-        made.books = [*made.books, Late()]
+        made.loggers = [*made.loggers, Late()]
         summary = made.fit()
     assert stopping.received == signal.SIGTERM
     assert summary["state"] == "finished"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ganexp import build, strategies
-from ganexp.configuration.check import check
+from ganexp.config.check import check
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, losses_of_scores, options
 from tests.tiny import iterate

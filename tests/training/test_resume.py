@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from ganexp import build
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.training import Checkpoints, checkpoint
 from tests.composing import composed, options, suited

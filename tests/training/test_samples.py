@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from ganexp import GAN, Prior
 from ganexp.losses import NonSaturating
-from ganexp.training.watching.samples import draw
+from ganexp.training.callbacks.samples import draw
 from tests.tiny import tiny_trainer
 from tests.training.test_trainer import Rows
 
@@ -52,7 +52,7 @@ def weights(generator, discriminator, sample_every):
         batch_size=4,
     )
     reals = DataLoader(torch.ones(8, 2), 4)  # which draws a seed from the stream that the noise comes from
-    tiny_trainer(gan=gan, reals=reals, iterations=6, sample_every=sample_every, books=[Rows()]).fit()
+    tiny_trainer(gan=gan, reals=reals, iterations=6, sample_every=sample_every, loggers=[Rows()]).fit()
     return {**gan.generator.state_dict(prefix="g."), **gan.discriminator.state_dict(prefix="d.")}
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ganexp import build
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
 from tests.tiny import iterate

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp import build, strategies
-from ganexp.runs import Book, FolderBook
-from ganexp.runs.keys import known
+from ganexp import build, strategies, wrappers
+from ganexp.logging import FolderLogger, Logger
+from ganexp.logging.keys import known
 from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, suited
 from tests.tiny import BATCH, CASES, STRATEGIES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
@@ -23,7 +23,7 @@ ALWAYS = {
 }  # fmt: skip
 
 
-class Rows(Book):
+class Rows(Logger):
     def __init__(self):
         self.rows, self.ticks, self.closed = [], 0, []
 
@@ -39,24 +39,24 @@ class Rows(Book):
 
 @pytest.mark.parametrize("loss", CASES)
 def test_rows_have_the_keys_that_dashboards_rely_on(loss):
-    book = Rows()
-    trainer(loss, log_every=4, books=[book]).fit()
+    logger = Rows()
+    trainer(loss, log_every=4, loggers=[logger]).fit()
     further = {
         "began": {"began/k_t", "began/convergence"},
         "wgan_gp": {"loss/penalty"},
         "softmaxgan": {"softmaxgan/d_excess", "softmaxgan/g_excess"},
     }
-    assert [row["progress/iteration"] for row in book.rows] == [4, 8, 10]
-    assert all(set(row) == ALWAYS | further.get(loss, set()) for row in book.rows)
-    assert set(book.rows[0]) <= set(known(CASES[loss].loss().measures))
-    assert all(type(value) in (int, float) for row in book.rows for value in row.values())
-    assert book.ticks == 10
-    assert book.closed == ["finished"]
+    assert [row["progress/iteration"] for row in logger.rows] == [4, 8, 10]
+    assert all(set(row) == ALWAYS | further.get(loss, set()) for row in logger.rows)
+    assert set(logger.rows[0]) <= set(known(CASES[loss].loss().measures))
+    assert all(type(value) in (int, float) for row in logger.rows for value in row.values())
+    assert logger.ticks == 10
+    assert logger.closed == ["finished"]
 
 
 def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
-    book, by_hand = Rows(), tiny_gan(CASES["nonsaturating"])
-    trainer(log_every=3, iterations=6, books=[book]).fit()
+    logger, by_hand = Rows(), tiny_gan(CASES["nonsaturating"])
+    trainer(log_every=3, iterations=6, loggers=[logger]).fit()
     reals, hand = real_batches(), []
     G, D, bce = by_hand.generator, by_hand.discriminator, torch.nn.functional.softplus
     for _ in range(6):
@@ -74,7 +74,7 @@ def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
         row["grad_norm/g"] = math.sqrt(sum(p.grad.square().sum().item() for p in G.parameters()))
         by_hand.optimizer_g.step()
         hand.append(row)
-    for row, part in zip(book.rows, (slice(0, 3), slice(3, 6)), strict=True):
+    for row, part in zip(logger.rows, (slice(0, 3), slice(3, 6)), strict=True):
         for key in ("loss/d", "loss/g", "score/real", "score/fake"):
             assert row[key] == pytest.approx(np.mean([at[key] for at in hand[part]]), rel=1e-8)
         for key in ("grad_norm/d", "grad_norm/g"):
@@ -83,8 +83,8 @@ def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
 
 
 def test_the_penalty_is_logged_apart_from_the_loss():
-    seen, book = [], Rows()
-    made = trainer("wgan_gp", log_every=4, iterations=4, books=[book])
+    seen, logger = [], Rows()
+    made = trainer("wgan_gp", log_every=4, iterations=4, loggers=[logger])
 
     class Spy(type(made.gan.penalty)):
         def __call__(self, *arguments):
@@ -94,14 +94,14 @@ def test_the_penalty_is_logged_apart_from_the_loss():
     made.gan.penalty = Spy(weight=3.0)
     made.fit()
     assert [values.shape for values in seen] == 4 * [(BATCH,)]
-    assert book.rows[-1]["loss/penalty"] == pytest.approx(np.mean([3 * values.mean().item() for values in seen]), rel=1e-9)
+    assert logger.rows[-1]["loss/penalty"] == pytest.approx(np.mean([3 * values.mean().item() for values in seen]), rel=1e-9)
 
 
 def test_k_t_moves_once_per_iteration_by_its_recurrence():
-    book = Rows()
-    trainer("began", log_every=1, books=[book]).fit()
+    logger = Rows()
+    trainer("began", log_every=1, loggers=[logger]).fit()
     k = 0.2
-    for row in book.rows:
+    for row in logger.rows:
         # means over one iteration: r of the D update, and L_G, which is the mean energy of the fakes in the G update
         k = min(max(k + 0.3 * (0.5 * row["score/real"] - row["loss/g"]), 0), 1)
         assert row["began/k_t"] == pytest.approx(k, abs=1e-9)
@@ -140,10 +140,10 @@ def test_checkpoints_are_written_on_the_way(tmp_path):
 def test_a_strategy_that_moves_one_network_only_can_be_watched():
     from ganexp.strategies.steps import d_step
 
-    book = Rows()
-    trainer(strategy=lambda gan, reals, d_steps, g_steps: d_step(gan, reals), log_every=5, books=[book]).fit()
-    assert book.rows[-1]["progress/d_updates"] == 10
-    assert "loss/g" not in book.rows[-1]
+    logger = Rows()
+    trainer(strategy=lambda gan, reals, d_steps, g_steps: d_step(gan, reals), log_every=5, loggers=[logger]).fit()
+    assert logger.rows[-1]["progress/d_updates"] == 10
+    assert "loss/g" not in logger.rows[-1]
 
 
 def test_a_strategy_that_makes_fewer_updates_than_asked_is_warned_of_once(caplog):
@@ -153,7 +153,7 @@ def test_a_strategy_that_makes_fewer_updates_than_asked_is_warned_of_once(caplog
     trainer(strategy=of_its_own, d_steps=5, iterations=3).fit()
     assert caplog.text.count("Strategy of_its_own made 1 of the 5 updates that d_steps asks for in the first iteration.") == 1
     caplog.clear()
-    for strategy in (*STRATEGIES.values(), strategies.WarmUp(strategies.detach, many=7)):
+    for strategy in (*STRATEGIES.values(), wrappers.WarmUp(strategies.detach, many=7)):
         trainer("minimax", strategy, d_steps=2, g_steps=3, iterations=2).fit()
     assert "updates that" not in caplog.text
 
@@ -167,9 +167,9 @@ def test_a_trainer_fits_once():
 
 @pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (3, 1), (1, 2)])
 def test_progress_counts_what_was_done(d_steps, g_steps):
-    book = Rows()
-    trainer("softmaxgan", log_every=5, books=[book], d_steps=d_steps, g_steps=g_steps).fit()
-    last = book.rows[-1]
+    logger = Rows()
+    trainer("softmaxgan", log_every=5, loggers=[logger], d_steps=d_steps, g_steps=g_steps).fit()
+    last = logger.rows[-1]
     assert last["progress/d_updates"] == 10 * d_steps
     assert last["progress/g_updates"] == 10 * g_steps
     assert last["progress/real_images"] == 10 * BATCH * (d_steps + g_steps - 1)
@@ -178,7 +178,7 @@ def test_progress_counts_what_was_done(d_steps, g_steps):
 @pytest.mark.parametrize("loss", ["began", "wgan_gp"])
 def test_watching_does_not_steer(loss, tmp_path):
     quiet = trainer(loss, log_every=1000, checkpoint_every=1000)
-    watched = trainer(loss, log_every=1, sample_every=1, checkpoint_every=1, books=[Rows()], folder=tmp_path)
+    watched = trainer(loss, log_every=1, sample_every=1, checkpoint_every=1, loggers=[Rows()], folder=tmp_path)
     quiet.fit()
     watched.fit()
     assert all(torch.equal(a, b) for a, b in zip(state(quiet.gan), state(watched.gan), strict=True))
@@ -208,10 +208,10 @@ def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
         if gan.meter.updates["d"] == 3:
             raise RuntimeError("as planned")
 
-    book = Rows()
+    logger = Rows()
     with pytest.raises(RuntimeError, match="as planned"):
-        trainer(strategy=broken, log_every=1, books=[FolderBook(tmp_path), book], folder=tmp_path).fit()
-    assert book.closed == ["failed"]
+        trainer(strategy=broken, log_every=1, loggers=[FolderLogger(tmp_path), logger], folder=tmp_path).fit()
+    assert logger.closed == ["failed"]
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["state"], summary["iteration"]) == ("failed", 2)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganexp import build
-from ganexp.configuration.schema import ConfigError
+from ganexp.config.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
 from tests.training.test_resume import overrides

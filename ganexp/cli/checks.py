@@ -1,0 +1,155 @@
+"""What is refused before a run or a sweep begins, beyond what a configuration itself can get wrong."""
+
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from ganexp.cli.hydra_errors import composing
+from ganexp.cli.state import state
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
+from ganexp.config.schema import GROUPS, ConfigError
+from ganexp.logging.wandb_account import WandbError, resolved_mode
+
+if TYPE_CHECKING:
+    from ganexp.distributed.group import DistributedProcesses
+
+
+def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
+    """Check the composed configuration of a run, Hydra's part included, and return its own part as plain values.
+
+    Raises:
+        ConfigError: There is a mistake in it.
+    """
+    refuse_mixed_groups(config, config.hydra.runtime.choices)
+    values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+    mode = parse(values).wandb.mode  # most mistakes are found here, before seconds are spent on importing torch
+    from ganexp.config.check import check
+
+    check(values, trust=config.trust, processes=processes)
+    try:
+        resolved_mode(mode)
+    except WandbError as error:
+        raise ConfigError(f"{error}.") from None
+    return values
+
+
+def obtain_run(values: dict[str, Any], trust: Any, processes: "DistributedProcesses | None" = None) -> None:
+    """Obtain what a checked run needs, and keep what is logged meanwhile until the run has a folder for its log.
+
+    Raises:
+        ConfigError: Something is missing or broken.
+    """
+    from ganexp.config.check import check  # imports torch
+    from ganexp.config.obtaining import obtain
+
+    root = logging.getLogger()
+    handlers, root.handlers = root.handlers, [_Keeping()]
+    try:
+        plan = check(values, trust=trust, processes=processes.count if processes else 1)
+        state.obtained = obtain(plan, processes)
+    finally:
+        root.handlers = handlers
+
+
+class _Keeping(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        state.messages.append(record)
+
+
+def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
+    """Check what only a sweep has: its launcher, and what it optimises; where losses differ, each job checks its own.
+
+    Raises:
+        ConfigError: There is a mistake in it.
+    """
+    if config.hydra.launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
+        raise ConfigError(
+            "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: start the sweep on one of the "
+            "cluster's login nodes, or choose hydra/launcher=parallel."
+        )
+    metric = config.sweep.metric
+    if is_search(config) and metric is None:
+        raise ConfigError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
+    if metric is not None and not {"loss", "augment", "experiment"} & {key.partition(".")[0] for key in differing}:
+        from ganexp.config.measured import refuse_unknown_metric  # imports torch
+
+        refuse_unknown_metric("sweep.metric", metric, plain(config.loss), plain(config.augment), config.trust)
+
+
+def settle_direction(config: DictConfig, typed: bool) -> str:
+    """Return which values of `sweep.metric` are best, having told a search, whose `hydra.sweeper.direction` means the same.
+
+    Args:
+        config: Of the sweep.
+        typed: Whether `hydra.sweeper.direction` was given on the command line.
+
+    Raises:
+        ConfigError: The two keys contradict each other.
+    """
+    asked, metric, trust = str(config.sweep.direction), config.sweep.metric, config.trust
+    if not is_search(config) or metric is None:
+        return asked
+    of_search = config.hydra.sweeper.direction
+    of_search = getattr(of_search, "name", of_search)
+    if not isinstance(of_search, str):
+        return asked
+    if asked == "auto":
+        from ganexp.config.measured import high_is_best  # imports torch
+
+        highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust)
+        asked = "maximize" if highest and not typed else of_search
+    elif typed and asked != of_search:
+        raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
+    with read_write(config), open_dict(config):
+        config.hydra.sweeper.direction = asked
+    return asked
+
+
+def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
+    """Compose all jobs of a sweep, and check them until one could run, which is enough to begin.
+
+    Raises:
+        ConfigError: A job cannot be composed, or none could run.
+    """
+    from ganexp.config.check import check  # imports torch
+
+    loader = GlobalHydra.instance().config_loader()
+    first_error, one_fits = None, False
+    for job in jobs:
+        with composing():
+            composed = loader.load_sweep_config(config, list(job))
+        if one_fits:
+            continue
+        try:
+            values = check_run(composed)
+            if missing := check(values, trust=composed.trust).missing:
+                raise ConfigError(" ".join(missing))
+            one_fits = True
+        except ConfigError as error:
+            first_error = first_error or error
+    if first_error and not one_fits:
+        raise first_error
+
+
+def is_search(config: DictConfig) -> bool:
+    """Return whether a sweeper chooses the jobs of a sweep as it goes, to optimise something."""
+    return "Optuna" in config.hydra.sweeper._target_
+
+
+def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
+    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group.
+
+    Raises:
+        ConfigError: A group has several options.
+    """
+    for group, node in cfg.items():
+        if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in choices:
+            sums = ", or add them up with penalty=sum" if group == "penalty" else ""
+            raise ConfigError(
+                f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m{sums}."
+            )

@@ -1,0 +1,44 @@
+"""A configuration as the command line would compose it, for notebooks."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ganexp.config.schema import ConfigError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+PACKAGE = Path(__file__).parent.parent
+
+
+def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfig":
+    """Compose a configuration with the defaults of `python train.py`, to be given to `ganexp.build`.
+
+    Args:
+        overrides: What the command line would be given, such as `loss=hinge` or `optimizer.lr=1e-4`.
+        config_dir: A further folder of YAML files, laid out as `conf/` is: the command line's `--config-dir`.
+
+    Raises:
+        ConfigError: There is no such option or key; the sentence is the command line's.
+    """
+    from hydra import compose, initialize_config_dir  # here, for the library stands without Hydra
+    from omegaconf import open_dict
+
+    from ganexp.cli.checks import refuse_mixed_groups
+    from ganexp.cli.hydra_errors import composing
+
+    further = [] if config_dir is None else [f"hydra.searchpath=['file://{Path(config_dir).resolve()}']"]
+    with composing(), initialize_config_dir(version_base="1.3", config_dir=str(_conf())):
+        cfg = compose("train", [*overrides, *further], return_hydra_config=True)
+    refuse_mixed_groups(cfg, cfg.hydra.runtime.choices)
+    if cfg.resume is not None:
+        raise ConfigError("resume= is for the command line: here, ganexp.build(cfg, folder, checkpoint=…) resumes a run.")
+    with open_dict(cfg):
+        del cfg.hydra
+    return cfg
+
+
+def _conf() -> Path:
+    """Return the folder of YAML files: inside the package once installed, beside it in a clone without symbolic links."""
+    inside = PACKAGE / "conf"
+    return (inside if inside.is_dir() else PACKAGE.parent / "conf").resolve()

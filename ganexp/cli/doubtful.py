@@ -1,0 +1,33 @@
+"""What Hydra settles in silence and a person should know: a key that was given twice, a penalty that displaced a loss's own."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ganexp.cli.naming import typed_overrides
+from ganexp.cli.options import options
+
+BROUGHT = "override /penalty@_global_.penalty"
+"""How an option of a group brings a penalty along, in its YAML."""
+
+
+def doubtful(hydra: Any) -> Iterator[str]:
+    """Yield one sentence for each, given Hydra's part of a composed configuration."""
+    overrides = [one.partition("=") for one in typed_overrides(hydra)]
+    values = {key: value for key, _, value in overrides}
+    for key, count in Counter(key for key, *_ in overrides).items():
+        if count > 1:
+            yield f"{key} is given {'twice' if count == 2 else f'{count} times'}: the last one counts, {key}={values[key]}."
+    if values.get("penalty", "sum") == "sum":
+        return
+    folders = [Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"]
+    chosen = hydra.runtime.choices.get("loss")
+    for option in options("loss", folders):
+        defaults = option.node.get("defaults", []) if option.name == chosen else []
+        brought = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), values["penalty"])
+        if brought != values["penalty"]:
+            yield (
+                f"penalty={values['penalty']} takes the place of penalty={brought}, which is part of loss={chosen}: leave it "
+                "out, or have both by penalty=sum."
+            )

@@ -1,0 +1,65 @@
+"""What a run or a sweep prints at its end."""
+
+import shlex
+import signal
+import sys
+from typing import NoReturn
+
+from ganexp.cli.recorded import config_options
+from ganexp.cli.risky import risk_of
+from ganexp.logging.base import Summary
+from ganexp.printable import printable
+
+
+def epilogue(summary: Summary) -> str:
+    """Return the few lines that a run ends with: what was done, and where everything is."""
+    order = ("samples", "checkpoint", "rows", "W&B", "upload")
+    places = [f"  {key:<11}{printable(summary['paths'][key])}" for key in order if key in summary["paths"]]
+    return "\n".join([outcome(summary), *places])
+
+
+def outcome(summary: Summary) -> str:
+    """Return what a run has come to: how long it trained, with which losses, and what is to be known of it."""
+    last, seconds = summary["last"], summary["wall_s"]
+    lines = [f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s"]
+    if "loss/d" in last:  # else it was stopped before its first row
+        speed = last["progress/real_images"] / seconds
+        lines[0] += f": D {last['loss/d']:.3f}, G {last['loss/g']:.3f}, {speed:,.0f} images/s"
+    lines[0] += "."
+    return "\n".join([*lines, *summary["notes"]])
+
+
+def forecast(job_s: float, left: int) -> str:
+    """Return the line that says how long the jobs left of a sweep will take, given the time of one; empty without any."""
+    if not left:
+        return ""
+    minutes = left * job_s / 60
+    time = (
+        f"{60 * minutes:.0f} s" if minutes < 2 else f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    )
+    jobs = f"the {left} jobs that are left take" if left > 1 else "the job that is left takes"
+    return f"This job took {job_s:.0f} s; at this rate {jobs} about {time}.\n"
+
+
+def command_to_resume(*overrides: str) -> str:
+    """Return the command, quoted for a shell, that resumes what this process has started."""
+    options, rest = config_options(sys.argv[1:])
+    return shlex.join(["python", sys.argv[0], *options, *overrides, *filter(_is_typed_again, rest)])
+
+
+def stopped_by(received: signal.Signals, *overrides: str) -> str:
+    """Return what a run that was stopped by a signal says last: how to resume it."""
+    return f"Stopped by {received.name}; to resume: {command_to_resume(*overrides)}"
+
+
+def exit_stopped(received: signal.Signals, *overrides: str) -> NoReturn:
+    """End the program after a signal, and print how to resume."""
+    print(stopped_by(received, *overrides))
+    raise SystemExit(128 + received)
+
+
+def _is_typed_again(argument: str) -> bool:
+    """Return whether a resumed run or sweep does not take an override from its record."""
+    if "=" not in argument or argument.startswith(("-", "hydra", "resume=", "sweep.resume=", "trust=[]")):
+        return False
+    return argument.startswith("trust=") or risk_of(argument) is not None

@@ -1,0 +1,58 @@
+"""What a person sees when a command fails: a sentence for a mistake of theirs, a traceback for a bug of ours.
+
+Which of the two it is follows from where an error is caught and from its type. Torch is not imported here: a typing error
+is answered at once.
+"""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from ganexp.cli import interrupting
+from ganexp.cli.hydra_errors import sentence
+from ganexp.cli.state import state
+from ganexp.cli.sweeping import stopping
+from ganexp.cli.sweeping.results import has_a_value
+from ganexp.config.schema import ConfigError
+from ganexp.printable import printable
+
+
+@contextmanager
+def exiting_with_a_sentence() -> Iterator[None]:
+    """End the program with a sentence for a mistake of the user's, and with a traceback for anything else.
+
+    For our code that Hydra calls: it would turn an exception in a callback into a warning, but lets SystemExit pass.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise SystemExit(f"Error: {printable(error)}") from None
+    except (HydraException, OmegaConfBaseException) as error:  # a value that cannot be interpolated, for example
+        raise SystemExit(f"Error: {printable(sentence(error))}") from None
+    except Exception:
+        traceback.print_exc()
+        raise SystemExit(1) from None
+
+
+def report(error: Exception | KeyboardInterrupt) -> str | int:
+    """Return what to exit with after Hydra has raised an error: a sentence, or 1 after printing a traceback."""
+    if isinstance(error, KeyboardInterrupt):
+        print(interrupting.SAID, file=sys.stderr)
+        return 130
+    if signal := stopping.received():  # which also ends processes that Hydra was waiting for
+        print(f"Stopped by {signal.name}; what was written is kept.", file=sys.stderr)
+        return 128 + signal
+    if isinstance(error, ConfigError):
+        return f"Error: {printable(error)}"
+    if not state.composed or isinstance(error, (HydraException, OmegaConfBaseException)):
+        return f"Error: {printable(sentence(error))}"
+    if isinstance(error, OSError) and error.filename:  # of the folders that Hydra makes: ours are made by `folders`
+        return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
+    if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
+        return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
+    traceback.print_exception(error, file=sys.stderr)
+    return 1

@@ -1,0 +1,62 @@
+"""What goes wrong while a run trains and is not a bug: each in one sentence with the remedy."""
+
+import errno
+import logging
+
+import torch
+
+from ganexp.config.schema import ConfigError
+from ganexp.data import DecodingError
+from ganexp.printable import printable
+from ganexp.training import Diverged
+
+log = logging.getLogger(__name__)
+
+OUT_OF_MEMORY = "Out of memory ({}): lower batch_size, dataset.image_size or the width of a network."
+NO_WORKER = (
+    "A worker process that decodes images has died, usually for lack of memory: lower workers, and continue with resume=."
+)
+BROKEN_GPU = "The GPU has failed ({}): the last checkpoint is intact; continue with resume=."
+ENDED = "Another process of this run has ended ({}): the last checkpoint is intact; continue with resume=."
+BY_TEXT = {
+    "can't allocate memory": OUT_OF_MEMORY,
+    "not enough memory": OUT_OF_MEMORY,
+    "DataLoader worker (pid": NO_WORKER,
+    "CUDA error": BROKEN_GPU,
+    "gloo/transport": ENDED,
+    "NCCL": ENDED,
+}
+"""Failures for which torch raises a plain RuntimeError, by a part of its text: nothing else tells them from bugs."""
+
+
+def explain(error: BaseException) -> str | None:
+    """Return one sentence for an error that ended a run; None for what may be a bug."""
+    if isinstance(error, (ConfigError, Diverged)):
+        return str(error)
+    if isinstance(error, DecodingError):
+        return f"{error}: remove or replace it, and begin a new run, since these were other data."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"The disk is full ({error}): what was written is kept; make room, and continue with resume=."
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return OUT_OF_MEMORY.format(_reason(error))
+    if isinstance(error, torch.AcceleratorError):
+        return BROKEN_GPU.format(_reason(error))
+    if isinstance(error, RuntimeError):
+        template = next((template for part, template in BY_TEXT.items() if part in str(error)), None)
+        return template and template.format(_reason(error))
+    return None
+
+
+def log_failure(error: Exception) -> None:
+    """Log a sentence for what a person can mend, and a traceback for what may be a bug."""
+    sentence = explain(error)
+    if sentence:
+        log.error("%s", printable(sentence))
+    else:
+        log.error("The run failed.", exc_info=error)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the line of an error's text that tells how much memory was wanted, or else the first one."""
+    lines = str(error).splitlines() or ["no more is known"]
+    return next((line for line in lines if "allocate" in line), lines[0]).strip().rstrip(".")

@@ -1,0 +1,62 @@
+"""The folders that runs and sweeps are given."""
+
+import logging
+import os
+from pathlib import Path
+
+from ganexp.config.schema import ConfigError
+from ganexp.logging.lock import FolderLocked, lock
+
+log = logging.getLogger(__name__)
+
+
+def make_new(folder: Path) -> Path:
+    """Make a folder that nobody else has; if another process has taken the name within this second, append a number.
+
+    Raises:
+        ConfigError: It cannot be made.
+    """
+    number, new = 1, folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)  # apart: a link that leads nowhere exists, but is no folder
+        while True:
+            try:
+                new.mkdir()
+                return new
+            except FileExistsError:
+                number += 1
+                new = folder.with_name(f"{folder.name}_{number}")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made ({error}): choose another hydra.run.dir or hydra.sweep.dir.") from None
+
+
+def lock_or_refuse(folder: Path, remedy: str) -> None:
+    """Make a folder, unless it is there, and keep other processes out of it.
+
+    Args:
+        folder: Of a run or a sweep.
+        remedy: What the user can do if that is not possible.
+
+    Raises:
+        ConfigError: The folder is in use, or cannot be made or locked.
+    """
+    try:
+        lock(folder)
+    except FolderLocked as error:
+        raise ConfigError(f"{folder} is in use ({error}): {remedy}.") from None
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made and locked ({error}): {remedy}.") from None
+
+
+def point_latest_at(folder: Path) -> None:
+    """Make `outputs/latest` a link to the newest run or sweep; where links are not possible, do without."""
+    link = folder.parent / "latest"
+    if folder.parent.name != "outputs" or folder.name == link.name or (link.exists() and not link.is_symlink()):
+        return
+    fresh = link.with_name(f".latest-{os.getpid()}")
+    try:
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(folder.name, target_is_directory=True)
+        fresh.replace(link)
+    except OSError as error:
+        log.debug("No link %s: %s", link, error)

@@ -1,0 +1,223 @@
+"""What Hydra calls before a run or a sweep begins, and after a sweep ends."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from ganexp.cli.checks import check_jobs, check_run, check_sweep, is_search, obtain_run, settle_direction
+from ganexp.cli.ending import command_to_resume
+from ganexp.cli.errors import exiting_with_a_sentence
+from ganexp.cli.folders import lock_or_refuse, make_new
+from ganexp.cli.hydra_errors import composing
+from ganexp.cli.launching import is_distributed, prepare_together, refuse_distributed, restarted_since
+from ganexp.cli.naming import CHOICES, rename_groups, run_name, short, typed_overrides
+from ganexp.cli.recorded import config_options
+from ganexp.cli.resuming import find_checkpoint, literal, newest_unfinished, quoted
+from ganexp.cli.state import state
+from ganexp.cli.sweeping import Sweep, ranking_columns, ranking_text, results, stopping, table, write_csv
+from ganexp.config.schema import ConfigError
+from ganexp.logging import reading as runs
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.lock import is_locked
+
+OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
+
+
+class PrepareRun(Callback):
+    """Checks a single run before anything is written, and gives it a folder of its own."""
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Check the composed configuration, find what is resumed, and lock the run folder; Hydra calls this first of all."""
+        state.composed = True
+        with exiting_with_a_sentence():
+            rename_groups(config, typed_overrides(config.hydra))
+            if is_distributed():
+                state.processes = prepare_together(config, _prepare)
+            else:
+                values = check_run(config)
+                obtain_run(values, config.trust)
+                _prepare(config, values)
+
+
+class PrepareSweep(Callback):
+    """Checks a sweep before its folder is made, records it there, and ends it with a table."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Refuse a used folder, a sweep whose jobs cannot be composed, and one of whose jobs none could run."""
+        state.composed = True
+        with exiting_with_a_sentence():
+            refuse_distributed()
+            folder = Path(config.hydra.sweep.dir)
+            hydra_overrides = [str(one) for one in config.hydra.overrides.hydra if not one.startswith("hydra.mode=")]
+            _name_jobs(config)
+            if config.sweep.resume is not None:
+                lock_or_refuse(folder, "wait for it, or end it")
+                _refuse_running_jobs(folder)
+            else:
+                folder = _begin(config, folder, hydra_overrides)
+            if "n_jobs" in config.hydra.launcher:
+                stopping.pass_on_to_workers()
+            state.search = folder if is_search(config) else None
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Print the table, write it as CSV, and fail if a job has."""
+        folder = Path(config.hydra.sweep.dir)
+        with exiting_with_a_sentence():
+            tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
+            try:
+                where = f"Written to {short(write_csv(folder, ranking_columns(folder)))}"
+            except OSError as error:
+                where = f"No sweep.csv: {error}."
+            print(f"\n{tables}\n\n{where}")
+        stopping.exit_if_stopped(folder)
+        states = {job["job"]: job["state"] for job in results(folder)}
+        failed = [str(job) for job, ending in states.items() if ending not in ("finished", "skipped")]
+        if failed:
+            raise SystemExit(f"Error: job {', '.join(failed)} failed; its train.log says why.")
+        if "finished" not in states.values():
+            raise SystemExit("Error: every job was skipped; the table says why.")
+
+
+def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | None]:
+    """Make and lock the folder of a run, and return it with the checkpoint that is resumed, if one is.
+
+    Raises:
+        ConfigError: The folder is used, or there is no such checkpoint.
+    """
+    checkpoint = _checkpoint_to_resume(config, values)
+    with read_write(config), open_dict(config):
+        config.resume = literal(checkpoint) if checkpoint else None
+        if checkpoint:
+            config.hydra.run.dir = literal(RunFolder.of_checkpoint(checkpoint).path)
+            config.hydra.output_subdir = None  # what Hydra has written there stays as it is
+            if OmegaConf.select(config, "hydra.job_logging.handlers.file"):  # Hydra would interpolate the folder's name again
+                config.hydra.job_logging.handlers.file.filename = literal(checkpoint.parent.parent / "train.log")
+        elif not _is_given("hydra.run.dir", config):
+            config.hydra.run.dir = _raw(config.hydra.run, "dir").replace(CHOICES, run_name(config))
+            config.hydra.run.dir = literal(make_new(Path(config.hydra.run.dir)))
+    folder = Path(config.hydra.run.dir)
+    if checkpoint is None:
+        from ganexp.config.loggers import refuse_used_folder  # imports torch
+
+        refuse_used_folder(folder)
+    lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
+    return folder, checkpoint
+
+
+def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path:
+    """Check a new sweep, make and lock its folder, record it there, and return the folder.
+
+    Raises:
+        ConfigError: Its folder is used, or its jobs cannot be composed or run.
+    """
+    if Sweep.is_in(folder):
+        remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
+        raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
+    overrides = typed_overrides(config.hydra)
+    parsed = _parsed([f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()] + overrides)
+    differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
+    check_sweep(config, differing)
+    jobs = _grid(parsed) if config.hydra.sweeper._target_.endswith(".BasicSweeper") else ()
+    check_jobs(config, jobs)
+    direction = settle_direction(config, _is_given("hydra.sweeper.direction", config))
+    _make_folder_of_study(config)
+    if not _is_given("hydra.sweep.dir", config):
+        folder = make_new(folder)
+        config.hydra.sweep.dir = literal(folder)
+        config.hydra.overrides.hydra.append(quoted("hydra.sweep.dir", folder))  # which jobs are composed of
+    lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
+    options, _ = config_options(sys.argv[1:])
+    metric = config.sweep.metric
+    Sweep((*hydra_overrides, *overrides), differing, tuple(jobs), metric, tuple(options), direction).save(folder)
+    if jobs:
+        resume = command_to_resume("-m", f"sweep.resume={short(folder)}")
+        print(f"{len(jobs)} jobs in {short(folder)}; if interrupted: {resume}")
+    return folder
+
+
+def _checkpoint_to_resume(config: DictConfig, values: dict[str, Any]) -> Path | None:
+    """Return the checkpoint that `resume` names, None for a new run; `auto` begins one if there is nothing to resume.
+
+    What torchrun has restarted goes on from the last checkpoint that it has written since it was started first.
+
+    Raises:
+        ConfigError: There is no such checkpoint, or it does not fit the configuration.
+    """
+    since = restarted_since()
+    if config.resume is None and since is None:
+        return None
+    from ganexp.config.resume import loaded  # imports torch
+
+    if config.resume in (None, "auto"):
+        checkpoint = newest_unfinished(
+            values, Path(config.hydra.run.dir).parent, since=since if config.resume is None else None
+        )
+    else:
+        checkpoint = find_checkpoint(config.resume)
+        checkpoint = RunFolder.of_checkpoint(checkpoint).last if since else checkpoint
+    if checkpoint:
+        loaded(checkpoint, values)
+    return checkpoint
+
+
+def _refuse_running_jobs(folder: Path) -> None:
+    """Refuse to resume a sweep whose jobs have outlived the process that started them.
+
+    Raises:
+        ConfigError: A job is being trained.
+    """
+    running = [path.name for path in runs.find(folder) if is_locked(path)]
+    if running:
+        raise ConfigError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
+
+
+def _make_folder_of_study(config: DictConfig) -> None:
+    """Make the folder of a study that is kept in a file; Optuna does not.
+
+    Raises:
+        ConfigError: It cannot be made.
+    """
+    storage = str(config.hydra.sweeper.get("storage") or "")
+    if storage.startswith("sqlite:///"):
+        try:
+            Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
+        os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # which is about Optuna's own code
+
+
+def _name_jobs(config: DictConfig) -> None:
+    """Have jobs named by what was changed as well; they are composed of these overrides in processes of their own."""
+    subdir = _raw(config.hydra.sweep, "subdir")
+    if CHOICES in subdir:
+        config.hydra.overrides.hydra.append(f"hydra.sweep.subdir={subdir.replace(CHOICES, '${ganexp.run_name:}')}")
+
+
+def _parsed(overrides: Sequence[str]) -> list[Override]:
+    with composing():
+        return OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides(list(overrides))
+
+
+def _grid(parsed: list[Override]) -> tuple[tuple[str, ...], ...]:
+    (jobs,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
+    return tuple(tuple(job) for job in jobs)
+
+
+def _is_given(key: str, config: DictConfig) -> bool:
+    """Return whether an override of one of Hydra's keys was typed."""
+    overrides = OmegaConf.to_container(config.hydra.overrides.hydra, resolve=False)
+    return any(str(one).startswith(f"{key}=") for one in overrides or ())
+
+
+def _raw(node: DictConfig, key: str) -> str:
+    """Return a value as it is written, with its interpolations."""
+    return str(OmegaConf.to_container(node, resolve=False)[key])  # type: ignore[index, call-overload]

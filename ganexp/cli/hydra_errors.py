@@ -1,0 +1,107 @@
+"""What Hydra raises while it composes, in one sentence that names the key and the remedy.
+
+Hydra and OmegaConf explain themselves in paragraphs, some mistakes have no type of their own, and on others Hydra fails with
+whatever Python raises. Their texts are looked at in this file only.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.types import Override
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from ganexp.config.parsing import unknown_key
+from ganexp.config.schema import GROUPS, ConfigError
+
+EXTRAS = {
+    "joblib": "joblib",
+    "submitit_slurm": "submitit",
+    "submitit_local": "submitit",
+    "ray": "ray",
+    "ray_aws": "ray",
+    "optuna": "optuna",
+}
+"""The extra of pyproject.toml that installs a plugin, by the plugin's option."""
+
+
+@contextmanager
+def composing() -> Iterator[None]:
+    """Let Hydra compose or parse; whatever it raises then is about what was typed.
+
+    Raises:
+        ConfigError: Hydra has raised something.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise ConfigError(sentence(error)) from None
+
+
+def refuse_hyphens(arguments: Sequence[str]) -> None:
+    """Refuse options that Hydra does not have, as in `--loss=hinge`, before its parser prints all those that it has.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    _, unknown = get_args_parser().parse_known_args(list(arguments))
+    for one in unknown:
+        if one.startswith("-"):
+            key, _, value = one.lstrip("-").partition("=")
+            raise ConfigError(
+                f"{one} is no option: keys are written without hyphens, here {key}={value or '…'}, for which the command of a "
+                "W&B sweep has ${args_no_hyphens} in place of ${args}."
+            )
+
+
+def sentence(error: Exception) -> str:
+    """Return one sentence for an error that Hydra has raised while it composed."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        file = str(error.missing_cfg_file)
+        if error.options or file.rpartition("/")[2] in EXTRAS:  # search.yaml inherits from the plugin's, without options
+            return _unknown_option(file, list(error.options or ()))
+    if isinstance(error, OverrideParseException):
+        override = str(error.override)
+        shown = override if override.isprintable() else repr(override)
+        reason = "; ".join(line.strip() for line in str(error).replace(override, "").splitlines()[1:2])
+        return f"{shown} cannot be read as key=value{f': {reason}' if reason else ''}."
+    cause = error.__cause__
+    if isinstance(error, ConfigCompositionException) and isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
+        siblings = cause.parent_node if isinstance(cause.parent_node, DictConfig) else {}
+        return unknown_key(str(cause.full_key), [str(key) for key in siblings if key != "hydra"])
+    text = str(error)
+    if text.startswith("Config group override must be"):  # a plain ValueError
+        return f"{_last_override(error)}a group takes one of its options, as in loss=hinge."
+    if "Ambiguous value" in text:  # a plain HydraException
+        key, _, value = text.splitlines()[0].split("'")[1].partition("=")
+        a_list = "" if key in (*GROUPS, "experiment") else f", or write {key}=[{value}] for a list"
+        return f"{key}={value} is several values: add -m to run each of them{a_list}."
+    if text.startswith("Sweep parameters '"):  # likewise
+        override = text.split("'")[1]
+        return f"{override} is several values: add -m to run each of them."
+    if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
+        override = text.splitlines()[0].removeprefix("Error merging override ").strip()
+        return f"{override} does not go with what is there: set a value where there is one, and keys one by one, as in a.b=…."
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything
+        reason = " ".join(text.split())[:80]
+        return f"a value is nested too deeply, too long, or not an option of its group, as in loss=hinge ({reason})."
+    lines = [line.strip().rstrip(".") for line in text.splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith("See https://")) + "."
+
+
+def _last_override(error: Exception) -> str:
+    """Return the override that Hydra was looking at, where its text does not say which."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    override = trace.tb_frame.f_locals.get("override") if trace else None
+    return f"{override.input_line}: " if isinstance(override, Override) else ""
+
+
+def _unknown_option(file: str, options: list[str]) -> str:
+    group, _, option = file.rpartition("/")
+    if option in EXTRAS:
+        return f"{group}={option} is a plugin that is not installed: pip install -e '.[{EXTRAS[option]}]'."
+    return f"{group}={option} is not an option; choose one of {', '.join(options)}."

@@ -1,0 +1,138 @@
+"""One job of a sweep: whatever happens to it, the others are run."""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, open_dict
+
+from ganexp.cli.checks import refuse_mixed_groups
+from ganexp.cli.ending import forecast, outcome
+from ganexp.cli.failures import explain, log_failure
+from ganexp.cli.folders import point_latest_at
+from ganexp.cli.naming import rename_groups, short, typed_overrides
+from ganexp.cli.recorded import record_command
+from ganexp.cli.state import state
+from ganexp.cli.sweeping import Sweep, results, stopping
+from ganexp.cli.sweeping.sharing import share_of_the_machine
+from ganexp.config.build import build
+from ganexp.config.schema import ConfigError
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.lock import lock, unlock
+from ganexp.logging.summary import amend_summary, read_summary
+from ganexp.printable import printable
+
+log = logging.getLogger(__name__)
+
+
+def run_job(cfg: DictConfig, hydra: Any) -> float | None:
+    """Run a job, unless it is finished, another process runs it, or the sweep is stopping. Its summary.json says how it ended.
+
+    Returns:
+        With `sweep.metric`, its last value; None if there is none.
+    """
+    if stopping.received():
+        return None
+    logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
+    folder = short(Path(hydra.runtime.output_dir))
+    overrides = [one for one in typed_overrides(hydra) if not one.startswith(("sweep.resume=", "trust="))]
+    rename_groups(cfg, overrides)
+    before = read_summary(folder)
+    if before.get("state") == "finished" and before.get("overrides") == overrides:
+        log.info("Job %d is finished already.", hydra.job.num)
+        return _metric(cfg, before)
+    try:
+        lock(folder)
+    except OSError as error:
+        log.error("Job %d is not run: %s.", hydra.job.num, error)
+        return None
+    began = time.monotonic()
+    try:
+        with stopping.signals():
+            summary = _train(cfg, hydra, folder, overrides)
+    finally:
+        unlock(folder)
+    if hydra.launcher._target_.endswith(".BasicLauncher"):
+        if summary.get("state") == "finished" and not state.timed:
+            state.timed = True
+            later = results(Path(hydra.sweep.dir))[hydra.job.num + 1 :]
+            print(forecast(time.monotonic() - began, sum(job["state"] != "finished" for job in later)), end="", flush=True)
+        stopping.exit_if_stopped(Path(hydra.sweep.dir))
+    return _metric(cfg, summary)
+
+
+def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> dict[str, Any]:
+    """Train a job in its locked folder, and return its summary, which is written there as well."""
+    checkpoint = checkpoint_to_resume(folder)
+    if checkpoint is None:
+        _set_aside(folder)
+    sweep = Sweep.load(Path(hydra.sweep.dir))
+    _name_in_wandb(cfg, sweep, overrides, Path(hydra.sweep.dir).name)
+    facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
+    try:
+        refuse_mixed_groups(cfg, hydra.runtime.choices)
+        with share_of_the_machine(cfg, hydra.launcher):
+            trainer = build(cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust)
+            record_command(folder, overrides, sweep.options)
+            point_latest_at(folder.parent)
+            log.info("%s", outcome(trainer.fit()))
+        facts |= _missing_metric(cfg, read_summary(folder))
+    except ConfigError as error:
+        log.warning("Skipped: %s", printable(error))
+        facts |= {"state": "skipped", "error": str(error)}
+    except Exception as error:
+        log_failure(error)
+        first_line = str(error).partition("\n")[0]
+        facts |= {"state": "failed", "error": explain(error) or f"{type(error).__name__}: {first_line}"}
+    return amend_summary(folder, facts)
+
+
+def checkpoint_to_resume(folder: Path) -> Path | None:
+    """Return the last checkpoint of a job that was killed, interrupted, or refused when it was to go on.
+
+    One that failed is run from the beginning.
+    """
+    last = RunFolder(folder).last
+    goes_on = read_summary(folder).get("state", "unfinished") in ("unfinished", "preempted", "skipped")
+    return last if last.exists() and goes_on else None
+
+
+def _set_aside(folder: Path) -> None:
+    """Move what an earlier attempt at this job has left into a folder of its own: nothing is lost or mixed."""
+    left = [path for path in RunFolder(folder).results if path.exists()]
+    if not left:
+        return
+    number = 1
+    while (aside := folder / f"attempt{number}").exists():
+        number += 1
+    aside.mkdir()
+    for path in left:
+        shutil.move(path, aside / path.name)
+
+
+def _name_in_wandb(cfg: DictConfig, sweep: Sweep, overrides: list[str], group: str) -> None:
+    """Give a job's W&B run a name made of what differs, and the sweep as its group."""
+    label = sweep.label(overrides)
+    with open_dict(cfg):
+        cfg.wandb.group = cfg.wandb.group or os.environ.get("WANDB_RUN_GROUP") or group
+        if label:
+            cfg.wandb.name = f"{cfg.wandb.name} {label}" if cfg.wandb.name else label
+
+
+def _missing_metric(cfg: DictConfig, summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the error of a job that does not log what the sweep optimises."""
+    metric, last = cfg.sweep.metric, summary.get("last", {})
+    if not metric or metric in last:
+        return {}
+    logged = ", ".join(key for key, value in last.items() if isinstance(value, (int, float)))
+    return {"error": f"sweep.metric={metric} is not among what it logs: {logged}"}
+
+
+def _metric(cfg: DictConfig, summary: Mapping[str, Any]) -> float | None:
+    last = summary.get("last") if summary.get("state") == "finished" else None
+    value = last.get(cfg.sweep.metric) if isinstance(last, dict) else None
+    return value if isinstance(value, (int, float)) and value == value else None

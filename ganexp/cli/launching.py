@@ -1,0 +1,138 @@
+"""One run in several processes that torchrun has started: they check that they will do the same, and one makes the folder."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import psutil
+from omegaconf import DictConfig, open_dict, read_write
+
+from ganexp.cli.checks import check_run, obtain_run
+from ganexp.cli.resuming import literal
+from ganexp.config.parsing import parse
+from ganexp.config.plain import flat
+from ganexp.config.schema import ConfigError
+
+if TYPE_CHECKING:
+    from ganexp.distributed.group import DistributedProcesses
+
+OF_A_MACHINE = ("data_root", "wandb.", "resume")
+"""Keys that may differ from one machine to the next."""
+PLACES = ("dataset.root", "dataset.path")
+"""Keys that may do so where the data have a digest, which tells wherever they lie that they are the same."""
+SPEAKING_S = 5
+QUIET = {"version": 1, "disable_existing_loggers": False, "root": {"level": "ERROR", "handlers": []}}
+"""Logging of the processes that write nothing: errors go to stderr."""
+
+
+def is_distributed() -> bool:
+    """Return whether torchrun, or whatever sets WORLD_SIZE, has started other processes beside this one."""
+    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+
+
+def prepare_together(
+    config: DictConfig, prepare: Callable[[DictConfig, dict[str, Any]], tuple[Path, Path | None]]
+) -> "DistributedProcesses":
+    """Check a run in every process, prepare its folder in the one that writes, and let the others follow.
+
+    Args:
+        config: As composed; the others' is changed to what was prepared.
+        prepare: Returns the run folder, and the checkpoint to resume from.
+
+    Raises:
+        ConfigError: There is a mistake, and this process is to say so.
+        SystemExit: Another one says it.
+    """
+    from ganexp.distributed.group import DistributedProcesses, FailedElsewhere
+    from ganexp.distributed.joining import CannotJoin, join
+
+    try:
+        processes = join()
+        assert isinstance(processes, DistributedProcesses)
+        values = processes.together(lambda: check_run(config, processes=processes.count))
+        said = processes.tell(processes.together(lambda: identity(values)))
+        processes.together(lambda: refuse_different(said))
+        processes.together(lambda: obtain_run(values, config.trust, processes))
+        prepared = processes.together(lambda: prepare(config, values) if processes.writes else None)
+    except CannotJoin as error:
+        raise ConfigError(f"{error}.") from None
+    except FailedElsewhere:
+        exit_silently()
+    place = processes.tell(prepared)[0]
+    assert place is not None
+    if not processes.writes:
+        _follow(config, *place)
+    return processes
+
+
+def exit_silently() -> NoReturn:
+    """End after the process that says why all end: once one has ended, torchrun ends the others."""
+    time.sleep(SPEAKING_S)
+    raise SystemExit(1)
+
+
+def refuse_distributed() -> None:
+    """Refuse a sweep in several processes.
+
+    Raises:
+        ConfigError: There are several, and this one is to say so.
+        SystemExit: Another one says it.
+    """
+    if not is_distributed():
+        return
+    if os.environ.get("RANK", "0") != "0":
+        exit_silently()
+    raise ConfigError("-m trains one job after another, each in one process: start it without torchrun, or leave out -m.")
+
+
+def identity(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what has to be the same in every process: configuration, data, commit and versions, as flat values.
+
+    Raises:
+        ConfigError: The data cannot be read.
+    """
+    from ganexp.config.targets import make
+    from ganexp.logging.provenance import same_everywhere
+
+    try:
+        digest = getattr(make(parse(values).dataset, "dataset"), "digest", str)()
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
+    elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE
+    kept = {key: value for key, value in flat(values) if not key.startswith(elsewhere)}
+    return kept | {"the data that are read": digest} | same_everywhere()
+
+
+def refuse_different(said: Sequence[dict[str, Any]]) -> None:
+    """Refuse processes that would not train the same.
+
+    Args:
+        said: The identity of each.
+
+    Raises:
+        ConfigError: One of them has other values than the first.
+    """
+    for rank, theirs in enumerate(said):
+        differing = sorted(key for key in {**said[0], **theirs} if said[0].get(key) != theirs.get(key))
+        if differing:
+            raise ConfigError(
+                f"process {rank} differs from process 0 in {', '.join(differing[:5])}: start all with the same command and "
+                "data, from the same commit and with the same versions."
+            )
+
+
+def restarted_since() -> float | None:
+    """Return when the torchrun that has restarted this process began, in seconds since the epoch; None at the first start."""
+    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        return None
+    return float(psutil.Process(os.getppid()).create_time())
+
+
+def _follow(config: DictConfig, folder: Path, checkpoint: Path | None) -> None:
+    with read_write(config), open_dict(config):
+        config.resume = literal(checkpoint) if checkpoint else None
+        config.hydra.run.dir = literal(folder)
+        config.hydra.output_subdir = None
+        config.hydra.job_logging = QUIET

@@ -1,0 +1,83 @@
+"""The names of runs: their choices and what was changed on the command line, in letters that any file system accepts."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ganexp.config.schema import GROUPS, effect_of
+
+CHOICES = "${dataset.name}_${loss.name}_${strategy.name}_seed${seed}"
+"""How conf/train.yaml names runs; what was changed on the command line is added when they begin."""
+ALWAYS_NAMED = ("dataset", "loss", "strategy", "seed")
+"""Keys whose values are in every name."""
+MAX_LENGTH = 100
+
+
+def typed_overrides(hydra: Any) -> list[str]:
+    """Return the overrides of ganexp's own keys as they were typed, with their interpolations."""
+    overrides = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+    return [str(one) for one in overrides or ()]
+
+
+def run_name(cfg: Any) -> str:
+    """Return the name of a run from its composed configuration, Hydra's part included."""
+    overrides = typed_overrides(cfg.hydra)
+    called = class_names(overrides)
+    choices = [str(called.get(group) or cfg[group].get("name")) for group in ("dataset", "loss", "strategy")]
+    name = "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
+    return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a folder of a sweep is made before its job is checked
+
+
+def class_names(overrides: Sequence[str]) -> dict[str, str]:
+    """Return names for the members of groups whose class was replaced: that of the class, unless a name was given."""
+    given = _settings(overrides)
+    classes = {group: given[f"{group}._target_"] for group in GROUPS if f"{group}._target_" in given}
+    called = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
+    return {group: name for group, name in called.items() if name and f"{group}.name" not in given}
+
+
+def rename_groups(cfg: Any, overrides: Sequence[str]) -> None:
+    """Name members of groups whose class was replaced after the new class, in folders, tables and W&B."""
+    for group, name in class_names(overrides).items():
+        if "name" in cfg[group]:
+            cfg[group].name = name
+
+
+def changes(overrides: Sequence[str]) -> str:
+    """Return the changed keys with their values, in short: `lr1e-3_generator-mlp`; truncated, with a digest, if it is long."""
+    given = {key: value for key, value in _settings(overrides).items() if not _is_left_out(key)}
+    keys = [key.removesuffix("._target_") for key in given]
+    lasts = [key.rpartition(".")[2] for key in keys]
+    shortest = [last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)]
+    whole = "_".join(_part(key, value) for key, value in zip(shortest, given.values(), strict=True))
+    if len(whole) <= MAX_LENGTH:
+        return whole
+    digest = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:6]
+    return f"{whole[: MAX_LENGTH - 7]}-{digest}"
+
+
+def short(path: Path) -> Path:
+    """Return a path relative to the working directory, if it lies below that: shorter to read and to copy."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _settings(overrides: Sequence[str]) -> dict[str, str]:
+    return dict(one.lstrip("+").split("=", 1) for one in overrides if "=" in one and not one.startswith("~"))
+
+
+def _is_left_out(key: str) -> bool:
+    head, _, rest = key.partition(".")
+    unnamed = head == "hydra" or effect_of(head) != "training"
+    return key in ALWAYS_NAMED or unnamed or rest == "name" or (head in ALWAYS_NAMED and rest == "_target_")
+
+
+def _part(key: str, value: str) -> str:
+    short = value.strip("'\"").rstrip("/").rpartition("/")[2]  # of a path, its end
+    short = short.rpartition(".")[2] if key in GROUPS else short  # of a class, its name
+    plain = re.sub(r"[^\w.+-]+", "-", short, flags=re.ASCII).strip("-.")
+    between = "" if plain[:1].isdigit() else "-"
+    return f"{key}{between}{plain}" if plain else key

@@ -1,0 +1,156 @@
+"""Resuming a run or a sweep: the command line that it was started with, and its checkpoint."""
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ganexp.cli.errors import exiting_with_a_sentence
+from ganexp.cli.naming import short
+from ganexp.cli.recorded import config_options, recorded_command
+from ganexp.cli.risky import refuse_risky
+from ganexp.cli.sweeping import Sweep
+from ganexp.config.schema import ConfigError
+from ganexp.logging import reading as runs
+from ganexp.logging.layout import RunFolder
+
+
+def replace_command_line() -> None:
+    """Replace the command line of this process by the one that its `resume=` or `sweep.resume=` stands for."""
+    with exiting_with_a_sentence():
+        sys.argv[1:] = expand_resume(sys.argv[1:])
+
+
+def expand_resume(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with the overrides of the run or sweep that its `resume=` or `sweep.resume=` names.
+
+    Raises:
+        ConfigError: There is nothing to resume.
+    """
+    options, overrides = config_options(arguments)
+    if any(one.startswith("sweep.resume=") for one in overrides):
+        return _expand_sweep(options, overrides)
+    (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("resume=")]
+    if name in ("auto", "null", ""):
+        return list(arguments)
+    checkpoint = find_checkpoint(name)
+    recorded, recorded_options = recorded_command(RunFolder.of_checkpoint(checkpoint).path, f"resume={name}")
+    _refuse_missing_options(options, recorded_options, f"resume={name}")
+    further = [one for one in overrides if not one.startswith("resume=")]
+    kept = _without(recorded, [*further, "resume", "trust"])
+    refuse_risky(kept, f"resume={name}")
+    first = next((number for number, one in enumerate(further) if _is_override(one)), len(further))
+    flags, typed = further[:first], further[first:]  # Hydra takes no overrides on both sides of a flag
+    return [*options, *flags, *kept, *_trusting(typed), quoted("resume", checkpoint), *typed]
+
+
+def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the command line of the sweep that `sweep.resume=<folder>` names, to be run again in its folder.
+
+    Raises:
+        ConfigError: The folder holds no sweep, or further keys are given, which would make it another one.
+    """
+    (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("sweep.resume=")]
+    further = [one for one in overrides if not one.startswith("sweep.resume=") and one not in ("-m", "--multirun")]
+    try:
+        folder = _path(name)
+        sweep = Sweep.load(folder)
+    except (OSError, ValueError, RuntimeError):
+        raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
+    foreign = [one for one in further if not one.startswith(("hydra", "trust=")) and one not in sweep.overrides]
+    if foreign:
+        raise ConfigError(f"sweep.resume runs the rest of a sweep as it was started: leave out {' '.join(foreign)}.")
+    if not sweep.jobs:
+        raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
+    _refuse_missing_options(options, sweep.options, f"sweep.resume={name}")
+    kept = _without(sweep.overrides, [*further, "hydra.sweep.dir", "trust"])
+    refuse_risky(kept, f"sweep.resume={name}")
+    own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
+    return [*options, "-m", *kept, *further, *_trusting(further), *own]
+
+
+def find_checkpoint(name: str) -> Path:
+    """Return the checkpoint that a run folder or a file stands for, past all links.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    try:
+        path = _path(name)
+        checkpoint = RunFolder(path).last if path.is_dir() else path
+        if checkpoint.is_file() and checkpoint.parent == RunFolder.of_checkpoint(checkpoint).checkpoints:
+            return checkpoint
+        if Sweep.is_in(path):
+            raise ConfigError(f"resume={name} is a sweep: continue it with sweep.resume={name}.")
+    except (OSError, RuntimeError):  # a name too long, a link to itself
+        pass
+    raise ConfigError(f"resume={name} has no checkpoint; name a run folder below outputs/ that has one, or its file.")
+
+
+def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | None = None) -> Path | None:
+    """Return the last checkpoint of the newest unfinished run with the same configuration, or None.
+
+    With `since`, only one that was written after that time, in seconds since the epoch.
+    """
+    from ganexp.config.resume import contradictions  # imports torch
+
+    folders = [RunFolder(path) for path in runs.find(outputs) if RunFolder(path).last.exists()]
+    folders = [folder for folder in folders if since is None or folder.last.stat().st_mtime >= since]
+    for folder in sorted(folders, key=lambda folder: folder.last.stat().st_mtime, reverse=True):
+        run = runs.read(folder.path)
+        reached = run.summary.get("iteration")
+        unfinished = run.state != "finished" and (not isinstance(reached, int) or reached < values["iterations"])
+        if run.config and not contradictions(run.config, values) and unfinished:
+            return folder.last
+    return None
+
+
+def quoted(key: str, value: object) -> str:
+    """Return an override whose value Hydra takes literally, whatever characters are in it."""
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), literal(value))
+    return f"{key}='{escaped}'"
+
+
+def literal(value: object) -> str:
+    """Return a text as a value of a configuration, in which nothing is interpolated."""
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
+
+
+def _path(name: str) -> Path:
+    """Return what a name stands for, which may be quoted for Hydra."""
+    path = Path(name)
+    if not path.exists() and len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
+        path = Path(name[1:-1])
+    return short(path.resolve())
+
+
+def _without(recorded: Sequence[str], replaced: Sequence[str]) -> list[str]:
+    """Return recorded overrides without those of the keys that are overridden anew."""
+    keys = {_key(one) for one in replaced}
+    return [one for one in recorded if _key(one) not in keys]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
+
+
+def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: str) -> None:
+    """Refuse to take configurations from where a folder says, which may be anyone's: their place must be typed again.
+
+    Raises:
+        ConfigError: Options were recorded, and none are given.
+    """
+    if recorded and not given:
+        options = " ".join(shlex.quote(one) for one in recorded if one.isprintable())[:500]
+        raise ConfigError(f"{key} was started with {options}: add that, if the configurations there are your own.")
+
+
+def _trusting(further: Sequence[str]) -> list[str]:
+    """Return the override that trusts no modules, whoever wrote the folder, unless some are named now."""
+    return [] if any(one.startswith("trust=") for one in further) else ["trust=[]"]
+
+
+def _is_override(argument: str) -> bool:
+    return "=" in argument and not argument.startswith("-")

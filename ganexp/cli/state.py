@@ -1,0 +1,37 @@
+"""How far this process has come with the command that it runs: one command per process, and Hydra passes nothing on."""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ganexp.config.obtaining import Obtained
+    from ganexp.distributed.group import DistributedProcesses
+    from ganexp.training import Stopping
+
+
+@dataclass
+class State:
+    """What callbacks, jobs and the report of an error tell each other.
+
+    Args:
+        composed: Hydra has composed the configuration. Whatever it raises before is about what was typed.
+        search: The folder of the search that this process runs.
+        stopping: What notes the signals that ask the jobs of a sweep to stop.
+        timed: The first job of a sweep has said how long the others will take.
+        processes: Those that train a run together, if there are several.
+        obtained: The data of the run, and what evaluates it.
+        messages: What was logged before the run had a folder, and with it a log.
+    """
+
+    composed: bool = False
+    search: Path | None = None
+    stopping: "Stopping | None" = None
+    timed: bool = False
+    processes: "DistributedProcesses | None" = None
+    obtained: "Obtained | None" = None
+    messages: list[logging.LogRecord] = field(default_factory=list)
+
+
+state = State()

@@ -1,0 +1,73 @@
+"""The record of a sweep in its folder: its jobs know from it what differs, and the sweep can be resumed."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ganexp.config.schema import GROUPS
+from ganexp.logging.documents import write_document
+from ganexp.logging.reading import read_document
+
+FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The record of a sweep.
+
+    Args:
+        overrides: Its command line, without `-m` and options.
+        differing: The keys that are swept over.
+        jobs: The overrides of every job, in the order of their numbers; empty where a sweeper chooses as it goes.
+        metric: The key of the rows by which it is ranked, and which a search optimises, if any.
+        options: Where its configurations come from, as `--config-dir` with its folder.
+        direction: Which values of the metric are best: `minimize`, `maximize`, or `auto`, which is what the key declares.
+    """
+
+    overrides: tuple[str, ...]
+    differing: tuple[str, ...]
+    jobs: tuple[tuple[str, ...], ...] = ()
+    metric: str | None = None
+    options: tuple[str, ...] = ()
+    direction: str = "auto"
+
+    def save(self, folder: Path) -> None:
+        """Write the record."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_document(folder / FILE, asdict(self))
+
+    @classmethod
+    def is_in(cls, folder: Path) -> bool:
+        """Return whether a folder holds a sweep."""
+        return os.path.lexists(folder / FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Sweep":
+        """Read the record.
+
+        Raises:
+            ValueError: There is none, or it is broken.
+        """
+        values = read_document(folder / FILE)
+        jobs, options, metric = values.get("jobs"), values.get("options", []), values.get("metric")
+        lists = [values.get("overrides"), values.get("differing"), options, *(jobs if isinstance(jobs, list) else [None])]
+        if not all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in lists):
+            raise ValueError(f"{folder / FILE} is not a record of a sweep")
+        direction = values.get("direction", "auto")
+        if not isinstance(metric, str | None) or direction not in ("auto", "minimize", "maximize"):
+            raise ValueError(f"{folder / FILE} is not a record of a sweep")
+        overrides, differing, options, *each = (tuple(one) for one in lists)
+        return cls(overrides, differing, tuple(each), metric, options, direction)
+
+    def settings(self, overrides: Sequence[str]) -> dict[str, str]:
+        """Return what a job has of its own."""
+        values = dict(override.lstrip("+").split("=", 1) for override in overrides if "=" in override)
+        return {key: values[key] for key in self.differing if key in values}
+
+    def label(self, overrides: Sequence[str]) -> str:
+        """Return a readable name made of what differs: options by themselves, other keys with their last part."""
+        settings = self.settings(overrides)
+        lasts = [key.rpartition(".")[2] for key in settings]
+        names = {key: last if lasts.count(last) == 1 else key for key, last in zip(settings, lasts, strict=True)}
+        return " ".join(value if key in (*GROUPS, "experiment") else f"{names[key]}={value}" for key, value in settings.items())

@@ -1,0 +1,196 @@
+"""From a checked configuration to a trainer."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ganexp.config.assemble import gan_of, networks_of, strategy_of
+from ganexp.config.check import Plan, check
+from ganexp.config.demands import CPU_FLOPS
+from ganexp.config.held_out import held_out_of
+from ganexp.config.loggers import loggers_of, refuse_used_folder
+from ganexp.config.measured import high_is_best
+from ganexp.config.obtaining import Obtained, obtain
+from ganexp.config.resume import loaded
+from ganexp.config.schema import ConfigError
+from ganexp.config.targets import Trust, make, name_of
+from ganexp.distributed.batch_norm import synchronise
+from ganexp.distributed.processes import Processes
+from ganexp.printable import printable
+from ganexp.streams import seed_global_streams
+from ganexp.training import (
+    EMA,
+    Average,
+    CheckpointError,
+    Checkpoints,
+    Diagnostics,
+    Guard,
+    Measures,
+    Samples,
+    Step,
+    Stopping,
+    Trainer,
+    execution,
+)
+from ganexp.training.callbacks import Contention, diagnostics
+from ganexp.training.checkpoints import OthersCheckpoints
+from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
+
+log = logging.getLogger(__name__)
+PATIENCE_HOURS = 0.5
+
+
+def build(
+    cfg: Any,
+    folder: str | Path | None = None,
+    *,
+    checkpoint: str | Path | None = None,
+    stopping: Stopping | None = None,
+    trust: Trust = (),
+    processes: Processes | None = None,
+    obtained: Obtained | None = None,
+) -> Trainer:
+    """Build a trainer from a composed configuration.
+
+    Seeds the global random streams, torch's, NumPy's and Python's: data of one's own may draw from them, and networks do.
+
+    Args:
+        cfg: A configuration composed by Hydra, or the same as plain dictionaries.
+        folder: The run folder. Without one, nothing is written, neither there nor to W&B.
+        checkpoint: The checkpoint to resume from, of a run with the same configuration; rows are appended to those in `folder`.
+        stopping: Reports that a signal has asked the run to stop.
+        trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
+            for a configuration that is your own.
+        processes: Those that train together, as `ganexp.distributed.joining.join` returns them; one of them writes.
+        obtained: The data and what evaluates the run, if they were obtained before.
+
+    Raises:
+        ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
+            of a module that is not trusted.
+    """
+    processes = processes or Processes()
+    plan = check(cfg, trust=trust, processes=processes.count)
+    config, machine = plan.config, plan.machine
+    state = loaded(Path(checkpoint), plan.values) if checkpoint else None
+    folder = Path(folder) if folder else None
+    if folder and state is None and processes.writes:
+        refuse_used_folder(folder)
+    obtained = obtained or obtain(plan, processes)
+    dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
+    if folder:
+        others = f", in {processes.count} processes" if processes.count > 1 else ""
+        going_on = f", going on at iteration {state['run']['iteration']:,}" if state else ""
+        log.info("Training in %s, on %s%s%s.", printable(folder), machine, others, going_on)
+    for warning in plan.warnings:
+        log.warning("%s", warning)
+    count = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
+    for key, figure in figures.items():
+        log.info("%s: %s.", key, figure.meaning)
+    looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.writes else 0
+    held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
+    seed_global_streams(config.seed)  # so that networks begin alike, whatever the data have drawn
+    step = _step(plan, obtained.frequencies, processes)
+    if folder:
+        _say_if_heavy(plan, processes.count)
+    trainer = Trainer(
+        step,
+        reals,
+        iterations=config.iterations,
+        callbacks=[
+            Measures(config.log_every),
+            Samples(config.sample_every),
+            Diagnostics(config.sample_every, held_out),
+            *([evaluation] if evaluation else []),
+            *([Contention(config.log_every)] if machine.device.type == "cpu" else []),
+        ],
+        checkpoints=(Checkpoints if processes.writes else OthersCheckpoints)(
+            folder,
+            every=config.checkpoint_every,
+            keep=config.keep_checkpoints,
+            best=config.keep_best,
+            highest=high_is_best(config.keep_best, config.loss, config.augment),
+            config=plan.values,
+            shape=plan.shape,
+            classes=plan.classes,
+        ),
+        guard=Guard(config.on_divergence, folder if processes.writes else None),
+        stopping=stopping,
+    )
+    if state is not None:
+        try:
+            trainer.load_state_dict(state["run"])
+        except CheckpointError as error:
+            raise ConfigError(f"resume: {error}.") from error
+    if processes.writes:
+        trainer.log_to(loggers_of(plan, folder, figures, resumed=state is not None))
+    return trainer
+
+
+def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> Step:
+    """Make the networks, set up how they run, and return the step that trains them."""
+    config, machine = plan.config, plan.machine
+    made = networks_of(config, plan.shape, plan.classes)
+    generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
+    asked = plan.demands
+    _say_size("generator", name_of(config.generator), generator, asked.g_flop if asked else None)
+    _say_size("discriminator", name_of(config.discriminator), discriminator, asked.d_flop if asked else None)
+    for network in (generator, discriminator):
+        wanted = config.channels_last
+        if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
+            execution.channels_last(network)
+        if processes.count > 1:
+            synchronise(network, processes)
+    if machine.autocast:
+        execution.last_layer_in_float32(discriminator)
+    average = EMA(generator, config.ema) if isinstance(config.ema, float) else Average(generator)
+    if config.compile:
+        execution.compiled(generator, discriminator)  # the average is a copy of what is not
+    gan = gan_of(
+        config,
+        generator,
+        discriminator,
+        device=machine.device,
+        dtype=machine.dtype,
+        autocast=machine.autocast,
+        frequencies=frequencies,
+        processes=processes,
+    )
+    strategy = strategy_of(config)
+    schedule = make(config.schedule, "schedule", config.iterations)
+    step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
+    if machine.device.type == "cpu" or config.cuda_graph is False:
+        return step
+    several = "several processes train" if processes.count > 1 else ""
+    reason = several or reason_against(strategy, gan.penalty, schedule, gan.augment, (gan.optimizer_g, gan.optimizer_d))
+    if reason:
+        log.info("cuda_graph: %s, so iterations run eagerly.", reason)
+        return step
+    return Recorded(step, CudaRecording)
+
+
+def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:
+    """Log how large a network is, and what a forward pass of one sample takes where that can be counted."""
+    count = sum(parameter.numel() for parameter in network.parameters())
+    operations = "" if flop is None else f", {flop:,.0f} floating-point operations per sample"
+    log.info("%s=%s: %s parameters%s.", key, name, f"{count:,}", operations)
+
+
+def _say_if_heavy(plan: Plan, processes: int) -> None:
+    """Warn at the start if a run on a CPU will take longer than most people are willing to wait."""
+    config = plan.config
+    if plan.machine.device.type != "cpu" or plan.demands is None:
+        return
+    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps) / processes
+    hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
+    if hours > PATIENCE_HOURS:
+        log.warning(
+            "This is a lot for a CPU: %s iterations of about %.3g GFLOP may take %.2g hours here; "
+            "a GPU, or a lower batch_size, dataset.image_size or width of the networks, makes them shorter.",
+            f"{config.iterations:,}",
+            flop / 1e9,
+            hours,
+        )

@@ -1,0 +1,84 @@
+"""What a run asks of a machine, counted on the meta device, where tensors have shapes but no memory."""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
+
+from ganexp.batch import Batch
+from ganexp.gan.packing import packed
+
+TRIED = 2
+"""Samples, or packs of them, that are passed through the networks: batch norm wants more than one."""
+
+CPU_FLOPS = 8e10
+"""Operations per second and thread of a CPU in convolutions, as measured in docs/benchmarks.md: a rough guide for others."""
+
+
+@dataclass(frozen=True)
+class Demands:
+    """Per sample: bytes that a forward pass keeps for the backward pass, and floating-point operations of a forward pass."""
+
+    d_bytes: float
+    g_bytes: float
+    d_flop: float
+    g_flop: float
+
+    def least_bytes(self, batch_size: int, accumulate: int = 1, *, whole: int = 0) -> float:
+        """Return what every strategy keeps at its peak at least.
+
+        That is D's passes of real and generated samples, or G's pass; of a batch that is accumulated, one part in one network,
+        and beside it `whole` samples in D.
+        """
+        if accumulate == 1:
+            return batch_size * max(2 * self.d_bytes, self.g_bytes)
+        return -(-batch_size // accumulate) * max(self.d_bytes, self.g_bytes) + whole * self.d_bytes
+
+    def flop(self, batch_size: int, d_steps: int, g_steps: int) -> float:
+        """Return the operations of an iteration of `detach`, which are among the fewest that a strategy needs."""
+        return batch_size * (d_steps * 6 * self.d_flop + g_steps * (2 * self.d_flop + 3 * self.g_flop))
+
+
+def demands(
+    generator: nn.Module, discriminator: nn.Module, latent_dim: int, *, conditional: bool = False, pack: int = 1
+) -> Demands:
+    """Count what both networks need per sample.
+
+    Args:
+        generator: A network on any device; it is left as it is.
+        discriminator: Likewise.
+        latent_dim: Length of a latent vector.
+        conditional: Whether they read labels.
+        pack: How many samples the discriminator judges together.
+
+    Raises:
+        RuntimeError: A network looks at values, of which there are none on the meta device.
+    """
+    generator, discriminator = (copy.deepcopy(network).to("meta") for network in (generator, discriminator))
+    dtype = next((parameter.dtype for parameter in generator.parameters()), torch.float32)
+    tried = TRIED * pack
+    conditions = (torch.zeros(tried, dtype=torch.long, device="meta"),) if conditional else ()
+    fake, g_bytes, g_flop = _pass(generator, torch.zeros(tried, latent_dim, dtype=dtype, device="meta"), *conditions)
+    _, d_bytes, d_flop = _pass(discriminator, packed(Batch(fake.detach()), pack).values, *conditions)
+    return Demands(d_bytes / tried, g_bytes / tried, d_flop / tried, g_flop / tried)
+
+
+def _pass(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
+    """Return the output of a forward pass, the bytes that it keeps, and the operations that it takes."""
+    own = {_storage(parameter) for parameter in network.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        return kept.setdefault(_storage(tensor), tensor)
+
+    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = network(*x)
+        kept_bytes = sum(tensor.untyped_storage().nbytes() for storage, tensor in kept.items() if storage not in own)
+    return output, kept_bytes, counter.get_total_flops()
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

@@ -1,0 +1,172 @@
+"""Choices tried together before training: passes and one iteration on torch's meta device, where tensors have no memory."""
+
+import copy
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.config.assemble import gan_of, networks_of
+from ganexp.config.demands import TRIED, Demands, demands
+from ganexp.config.schema import Config, ConfigError
+from ganexp.config.targets import make, name_of
+from ganexp.gan.micro_batches import refuse_inexact
+from ganexp.gan.packing import packed, packed_shape
+from ganexp.losses import Loss
+from ganexp.streams import undisturbed
+from ganexp.training import Strategy
+from ganexp.training.execution import Machine
+
+META = torch.device("meta")
+
+
+def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Pass two samples, or packs, through both networks.
+
+    Raises:
+        ConfigError: They do not fit the samples.
+        RuntimeError: A network looks at values.
+    """
+    tried = TRIED * config.pack
+    conditions = _labels(tried, classes)
+    names = {key: f"{key}={name_of(getattr(config, key))}" for key in ("dataset", "generator", "discriminator")}
+    cannot = f"{names['generator']} cannot run on latents of latent_dim={config.latent_dim}"
+    remedy = "choose another latent_dim or another generator"
+    try:
+        with torch.no_grad():
+            fake = generator(torch.zeros(tried, config.latent_dim, device=META), *conditions)
+            if fake.shape[1:] == shape:
+                cannot = f"{names['discriminator']} cannot run on samples of shape {shape}, as those of {names['dataset']}"
+                remedy = "choose another discriminator or other data"
+                discriminator(packed(Batch(fake), config.pack).values, *conditions)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        if "meta" in reason:
+            raise
+        raise ConfigError(f"{cannot} ({reason}): {remedy}.") from error
+    if fake.shape[1:] != shape:
+        raise ConfigError(
+            f"{names['generator']} makes samples of shape {tuple(fake.shape[1:])}, and those of {names['dataset']} have "
+            f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
+        )
+
+
+def refuse_too_large(
+    config: Config,
+    machine: Machine,
+    generator: nn.Module,
+    discriminator: nn.Module,
+    *,
+    differentiates_gradients: bool = False,
+) -> Demands:
+    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
+
+    Penalties that differentiate gradients keep a whole batch in D, however it is accumulated.
+
+    Returns:
+        What the networks need per sample.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    there = machine.memory_bytes
+    count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
+    needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
+    if needed > there:
+        raise ConfigError(
+            f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
+            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
+        )
+    itemsize = (machine.autocast or machine.dtype).itemsize
+    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional, pack=config.pack)
+    whole = config.batch_size if differentiates_gradients else 0
+    needed = asked.least_bytes(config.batch_size, config.accumulate, whole=whole) * itemsize / 4
+    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
+        fits = max(1, int(config.batch_size * 0.8 * there / needed))
+        raise ConfigError(
+            f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
+            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width "
+            "of a network."
+        )
+    return asked
+
+
+def dry_iteration(
+    config: Config,
+    machine: Machine,
+    shape: tuple[int, ...],
+    classes: int,
+    generator: nn.Module,
+    discriminator: nn.Module,
+    strategy: Strategy,
+) -> None:
+    """Run one iteration without values; of many steps of a network, or parts of a batch, two stand for all.
+
+    Raises:
+        ConfigError: Two choices do not fit.
+        RuntimeError: Something looks at values, or torch cannot do what is asked.
+    """
+    networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
+    config = config.model_copy(update={"accumulate": min(2, config.accumulate)})
+    gan = gan_of(config, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
+    x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
+    reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
+    try:
+        copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
+        gan.finish_iteration()
+        undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
+    except ValueError as error:
+        choices = ", ".join(
+            f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "augment", "strategy")
+        )
+        raise ConfigError(f"{choices} do not fit: {error}.") from None
+    if undeclared:
+        raise ConfigError(
+            f"loss={name_of(config.loss)} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
+            f"the measures of {type(gan.loss).__name__}."
+        )
+
+
+def try_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...], classes: int) -> None:
+    """Let a strategy test the discriminator on a few random images, which takes a network in memory.
+
+    Raises:
+        ConfigError: The strategy is not exact for it.
+    """
+    with undisturbed(torch.device("cpu")):
+        conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, config.pack)
+        discriminator, x = make(config.discriminator, "discriminator", shape, **conditions), torch.rand(4, *shape) * 2 - 1
+        try:
+            refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
+        except ValueError as error:
+            raise ConfigError(f"strategy: {error}.") from None
+
+
+def try_parts(config: Config, shape: tuple[int, ...], classes: int) -> None:
+    """Try both networks on a few random samples, if batches are to go through them in parts.
+
+    Raises:
+        ConfigError: The gradients would not be those of the whole batch.
+    """
+    if config.accumulate == 1:
+        return
+    if config.accumulate > config.batch_size:
+        raise ConfigError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
+    samples = packed_shape(shape, config.pack)
+    with undisturbed(torch.device("cpu")):
+        labels = (torch.zeros(4, dtype=torch.long),) if classes else ()
+        inputs = {"generator": torch.randn(4, config.latent_dim), "discriminator": torch.rand(4, *samples) * 2 - 1}
+        for key, network in zip(inputs, networks_of(config, shape, classes), strict=True):
+            try:
+                refuse_inexact(network, Batch(inputs[key], labels))
+            except ValueError as error:
+                raise ConfigError(
+                    f"accumulate={config.accumulate} is exact only for networks that treat each sample by itself, and "
+                    f"{key}={name_of(getattr(config, key))} {error}: choose accumulate=1, or a network without it."
+                ) from None
+
+
+def _labels(n: int, classes: int) -> tuple[Tensor, ...]:
+    return (torch.zeros(n, dtype=torch.long, device=META),) if classes else ()

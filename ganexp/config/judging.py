@@ -1,0 +1,192 @@
+"""What was made, evaluated anew: a checkpoint against the data of its run, or a folder of images against any data."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.config.evaluation import (
+    evaluation_of,
+    evaluator_of,
+    identity_of,
+    missing_for_evaluation,
+    refuse_evaluation,
+)
+from ganexp.config.loading import load
+from ganexp.config.obtaining import dataset_of, reals_of
+from ganexp.config.parsing import parse
+from ganexp.config.schema import Config, ConfigError
+from ganexp.config.sections import FEATURES
+from ganexp.config.targets import Trust, check_node, name_of
+from ganexp.distributed.processes import Processes
+from ganexp.evaluation import EvaluationError, Evaluator, real_batches
+from ganexp.evaluation.nearest import nearest
+from ganexp.instruments.measure import Measure
+from ganexp.prior import Prior
+from ganexp.training import CheckpointError, checkpoint, execution
+from ganexp.training.execution import Machine, Unavailable
+
+SHOWN, POINTS = 64, 250
+"""So many of the images, or points, that were measured are kept for pictures."""
+
+
+@dataclass
+class Judged:
+    """The figures of one set of samples, by key, and what they are; the first samples `(n, …)`, for pictures."""
+
+    figures: dict[str, float]
+    measures: dict[str, Measure]
+    dataset: str
+    data: str
+    """What tells the data, as they were prepared, from any other: figures compare only where it is the same."""
+    samples: Tensor = field(repr=False)
+    iteration: int | None = None
+
+
+class Judge:
+    """Real data, features and measures, as a configuration says; seen once, for any number of sets of samples.
+
+    Args:
+        config: What says so.
+        processes: Those that evaluate together; only the one that writes has figures.
+
+    Raises:
+        ConfigError: The data, a measure or features cannot be had.
+    """
+
+    def __init__(self, config: Config, processes: Processes | None = None) -> None:
+        self.processes = processes or Processes()
+        try:
+            self.machine = Machine.resolved(config.device, config.precision)
+        except Unavailable as error:
+            raise ConfigError(f"{error}.") from None
+        self._set_up(config)
+        dataset = dataset_of(config)
+        refuse_evaluation(config, dataset, dataset.shape)
+        if missing := missing_for_evaluation(config, dataset, dataset.shape):
+            raise ConfigError(" ".join(missing))
+        self.shape: tuple[int, ...] = tuple(dataset.shape)
+        classes = getattr(dataset, "classes", 0) if config.conditional else 0
+        self.reals, self.frequencies = reals_of(config, self.machine, classes, dataset)
+        getattr(self.reals, "close", lambda: None)()  # nothing is to be read ahead
+        evaluator = evaluator_of(config, self.machine, dataset)
+        evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals, self.processes, evaluator)
+        assert evaluation is not None
+        self.evaluation = evaluation
+        self.dataset = name_of(config.dataset)
+        self.data = identity_of(config, dataset, self.reals) or json.dumps(config.dataset, sort_keys=True)
+
+    def checkpoint(self, path: Path, config: Config, *, trust: Trust = ()) -> Judged:
+        """Evaluate the generator in a checkpoint of a run on these data, from the latents that its run is evaluated by.
+
+        Args:
+            path: The checkpoint.
+            config: Its run's, which differs from this one's in nothing that concerns data, measures and the machine.
+            trust: As for `config_of`.
+
+        Raises:
+            CheckpointError, ConfigError: It cannot be loaded.
+            EvaluationError: A measure has no value.
+        """
+        self._set_up(config)  # another judge may have chosen other kernels since
+        network, prior, samples = self.processes.together(lambda: self._loaded(path, config, trust))
+        return self._judged(self.evaluation.figures(network, prior), samples)
+
+    def _set_up(self, config: Config) -> None:
+        threads = None if config.threads == "auto" else config.threads
+        execution.set_up(self.machine, deterministic=config.deterministic, threads=threads)
+
+    def _loaded(self, path: Path, config: Config, trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
+        machine = self.machine
+        trained = load(path, trust=trust, device=machine.device, averaged=config.evaluation.of == "average")
+        network = trained.network
+        wanted = config.channels_last
+        if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
+            execution.channels_last(network)  # which rounds otherwise
+        prior = Prior(
+            config.latent_dim,
+            config.prior,
+            seed=config.seed,
+            device=machine.device,
+            dtype=machine.dtype,
+            frequencies=self.frequencies,
+        )
+        if trained.classes != prior.classes:
+            raise CheckpointError(f"{path} has {trained.classes} classes, but its data have {prior.classes}")
+        samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)
+        if tuple(samples.shape[1:]) != self.shape:
+            raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shape}")
+        return network, prior, samples
+
+    def images(self, data: MapStyle[Tensor]) -> Judged:
+        """Evaluate images, of which there must be as many as `evaluation.samples` says.
+
+        Raises:
+            EvaluationError: An image cannot be decoded, or a measure has no value.
+        """
+        place = (self.machine.device, self.machine.dtype)
+        try:
+            figures = self.evaluation.evaluate(real_batches(data, *place))
+            return self._judged(figures, next(real_batches(data, *place))[:SHOWN])
+        except OSError as error:
+            raise EvaluationError(str(error)) from error
+
+    def nearest(self, samples: Tensor, k: int, *, in_features: bool) -> tuple[Tensor, Tensor]:
+        """Find the nearest real samples, as `ganexp.evaluation.nearest` does, in features or in pixels."""
+
+        def see(batch: Tensor) -> Tensor:
+            return self.evaluator.features(batch)[0] if in_features else batch.flatten(1)
+
+        return nearest(samples, self._real_batches(), see, k)
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """What measures."""
+        assert isinstance(self.evaluation.evaluate, Evaluator)
+        return self.evaluation.evaluate
+
+    def some_reals(self) -> Tensor:
+        """Return a batch of real samples, drawn at random."""
+        return next(self._real_batches())
+
+    def _real_batches(self) -> Iterator[Tensor]:
+        return real_batches(self.reals.data, self.machine.device, self.machine.dtype)
+
+    def _judged(self, figures: dict[str, float], samples: Tensor) -> Judged:
+        return Judged(figures, dict(self.measures), self.dataset, self.data, samples)
+
+
+def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[Config, int]:
+    """Return the configuration of a checkpoint's run, with what is asked for instead of its own, and the iteration.
+
+    Args:
+        path: The checkpoint, which may be anyone's.
+        asked: Values below `evaluation`, and `device`; those that are None are the run's.
+        trust: Modules beside ganexp's of which its parts may be.
+
+    Raises:
+        CheckpointError: It cannot be read.
+        ConfigError: The configuration has a mistake, or names code that is not trusted.
+    """
+    state = checkpoint.load(path)
+    values = evaluated(state["config"], asked)
+    config = parse(values)
+    check_node("dataset", config.dataset, trust)
+    if asked.get("features") is None and config.evaluation.features not in FEATURES:
+        raise ConfigError(
+            f"evaluation.features={config.evaluation.features} is code that the run names and that would be executed: "
+            "name it yourself with --features if you trust it."
+        )
+    return config, state["run"]["iteration"]
+
+
+def evaluated(values: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration, as plain values, of a run that is evaluated as it is asked for."""
+    said = {key: value for key, value in asked.items() if value is not None}
+    top = {key: said.pop(key) for key in ("device",) if key in said}
+    own = values.get("evaluation")
+    return values | top | {"evaluate_every": 1, "evaluation": (own if isinstance(own, dict) else {}) | said}

@@ -1,0 +1,161 @@
+"""A trained generator, ready to use, from a run folder or a checkpoint: no data, no optimiser, no training."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.config.parsing import parse
+from ganexp.config.schema import ConfigError, effect_of
+from ganexp.config.targets import Trust, check_node, make, name_of
+from ganexp.data import default_folder, load_cached
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.reading import find, is_run, read
+from ganexp.sampling import Origin, SamplingError, Trained
+from ganexp.sampling.saved import is_saved
+from ganexp.sampling.saved import read as saved
+from ganexp.training import CheckpointError, checkpoint
+from ganexp.training.fitting import refuse_unlike
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What a file says of a generator, not trusted yet."""
+
+    path: Path
+    config: dict[str, Any]
+    shape: Any
+    classes: Any
+    weights: Any
+    iterations: int
+    figures: dict[str, float]
+
+
+def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True) -> Trained:
+    """Load the generator of a run, with its averaged weights if there is an average. No data are touched.
+
+    Args:
+        place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that `ganexp.sampling.save` has written.
+            It may be anyone's: nothing in it is executed.
+        trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
+        device: Where to put it.
+        averaged: False takes the generator's own weights even if there is an average.
+
+    Raises:
+        ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
+        CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration.
+    """
+    path = Path(place)
+    stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(_checkpoint_at(path), averaged)
+    config, path = parse(stored.config), stored.path
+    check_node("generator", config.generator, trust)
+    shape, classes = _shape(path, stored.shape), stored.classes
+    if type(classes) is not int or not 0 <= classes <= 2**20 or bool(classes) != config.conditional:
+        raise CheckpointError(f"{path} does not say how many classes its generator knows")
+    conditions = {"classes": classes} if classes else {}
+    dtype = torch.float64 if config.precision == "fp64" else torch.float32
+    try:
+        with torch.device("meta"):  # so that a file with huge claims takes no memory
+            like = make(config.generator, "generator", config.latent_dim, shape, **conditions).to(dtype)
+        refuse_unlike("generator", like.state_dict(), stored.weights)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise CheckpointError(f"{path} does not fit its own configuration ({' '.join(str(error).split())[:200]})") from None
+    with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
+        network = make(config.generator, "generator", config.latent_dim, shape, **conditions).to(dtype)
+    network.load_state_dict(stored.weights)
+    return Trained(
+        network,
+        latent_dim=config.latent_dim,
+        prior=config.prior,
+        shape=shape,
+        classes=classes,
+        device=device,
+        dtype=dtype,
+        origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures),
+    )
+
+
+def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
+    """Load the data that a generator was trained on, as its configuration says.
+
+    Raises:
+        ConfigError: They are not there, or the data set is of a module that is not trusted.
+    """
+    node = trained.origin.dataset
+    if "_target_" not in node:
+        raise ConfigError("The generator does not say which data it was trained on.")
+    try:
+        check_node("dataset", node, trust)
+        return load_cached(make(node, "dataset"), default_folder(), place="streamed")
+    except (ConfigError, OSError) as error:
+        said = str(error).strip().splitlines()[-1].rstrip(".")
+        raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
+
+
+def _checkpoint_at(place: Path) -> Path:
+    """Return the checkpoint that is meant by a path.
+
+    Raises:
+        CheckpointError: It is a folder of runs.
+    """
+    if not place.is_dir():
+        return place
+    last = RunFolder(place).last
+    jobs = [] if last.exists() or is_run(place) else [one for one in find(place) if RunFolder(one).last.exists()]
+    if jobs:
+        raise CheckpointError(f"{place} is a sweep of {len(jobs)} runs: name one of them, such as {jobs[0]}")
+    return last
+
+
+def _of_checkpoint(path: Path, averaged: bool) -> _Stored:
+    state = checkpoint.load(path)
+    if not state["config"] or not isinstance(state.get("shape"), list):
+        raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
+    iterations = state["run"]["iteration"]
+    run = RunFolder.of_checkpoint(path)
+    rows = read(run.path).rows if path.parent == run.checkpoints else []  # what lies beside a lone checkpoint may be another's
+    at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
+    figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
+    weights = _weights(state["run"], averaged)
+    return _Stored(path, state["config"], state["shape"], state.get("classes"), weights, iterations, figures)
+
+
+def _of_folder(path: Path, averaged: bool) -> _Stored:
+    if not averaged:
+        raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
+    try:
+        said, weights = saved(path)
+    except SamplingError as error:
+        raise CheckpointError(str(error)) from None
+    return _Stored(path, said["settings"], said["shape"], said["classes"], weights, said["iterations"], said["figures"])
+
+
+def _published(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without keys that only say where and how fast it was trained, and without the data set's paths."""
+    kept = {key: value for key, value in config.items() if effect_of(key) == "training"}
+    data = kept.get("dataset")
+    if isinstance(data, dict):
+        kept["dataset"] = {key: value for key, value in data.items() if not (isinstance(value, str) and "/" in value)}
+    return kept
+
+
+def _weights(run: Any, averaged: bool) -> Any:
+    """Find the averaged weights in a run's state, or else the generator's own."""
+    for path in (("step", "average", "generator"), ("gan", "generator"))[not averaged :]:
+        found = run
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if found:
+            return found
+    return {}
+
+
+def _shape(path: Path, shape: list[int]) -> tuple[int, ...]:
+    if not 1 <= len(shape) <= 4 or not all(type(size) is int and 1 <= size <= 2**16 for size in shape):
+        raise CheckpointError(f"{path} does not say which shape its samples have")
+    return tuple(shape)

@@ -1,0 +1,72 @@
+"""Which keys the rows of a configured run will have."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Literal
+
+from ganexp.config.schema import Config, ConfigError, Node
+from ganexp.config.targets import Trust, name_of, target
+from ganexp.evaluation import MEASURES
+from ganexp.instruments.measure import Measure
+from ganexp.logging.keys import known, may_be_logged
+
+FIGURES = {key: name for name, measure in MEASURES.items() for key in measure.keys}
+"""By key of the rows, the measure that makes it."""
+
+
+def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Measure]:
+    """Return what a loss, and the one that it is built around, or an augmentation, declare that they measure, by key."""
+    measures: Mapping[str, Measure] = target(node, group, trust).measures  # type: ignore[attr-defined]
+    base = node.get("base")
+    return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
+
+
+def measured_by(config: Config) -> dict[str, Measure]:
+    """Return what the parts of a run declare that they measure, by key."""
+    return {**measures_of(config.loss), **measures_of(config.augment, group="augment")}
+
+
+def refuse_unknown_metric(
+    key: str,
+    metric: str | None,
+    loss: Node,
+    augment: Node,
+    trust: Trust = None,
+    *,
+    figures: Mapping[str, Measure] | None = None,
+) -> None:
+    """Refuse what no row of a run with this loss and this augmentation will have.
+
+    Args:
+        key: What names the metric.
+        metric: A key of the rows, or None.
+        loss: What measures.
+        augment: What measures as well.
+        trust: Modules from which they may come.
+        figures: What the run's evaluation makes, if that is known.
+
+    Raises:
+        ConfigError: There is no such key of the rows.
+    """
+    if metric is None:
+        return
+    if figures is not None and metric not in figures and metric in FIGURES:
+        raise ConfigError(
+            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and "
+            f"evaluation.measures=[{FIGURES[metric]}]."
+        )
+    measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
+    if not may_be_logged(metric, measures):
+        chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
+        keys = sorted({**known(measures), **FIGURES})
+        close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
+        meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
+        raise ConfigError(f"{key}={metric} is not logged with {chosen}; {meant}")
+
+
+def high_is_best(metric: str | None, loss: Node, augment: Node, trust: Trust = None) -> bool:
+    """Return whether a key of the rows declares that its highest value is best."""
+    figures = {key: figure for measure in MEASURES.values() for key, figure in measure.keys.items()}
+    measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
+    declared = {**known(measures), **figures}.get(metric or "")
+    return declared is not None and declared.best == "highest"

@@ -1,0 +1,97 @@
+"""What a run needs from outside, before it has a folder: its data, and what it is evaluated by."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ganexp.config.check import Plan
+from ganexp.config.evaluation import evaluation_of, evaluator_of
+from ganexp.config.labels import frequencies_of, labels_of
+from ganexp.config.schema import Config, ConfigError
+from ganexp.config.targets import make
+from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.distributed.processes import Processes
+from ganexp.instruments.measure import Measure
+from ganexp.streams import seed_global_streams, stream
+from ganexp.training import Evaluation, execution
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """The data set, its feed, how often each class occurs, what evaluates the run, and what its figures are."""
+
+    dataset: Dataset
+    reals: Resident | Streamed
+    frequencies: list[float] | None
+    evaluation: Evaluation | None
+    figures: Mapping[str, Measure]
+
+
+def obtain(plan: Plan, processes: Processes | None = None) -> Obtained:
+    """Load data and features, and let the evaluation see the data. Global random streams are seeded anew.
+
+    Raises:
+        ConfigError: Something is missing or broken; the sentences name all of it.
+    """
+    processes, config, machine = processes or Processes(), plan.config, plan.machine
+    threads = None if config.threads == "auto" else config.threads
+    execution.set_up(machine, deterministic=config.deterministic, threads=threads)
+    dataset = dataset_of(config)
+    missing = list(plan.missing)
+    if not missing:
+        try:
+            evaluator = evaluator_of(config, machine, dataset)
+        except ConfigError as error:
+            missing.append(str(error))
+    try:
+        reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
+    except ConfigError as error:
+        missing.append(str(error))
+    if missing:
+        raise ConfigError(" ".join(missing))
+    evaluation, figures = evaluation_of(config, machine, dataset, reals, processes, evaluator)
+    return Obtained(dataset, reals, frequencies, evaluation, figures)
+
+
+def dataset_of(config: Config) -> Dataset:
+    """Make the dataset; what it draws from the global streams, here and as it loads, is a function of the seed."""
+    seed_global_streams(stream(config.seed, "dataset").initial_seed())
+    dataset: Dataset = make(config.dataset, "dataset")
+    return dataset
+
+
+def reals_of(
+    config: Config, machine: execution.Machine, classes: int, dataset: Dataset, processes: Processes | None = None
+) -> tuple[Resident | Streamed, list[float] | None]:
+    """Load the data into the feed, and count how often each class occurs in them.
+
+    Raises:
+        ConfigError: They are not to be had.
+    """
+    threads = torch.get_num_threads()  # this job's share of the cores
+    workers = min(16, threads) if config.workers == "auto" else config.workers
+    try:
+        data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
+        digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
+    except OSError as error:
+        said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
+        raise ConfigError(f"dataset: {said}.") from error
+    labels = labels_of(dataset, classes)
+    reals = feed(
+        data,
+        config.batch_size,
+        seed=config.seed,
+        device=machine.device,
+        dtype=machine.dtype,
+        place=config.feed,
+        workers=workers,
+        flip=config.flip,
+        digest=digest,
+        labels=labels,
+        processes=processes,
+    )
+    return reals, frequencies_of(labels, classes)

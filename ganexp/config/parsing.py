@@ -1,0 +1,118 @@
+"""Plain values against the schema; what is wrong with one, as a sentence that names the key and the remedy."""
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from ganexp.config.foreign_names import ELSEWHERE
+from ganexp.config.schema import GROUPS, Config, ConfigError, choices_of, keys_of
+
+LONGEST_SHOWN = 200
+"""How many characters of a wrong value a sentence quotes."""
+FINITE = ConfigDict(allow_inf_nan=False)
+
+
+def parse(values: dict[str, Any]) -> Config:
+    """Check plain values against the schema.
+
+    Raises:
+        ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
+    """
+    try:
+        text = json.dumps(values)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
+    try:
+        return Config.model_validate_json(text)
+    except ValidationError as error:
+        raise ConfigError(_sentence(error, values)) from None
+
+
+def check_type(key: str, value: Any, hint: Any) -> None:
+    """Check a plain value against an annotation, and the range in it; floats must be finite.
+
+    Raises:
+        ConfigError: It is of another type, or out of range.
+    """
+    try:
+        TypeAdapter(hint, config=FINITE).validate_json(json.dumps(value), strict=True)
+    except PydanticUserError:
+        return  # an annotation from outside that says nothing about plain values
+    except ValidationError as error:
+        first = error.errors()[0]
+        message = "should have more values" if first["type"] == "missing" else first["msg"]
+        raise ConfigError(_told(key, message, value)) from None
+
+
+def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
+    """Return the sentence for an unknown key: which one may have been meant, and how to drop one that a preset has set."""
+    meant = ELSEWHERE.get(key)
+    if meant:
+        return f"{key} is no key of the configuration; it is {meant} here."
+    known = sorted(set(known) - {"name", "_target_"})
+    close = difflib.get_close_matches(key.split(".")[-1], known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
+    above = key.rpartition(".")[0]
+    none = f"this {above} has none: choose the one that has it too, as in {above}=… {key}=…."
+    none = none if above in GROUPS else f"{above} has none."
+    there = f"this {above} has {', '.join(known)}." if above in GROUPS else f"there are {', '.join(known)}."
+    hint = f"did you mean {close[0]}?" if close else there if known else none
+    remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
+    return f"{key} is no key of the configuration; {hint}{remedy}"
+
+
+def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
+    first = error.errors()[0]
+    path, value = _place(error, values)
+    key = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        return unknown_key(key, _siblings(path))
+    if first["type"] == "model_type" and path:
+        below = ", ".join(_siblings([*path, "any"]))
+        return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {_shown(value)}."
+    if first["type"] == "missing":
+        return f"{key} is missing; it must be given."
+    declared = dict(keys_of()).get(".".join(part for part in path if not part.isdigit()))
+    choices = choices_of(declared) if declared else ""
+    if choices:
+        return f"{key} should be {choices}, not {_shown(value)}."
+    return _told(key, first["msg"], value)
+
+
+def _siblings(path: list[str]) -> Iterable[str]:
+    """Return the keys that there are where a path ends."""
+    model: type[BaseModel] = Config
+    for part in path[:-1]:
+        below = model.model_fields[part].annotation
+        assert isinstance(below, type)
+        assert issubclass(below, BaseModel)
+        model = below
+    return model.model_fields
+
+
+def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], Any]:
+    """Return the keys that lead to a mistake, and what is there; pydantic also names the members of unions in between."""
+    path: list[str] = []
+    value: Any = values
+    first = error.errors()[0]
+    for part in first["loc"]:
+        inside = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
+        if inside or first["type"] == "missing":
+            path.append(str(part))
+            value = value[part] if inside else None
+    return path, value
+
+
+def _told(key: str, message: str, value: Any) -> str:
+    said = message[0].lower() + message[1:]
+    for subject in ("input ", "string "):
+        said = said.removeprefix(subject)
+    return f"{key} {said}, not {_shown(value)}."
+
+
+def _shown(value: Any) -> str:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

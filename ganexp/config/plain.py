@@ -1,0 +1,36 @@
+"""A composed configuration as plain values."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from ganexp.config.schema import ConfigError
+
+
+def plain(cfg: Any) -> dict[str, Any]:
+    """Return a configuration as plain, resolved dictionaries of its own.
+
+    Raises:
+        ConfigError: An interpolation cannot be resolved.
+    """
+    if isinstance(cfg, dict):
+        return copy.deepcopy(cfg)
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        values = OmegaConf.to_container(cfg, resolve=True)
+    except OmegaConfBaseException as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value that is no dictionary, under its dotted key."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,57 @@
+"""Whether a checkpoint can be resumed with a configuration."""
+
+from pathlib import Path
+from typing import Any
+
+from ganexp.config.plain import flat
+from ganexp.config.schema import ConfigError, effect_of
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.summary import read_summary
+from ganexp.training import CheckpointError
+from ganexp.training.checkpoint import State, load
+
+
+def loaded(path: Path, values: dict[str, Any]) -> State:
+    """Read the checkpoint of an unfinished run with the same configuration.
+
+    Raises:
+        ConfigError: It cannot be resumed.
+    """
+    try:
+        state = load(path)
+    except CheckpointError as error:
+        raise ConfigError(f"resume: {error}.") from error
+    reals = state["run"].get("reals")
+    has_digest = isinstance(reals, dict) and reals.get("digest")
+    moved = ("dataset.path", "dataset.root") if has_digest else ()  # whether it is the same, the digest tells
+    differing = [key for key in contradictions(state["config"], values) if key not in moved]
+    if differing:
+        keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+        keys = " ".join(keys.split())[:200]  # those of the file may be anything
+        raise ConfigError(
+            f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
+        )
+    ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
+    iteration = state["run"]["iteration"]
+    if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
+        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, as in iterations=10000.")
+    _forget_best(state, values)
+    return state
+
+
+def _forget_best(state: State, values: dict[str, Any]) -> None:
+    """Let the best so far be found anew where it was one of another key, or by other features: they do not compare."""
+    before, checkpoints = state["config"], state["run"].get("checkpoints")
+    same = all(before.get(key) == values.get(key) for key in ("keep_best", "evaluation"))
+    if not isinstance(checkpoints, dict):
+        return
+    checkpoints.setdefault("best_at", 0)  # one of an earlier version does not say
+    if not same and "lowest" in checkpoints:
+        checkpoints |= {"lowest": float("inf"), "best_at": 0}
+
+
+def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the keys, dotted, in which two configurations differ and that change what is trained."""
+    old, new = dict(flat(before)), dict(flat(now))
+    differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    return [key for key in differing if effect_of(key) in ("training", "machine")]

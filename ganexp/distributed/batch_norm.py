@@ -1,0 +1,58 @@
+"""Batch norm over the global batch, where several processes have a share of it each."""
+
+import types
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ganexp.distributed.processes import Processes
+
+
+def synchronise(network: nn.Module, processes: Processes) -> None:
+    """Let the batch norms of a network take mean and variance of the global batch, in place.
+
+    Torch's SyncBatchNorm is for GPUs only and cannot be differentiated twice, which gradient penalties need. Parameters and
+    buffers stay as they are, and so does what is done in evaluation mode.
+    """
+    for module in network.modules():
+        if isinstance(module, _BatchNorm):
+            module.processes = processes  # type: ignore[assignment]  # no tensor, no module
+            bound = types.MethodType(_forward, module)  # which is copied with its module
+            setattr(module, "forward", bound)  # noqa: B010 (a method, to mypy)
+
+
+def is_synchronised(module: nn.Module) -> bool:
+    """Return whether processes communicate within a module."""
+    return isinstance(module, _BatchNorm) and hasattr(module, "processes")
+
+
+def _forward(norm: _BatchNorm, x: Tensor) -> Tensor:
+    """Normalise a share `(B/N, C, …)` of a batch: reductions over processes are two vectors of C numbers."""
+    if not norm.training:  # one process may look by itself
+        return type(norm).forward(norm, x)
+    processes = cast(Processes, norm.processes)
+    values = x.to(torch.promote_types(x.dtype, torch.float32))
+    over, each = [0, *range(2, x.dim())], (1, -1, *[1] * (x.dim() - 2))
+    count = processes.count * x.numel() // x.shape[1]
+    mean = processes.total(values.sum(over)) / count
+    centred = values - mean.view(each)
+    variance = processes.total(centred.square().sum(over)) / count
+    if norm.training and norm.running_mean is not None:
+        _remember(norm, mean, variance * count / (count - 1))
+    made = centred * (variance + norm.eps).rsqrt().view(each)
+    if norm.affine:
+        made = made * norm.weight.view(each) + norm.bias.view(each)
+    return made.to(x.dtype)
+
+
+@torch.no_grad()
+def _remember(norm: _BatchNorm, mean: Tensor, variance: Tensor) -> None:
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    norm.num_batches_tracked.add_(1)
+    share = 1 / norm.num_batches_tracked.double() if norm.momentum is None else norm.momentum
+    for kept, now in ((norm.running_mean, mean), (norm.running_var, variance)):
+        kept.mul_(1 - share).add_(now * share)

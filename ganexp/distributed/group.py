@@ -1,0 +1,197 @@
+"""Several processes that train one GAN together, by torch.distributed."""
+
+import contextlib
+import itertools
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import Store
+
+from ganexp.batch import Batch, Gradients
+from ganexp.distributed.processes import Item, Processes, Result, Whole
+
+PRECEDENCE = timedelta(seconds=3)
+
+
+class FailedElsewhere(RuntimeError):
+    """Another process has failed, and says why; this one ends without a word of its own."""
+
+
+class DistributedProcesses(Processes):
+    """All processes of torch's default process group: one slice of every batch each, in the order of ranks. See `join`.
+
+    Shares of samples are neighbours in the global batch, so that packs and groups of neighbours are the same for any number of
+    processes that divides it.
+
+    Args:
+        store: Where the processes found each other.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
+        self.count = dist.get_world_size()
+        self.rank = dist.get_rank()
+        self._hosts: Any = dist.new_group(backend="gloo")  # for what hosts tell each other while devices compute
+        self._asked: tuple[Tensor, Any] | None = None
+
+    def __deepcopy__(self, memo: object) -> "DistributedProcesses":
+        return self  # whatever is copied trains with the same others
+
+    def own(self, whole: Whole) -> Whole:
+        """Return this process's share of what belongs to the global batch.
+
+        Raises:
+            ValueError: It cannot be shared equally.
+        """
+        if isinstance(whole, Batch):
+            return Batch(self.own(whole.values), tuple(self.own(one) for one in whole.conditions))
+        size, left_over = divmod(len(whole), self.count)
+        if left_over:
+            raise ValueError(
+                f"{len(whole)} samples cannot be shared among {self.count} processes: choose a multiple of {self.count}"
+            )
+        return whole[self.rank * size : (self.rank + 1) * size]
+
+    def gather(self, share: Tensor) -> Tensor:
+        """Return values of all samples, in their order in the global batch."""
+        size = len(share)
+        whole = share.new_empty(self.count * size, *share.shape[1:])
+        dist.all_gather_into_tensor(whole, share.detach().contiguous())
+        if not share.requires_grad:
+            return whole
+        return torch.cat([whole[: self.rank * size], share, whole[(self.rank + 1) * size :]])
+
+    def sum(self, gradients: Gradients) -> Gradients:
+        """Return the sums of every process's gradients, in one reduction: what is None is so in each of them."""
+        present = [gradient for gradient in gradients if gradient is not None]
+        flat = torch.cat([gradient.reshape(-1) for gradient in present])
+        dist.all_reduce(flat)
+        parts = flat.split([gradient.numel() for gradient in present])
+        sums = iter(part.view(gradient.shape).to(gradient.dtype) for part, gradient in zip(parts, present, strict=True))
+        return tuple(None if gradient is None else next(sums) for gradient in gradients)
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of every process's tensor, which can be differentiated twice."""
+        summed: Tensor = _Total.apply(value)
+        return summed
+
+    def agree(self, asked: bool) -> bool:
+        """Return whether any process was asked to stop at the time of the last call.
+
+        Hosts exchange their answers while devices, and they themselves, go on with the iteration in between.
+        """
+        before, flag = self._asked, torch.tensor(int(asked))
+        self._asked = flag, dist.all_reduce(flag, dist.ReduceOp.MAX, group=self._hosts, async_op=True)
+        if before is None:
+            return False
+        answer, work = before
+        work.wait()
+        return bool(answer)
+
+    def forget(self) -> None:
+        """Forget who was asked to stop: that was for the run in which it came."""
+        if self._asked:
+            self._asked[1].wait()
+        self._asked = None
+
+    def tell(self, mine: Result) -> list[Result]:
+        """Return what every process says, by rank: plain values."""
+        said: list[Any] = [None] * self.count
+        dist.all_gather_object(said, mine, group=self._hosts)
+        return cast(list[Result], said)
+
+    def together(self, action: Callable[[], Result]) -> Result:
+        """Do something in every process, and return this one's result; if it fails in one, it fails in all.
+
+        Raises:
+            Exception: It has failed here, and in no process of a lower rank.
+            FailedElsewhere: It has failed in another process, which says why.
+        """
+        error: BaseException | None = None
+        try:
+            result = action()
+        except (Exception, SystemExit) as raised:
+            error = raised
+        failed = {rank: said for rank, said in enumerate(self.tell(None if error is None else str(error))) if said is not None}
+        if not failed:
+            return result
+        first = min(failed)
+        if first == self.rank and error is not None:
+            raise error
+        raise FailedElsewhere(f"process {first} has failed: {failed[first]}") from None
+
+    def first(self, action: Callable[[], Result]) -> Result:
+        """Do something in the process that writes, before any other goes on, and return its result, a plain value, in all.
+
+        Raises:
+            Exception: It has failed here.
+            FailedElsewhere: It has failed there.
+        """
+        return cast(Result, self.tell(self.together(lambda: action() if self.writes else None))[0])
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Do something with each of some items, in turns of one for each process.
+
+        Results are sent as `pickle` does, turn by turn, so that the process that writes holds one of each at a time.
+
+        Raises:
+            Exception: What the first item with which it has failed has raised, in whichever process.
+        """
+        left = iter(items)
+        while turn := [*itertools.islice(left, self.count)]:
+            made, error = None, None
+            try:
+                made = work(turn[self.rank]) if self.rank < len(turn) else None
+            except Exception as raised:
+                raised.add_note(f"In process {self.rank}:\n{traceback.format_exc()}")
+                error = raised
+            for failed in self.tell(error):
+                if failed is not None:
+                    raise failed
+            results: list[Any] | None = [None] * self.count if self.writes else None
+            dist.gather_object(made, results, group=self._hosts)
+            yield from (results or [])[: len(turn)]
+
+    def speaks(self) -> bool:
+        """Return whether this process is the one to say why all end, when one has failed or they have failed alike.
+
+        It is the first to ask; the one that writes comes first where it has failed too.
+        """
+        if self._store is None:
+            return True
+        try:
+            if not self.writes:
+                with contextlib.suppress(RuntimeError):
+                    self._store.wait(["failure"], PRECEDENCE)
+            return self._store.add("failure", 1) == 1
+        except RuntimeError:  # the store has ended with another process
+            return self.writes
+
+    def close(self) -> None:
+        """Leave the group, once all have come here."""
+        if not dist.is_initialized():
+            return
+        self.forget()
+        self.tell(None)
+        dist.destroy_process_group()
+
+
+class _Total(torch.autograd.Function):
+    """The sum over processes, whose gradient is the sum of every process's gradient, and can be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        """Sum."""
+        summed = value.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(summed)
+        return summed
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """Sum what the processes make of it."""
+        return _Total.apply(gradient)

@@ -1,0 +1,24 @@
+"""Several samples side by side, for a discriminator that judges them together (Lin et al. 2018, PacGAN, section 3)."""
+
+from ganexp.batch import Batch
+
+
+def packed_shape(shape: tuple[int, ...], pack: int) -> tuple[int, ...]:
+    """Return the shape of a pack: `(pack·C, H, W)` for images `(C, H, W)`, `(pack·n,)` for points `(n,)`."""
+    return (pack * shape[0], *shape[1:])
+
+
+def packed(batch: Batch, pack: int) -> Batch:
+    """Return a batch of B samples as one of B/pack packs of neighbours, `(B/pack, pack·C, …)`; for 1 as it is.
+
+    Raises:
+        ValueError: The packs would not be full, or samples have conditions of their own.
+    """
+    if pack == 1:
+        return batch
+    batch = Batch.of(batch)
+    if len(batch) % pack:
+        raise ValueError(f"{len(batch)} samples do not fill packs of {pack}: choose a batch_size that pack divides")
+    if batch.conditions:
+        raise ValueError("samples with labels cannot be packed: choose pack=1 or conditional=false")
+    return Batch(batch.values.unflatten(0, (-1, pack)).flatten(1, 2))

@@ -1,0 +1,60 @@
+"""How a batch goes through a network: forward passes, in the precision that is asked for."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.gan.micro_batches import MicroBatches
+
+
+class Passes:
+    """Runs networks on batches.
+
+    Args:
+        autocast: Run matrix products and convolutions in this narrower type; what comes out has the batch's own.
+        accumulate: In how many parts a batch goes through a network; what is a function and no module gets it whole.
+        further: What a discriminator has to return behind each score; empty for scores alone.
+    """
+
+    def __init__(self, autocast: torch.dtype | None = None, accumulate: int = 1, *, further: str = "") -> None:
+        self.autocast = autocast
+        self.parts = MicroBatches(accumulate)
+        self.further = further
+
+    def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
+        """Generate a batch from latents, under their conditions."""
+        return Batch(self._run(generator, z), z.conditions)
+
+    def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
+        """Score a batch, `(B,)`, or `(B, 1 + k)` with the k further numbers per sample that are asked for.
+
+        Raises:
+            ValueError: There is not one score per sample, or nothing behind it.
+        """
+        scores = self._run(discriminator, batch)
+        if self.further:
+            if scores.dim() != 2 or len(scores) != len(batch) or scores.shape[1] < 2:
+                raise ValueError(
+                    f"the discriminator must return each sample's score and, for this loss, its {self.further} behind it, "
+                    f"({len(batch)}, 1 + k) in all, and returned {tuple(scores.shape)}: see `reads` in ganexp/losses/base.py"
+                )
+        elif scores.shape != (len(batch),):
+            raise ValueError(
+                f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
+                f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which "
+                "averages the scores of patches"
+            )
+        return scores
+
+    def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
+        if self.parts.count > 1 and isinstance(network, nn.Module):
+            return self.parts(self._pass, network, batch)
+        return self._pass(network, batch)
+
+    def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
+        if self.autocast is None:
+            return network(batch.values, *batch.conditions)
+        with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
+            return network(batch.values, *batch.conditions).to(batch.values.dtype)

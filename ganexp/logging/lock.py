@@ -1,0 +1,62 @@
+"""One process per run folder."""
+
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ganexp.logging.layout import RunFolder
+
+_held: dict[Path, FileLock] = {}
+"""Locks that this process has taken and no logger has taken over yet."""
+
+
+class FolderLocked(OSError):
+    """Another process is training in a folder."""
+
+
+def lock(folder: Path) -> None:
+    """Make a run folder, unless it is there, and lock it until this process ends or `unlock` is called.
+
+    Locking again what this process holds already changes nothing.
+
+    Raises:
+        FolderLocked: Another process is training there.
+        OSError: The folder cannot be made or locked.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.resolve() in _held:
+        return
+    file = FileLock(RunFolder(folder).lock)
+    try:
+        file.acquire(timeout=0)
+    except Timeout:
+        raise FolderLocked(f"another process is training in {folder}") from None
+    except NotImplementedError as error:
+        raise OSError(f"{folder} cannot be locked: {error}") from None
+    _held[folder.resolve()] = file
+
+
+def hand_over(folder: Path) -> FileLock:
+    """Return the lock of a folder that this process holds; from now on, the caller has to release it."""
+    return _held.pop(folder.resolve())
+
+
+def unlock(folder: Path) -> None:
+    """Release a folder, if this process has locked it and no logger has taken the lock over."""
+    file = _held.pop(folder.resolve(), None)
+    if file:
+        file.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process, this one included, is training in a folder."""
+    path = RunFolder(folder).lock
+    if not path.exists():
+        return False
+    file = FileLock(path)
+    try:
+        file.acquire(timeout=0)
+    except Timeout:
+        return True
+    file.release()
+    return False

@@ -1,0 +1,69 @@
+"""Progress as a person sees it: a bar on a terminal, lines elsewhere, and a line for each evaluation on both."""
+
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tqdm import tqdm
+
+from ganexp.instruments.measure import Measure
+from ganexp.logging.base import Logger, Row, Summary
+from ganexp.logging.keys import known
+
+log = logging.getLogger(__name__)
+
+
+class ProgressLogger(Logger):
+    """Shows losses and images per second: beside a bar on a terminal, and where there is none as a line per row in the log.
+
+    Args:
+        iterations: How many there will be.
+        measures: What the loss measures; what has a label is shown too.
+    """
+
+    def __init__(self, iterations: int, measures: Mapping[str, Measure] = MappingProxyType({})) -> None:
+        self.iterations = iterations
+        self._labels = {key: measure.label for key, measure in known(measures).items() if measure.label}
+        self._figures = {key: measure for key, measure in measures.items() if key.startswith("eval/")}
+        self._evaluated: Row = {}
+        self._on_terminal = sys.stderr.isatty()
+        self._bar = tqdm(total=iterations, unit="it", disable=not self._on_terminal, dynamic_ncols=True)
+
+    def tick(self) -> None:
+        self._bar.update()
+
+    def write(self, row: Row) -> None:
+        figures = "  ".join(self._read(key, row) for key in self._figures if key in row)
+        if figures:
+            self._evaluated = row
+            with tqdm.external_write_mode():  # the bar makes way for a line of the log
+                log.info("%s/%s  %s", f"{row['progress/iteration']:,}", f"{self.iterations:,}", figures)
+        if "loss/d" not in row:
+            return
+        text = "  ".join(f"{label} {row[key]:.3f}" for key, label in self._labels.items() if key in row)
+        text += f"  {row['speed/images_per_s']:,.0f} images/s"
+        if self._on_terminal:
+            self._bar.set_postfix_str(text)
+        else:
+            log.info("%s/%s  %s", f"{row['progress/iteration']:,}", f"{self.iterations:,}", text)
+
+    def rewind(self, iteration: int) -> Row:
+        self._bar.n = iteration
+        self._bar.refresh()
+        return {}
+
+    def close(self, summary: Summary) -> None:
+        self._bar.close()
+        row, ways = self._evaluated, defaultdict[str, list[str]](list)
+        for key, figure in self._figures.items():
+            if key in row:
+                ways[figure.basis].append(self._read(key, row))
+        for basis, figures in ways.items():
+            summary["notes"].append(f"Evaluated at iteration {row['progress/iteration']:,}, {basis}: {', '.join(figures)}.")
+
+    def _read(self, key: str, row: Row) -> str:
+        """Return a figure as people read it, beside the one of real data."""
+        real = self._figures[key].real
+        return f"{key.removeprefix('eval/')} {row[key]:.4g}" + ("" if real is None else f" (real {real:.4g})")

@@ -1,0 +1,217 @@
+"""Run folders read back: finished, unfinished or broken. Nothing in them is trusted."""
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from ganexp.instruments.measure import Measure
+from ganexp.logging.keys import known
+from ganexp.logging.layout import RunFolder
+
+DEEPEST = 32
+"""A document that is nested deeper counts as broken: no configuration is, and Python's stack is limited."""
+
+
+@dataclass
+class Run:
+    """What a run folder holds. Whatever cannot be read is listed in `problems`, and the rest is kept.
+
+    A row has numbers (NaN and infinities included) and, as strings, paths of pictures. `progress/iteration` is in every one.
+    """
+
+    folder: Path
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    measures: dict[str, Measure] = field(default_factory=dict)
+    """What its loss measures."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        """`finished`, `failed`, `preempted`, `skipped`, or `unfinished` for one that is running or was killed."""
+        return str(self.summary.get("state", "unfinished"))
+
+    @property
+    def wandb_id(self) -> str | None:
+        """The id of its W&B run, if it has one."""
+        try:
+            with _opened(RunFolder(self.folder).wandb_id) as file:
+                return file.read().strip() or None
+        except (OSError, ValueError):
+            return None
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """The overrides of a job of a sweep, known even if it was skipped."""
+        return dict(one.lstrip("+").split("=", 1) for one in self.summary.get("overrides", []) if "=" in one)
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """The last value of every key, pictures excepted."""
+        return {key: value for row in self.rows for key, value in row.items() if not isinstance(value, str)}
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder looks like a run's."""
+    place = RunFolder(folder)
+    return any(os.path.lexists(path) for path in (place.rows, place.summary, place.config))
+
+
+def find(folder: Path) -> list[Path]:
+    """Return the run folders at or directly below a folder, jobs of a sweep in the order of their numbers."""
+    if is_run(folder):
+        return [folder]
+    try:
+        below = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    return sorted((path for path in below if is_run(path)), key=_job_number)
+
+
+def read(folder: Path) -> Run:
+    """Read a run folder; never fails because of what is, or is not, in it."""
+    run, place = Run(folder), RunFolder(folder)
+    run.config = _document(run, place.config)
+    for key, value in _document(run, place.measures).items():
+        try:
+            run.measures[key] = _measure(value)
+        except TypeError:
+            run.problems.append(f"{place.measures.name} has no usable {key}")
+    for key, value in _document(run, place.summary).items():
+        if key in SUMMARY and not SUMMARY[key](value):
+            run.problems.append(f"{place.summary.name} has no usable {key}")
+        else:
+            run.summary[key] = value
+    try:
+        with _opened(place.rows, errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                _add_row(run, number, line)
+    except FileNotFoundError:
+        if run.state not in ("skipped", "failed"):
+            run.problems.append(f"{place.rows.name} is missing")
+    except OSError as error:
+        run.problems.append(f"{place.rows.name} cannot be read: {error.strerror}")
+    return run
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read one of a run folder's JSON files; empty if it is missing or broken."""
+    try:
+        return _parsed(path)
+    except (OSError, ValueError):
+        return {}
+
+
+def _add_row(run: Run, number: int, line: str) -> None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    where = f"{RunFolder(run.folder).rows.name}, line {number}"
+    at = row.get("progress/iteration") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not _is_count(at):
+        run.problems.append(f"{where}, is not a row")
+        return
+    numbers = known(run.measures)
+    wrong = [key for key, value in row.items() if not (_is_number(value) or (isinstance(value, str) and key not in numbers))]
+    run.rows.append({key: value for key, value in row.items() if key not in wrong})
+    run.problems += [f"{where}: {key} is not a number" for key in wrong]
+
+
+def _measure(value: Any) -> Measure:
+    """Return a measure from what a document says of it.
+
+    Raises:
+        TypeError: It says something else.
+    """
+    if not isinstance(value, dict):
+        raise TypeError
+    real = value.get("real")
+    if not (real is None or _is_number(real)) or not all(isinstance(value[key], str) for key in value.keys() - {"real"}):
+        raise TypeError
+    return Measure(**value)
+
+
+def _document(run: Run, path: Path) -> dict[str, Any]:
+    try:
+        return _parsed(path)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        run.problems.append(f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}")
+        return {}
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """Return the dictionary in a JSON file.
+
+    Raises:
+        OSError: There is no such file, or it cannot be read.
+        ValueError: It holds something else.
+    """
+    with _opened(path) as file:
+        try:
+            values = json.load(file)
+        except RecursionError:
+            values = None
+    if not isinstance(values, dict):
+        raise ValueError("it does not hold a dictionary")
+    if any(depth > DEEPEST for depth in _depths(values)):
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
+    return values
+
+
+def _opened(path: Path, errors: str = "strict") -> TextIO:
+    """Open a regular file; reading anything else, such as a pipe, could block for ever."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(0, "it is not a file")
+    return path.open(encoding="utf-8", errors=errors)
+
+
+def _depths(value: object) -> Iterator[int]:
+    """Yield how deep each container lies, without recursion."""
+    left = [(value, 1)]
+    while left:
+        part, depth = left.pop()
+        if isinstance(part, (dict, list)):
+            yield depth
+            left += [(child, depth + 1) for child in (part.values() if isinstance(part, dict) else part)]
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number that a float can hold; True and False are not."""
+    return isinstance(value, float) or (type(value) is int and value.bit_length() < 64)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+SUMMARY: dict[str, Callable[[object], bool]] = {
+    "state": _is_text,
+    "error": _is_text,
+    "overrides": _is_texts,
+    "iteration": _is_count,
+    "job": _is_count,
+    "wall_s": _is_number,
+    "last": lambda value: isinstance(value, dict),
+}
+"""What the keys of summary.json must be; others may be anything."""
+
+
+def _job_number(path: Path) -> tuple[int, str]:
+    number = path.name.partition("_")[0]
+    return (int(number) if number.isdecimal() else 10**9, path.name)

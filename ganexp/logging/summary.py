@@ -1,0 +1,32 @@
+"""How a run ended, in its `summary.json`: written when its loggers close, and completed by the sweep that it belongs to."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ganexp.logging.documents import write_document
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.reading import read_document
+
+log = logging.getLogger(__name__)
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return the summary of a run; empty if there is none yet, or it is broken."""
+    return read_document(RunFolder(folder).summary)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write the summary of a run; a disk that is full must not hide how the run ended, so an error is only logged."""
+    try:
+        write_document(RunFolder(folder).summary, summary)
+    except OSError as error:
+        log.error("No summary.json: %s.", error)
+
+
+def amend_summary(folder: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to a run's summary what is known of it from outside, as by a sweep, and return it; there may be none yet."""
+    summary = {**read_summary(folder), **facts}
+    write_summary(folder, summary)
+    return summary

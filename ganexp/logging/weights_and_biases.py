@@ -1,0 +1,248 @@
+"""Weights & Biases, online or in a local folder."""
+
+import atexit
+import functools
+import logging
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import psutil
+from PIL import Image
+
+from ganexp.instruments.measure import Measure
+from ganexp.logging.background import Background
+from ganexp.logging.base import Ending, Logger, Picture, Row, Summary
+from ganexp.logging.keys import known
+from ganexp.logging.reading import Run
+from ganexp.logging.wandb_account import WandbError, resolved_mode
+from ganexp.logging.wandb_record import recorded_iterations
+
+log = logging.getLogger(__name__)
+
+START_S = 60
+"""Patience beyond waiting for a server at the start: W&B's own process is slow to start on a busy machine."""
+
+
+class WandbLogger(Logger):
+    """One W&B run. All runs share the folder `directory`/wandb, so that local viewers find them together.
+
+    Every row carries its own iteration, which is the x-axis of every chart. A server that does not answer, or refuses the
+    run, never stops it: after `timeout_s` it is recorded offline instead, and the log says so. A connection that is lost
+    later costs a wait of four times `timeout_s` at the end. All calls to W&B's own process are made in a background
+    thread, so that one which hangs delays neither training nor a signal; it is killed after five times `timeout_s`. Rows
+    are on this disk in every case, and the summary's paths say how to upload them.
+
+    Args:
+        mode: `auto` is online when an account is configured (or as `WANDB_MODE` says), offline otherwise.
+        directory: Where the folder `wandb` lies.
+        config: The whole resolved configuration, as plain values.
+        entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own variables stand in for what is absent.
+        measures: What the loss measures.
+        before: The run folder of a resumed run as it was found; rows of it that W&B has lost are written first.
+        timeout_s: Patience at the start; at the end, for the last rows, four times as much.
+
+    Raises:
+        WandbError: W&B cannot start a run with these settings.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: Literal["auto", "online", "offline"],
+        directory: str,
+        config: dict[str, Any],
+        entity: str | None = None,
+        project: str | None = None,
+        group: str | None = None,
+        tags: Sequence[str] = (),
+        name: str | None = None,
+        notes: str | None = None,
+        measures: Mapping[str, Measure] = MappingProxyType({}),
+        before: Run | None = None,
+        timeout_s: float = 10,
+    ) -> None:
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # W&B's reports on itself wait for the server at exit
+        import wandb  # half a second of start-up that wandb.mode=disabled does not pay
+
+        self._image = wandb.Image
+        self.directory = directory
+        self.mode = resolved_mode(mode)
+        self._wanted, self._patience_s = self.mode == "online", 5 * timeout_s
+        self._broken, self._written, self._begun = False, -1, False
+        self._background = Background()
+        os.makedirs(directory, exist_ok=True)
+        run_id = before.wandb_id if before else None
+        arguments: dict[str, Any] = {
+            "dir": directory,
+            "config": config,
+            "entity": entity,
+            "project": project,
+            "group": group,
+            "tags": list(tags) or None,
+            "name": name,
+            "notes": notes,
+            "id": run_id,
+            "resume": "allow" if run_id else None,
+            "settings": wandb.Settings(init_timeout=timeout_s, finish_timeout=4 * timeout_s, silent=True, console="off"),
+            "reinit": "create_new",
+        }
+        try:
+            self.run = self._started(timeout_s, arguments)
+        except (wandb.errors.Error, TimeoutError) as error:
+            if self.mode == "offline" or isinstance(error, wandb.errors.UsageError):
+                raise WandbError(f"W&B cannot start a run ({_first_line(error)}): choose wandb.mode=disabled") from error
+            log.warning("W&B cannot be reached (%s); this run is recorded offline.", _first_line(error))
+            wandb.teardown()
+            self.mode = "offline"
+            self.run = self._started(timeout_s, arguments)
+        atexit.unregister(_kill_suspended_services)
+        atexit.register(_kill_suspended_services)  # called first, being registered last: before W&B's own wait
+        self._background.submit(functools.partial(self._define, measures))
+        if before and before.rows:
+            self._written = before.rows[-1]["progress/iteration"]
+            self._background.submit(functools.partial(self._replay, before))
+
+    def write(self, row: Row) -> None:
+        iteration = row["progress/iteration"]
+        assert not isinstance(iteration, Picture)
+        self._begun = True
+        if self._broken or iteration <= self._written:
+            return
+        self._written = int(iteration)
+        if self._background.busy_s() > self._patience_s:
+            self._give_up("its own process does not answer")
+            _kill_service()
+        else:
+            self._background.submit(functools.partial(self._log, row))
+
+    def rewind(self, iteration: int) -> Row:
+        """After a rollback, write the rows of the new course too; a resumed run only repeats those that W&B has."""
+        if self._begun:
+            self._written = iteration
+        return {}
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until W&B's own process has taken everything, and return whether it has."""
+        return self._background.wait(timeout_s)
+
+    def close(self, summary: Summary) -> None:
+        if not self._broken:
+            self._background.submit(functools.partial(self._finish, summary["state"]))
+            try:
+                answered = self.flush(self._patience_s)
+            except KeyboardInterrupt:  # whoever presses Ctrl-C now does not want to wait for W&B; the run itself has ended
+                answered = False
+            if not answered:
+                self._give_up("its own process does not answer")
+                _kill_service()
+        self._background.close()
+        if self.mode == "online" and not self._broken and not _upload_failed(Path(self.run.dir).parent):
+            summary["paths"]["W&B"] = str(self.run.url)
+            return
+        summary["paths"]["W&B"] = f"wandb leet {os.path.join(self.directory, 'wandb')}"
+        if self._wanted:
+            summary["paths"]["upload"] = f"wandb sync --include-online {shlex.quote(str(Path(self.run.dir).parent))}"
+
+    def _started(self, timeout_s: float, arguments: dict[str, Any]) -> Any:
+        import wandb
+
+        started = self._background.submit(functools.partial(wandb.init, mode=self.mode, **arguments))
+        if not self._background.wait(timeout_s + START_S):
+            _kill_service()
+            self._background = Background()
+            raise TimeoutError("its own process does not answer")
+        return started.result()
+
+    def _define(self, measures: Mapping[str, Measure]) -> None:
+        self.run.define_metric("progress/iteration")
+        self.run.define_metric("*", step_metric="progress/iteration")
+        for key, measure in known(measures).items():
+            if measure.summary != "last":  # which is the default, and then stands under the key itself
+                self.run.define_metric(key, step_metric="progress/iteration", summary=measure.summary)
+
+    def _replay(self, before: Run) -> None:
+        """Write the rows of the run folder that W&B does not have: those that it had not written yet when it was killed."""
+        try:
+            if self.mode == "online":
+                last = self.run.summary.get("progress/iteration", -1) if self.run.resumed else -1
+                there = set(range(last + 1))
+            else:
+                there = recorded_iterations(self.directory, self.run.id, except_in=Path(self.run.dir).parent)
+        except Exception as error:
+            log.warning("W&B's own record cannot be read (%s), so rows that it has lost are in the run folder only.", error)
+            return
+        for row in before.rows:
+            if row["progress/iteration"] not in there and not self._broken:
+                self._log({key: _read_back(value, before.folder) for key, value in row.items()})
+
+    def _log(self, row: Row) -> None:
+        if self._broken:
+            return
+        try:
+            self.run.log({key: self._image(value.image) if isinstance(value, Picture) else value for key, value in row.items()})
+        except Exception as error:  # W&B's own process may die; training must not
+            self._give_up(_first_line(error))
+
+    def _finish(self, state: Ending) -> None:
+        try:
+            if state == "preempted":
+                self.run.mark_preempting()
+            self.run.finish(exit_code=0 if state == "finished" else 1)
+        except Exception as error:
+            self._give_up(_first_line(error))
+
+    def _give_up(self, reason: str) -> None:
+        if not self._broken:
+            self._broken = True
+            log.warning("W&B has failed (%s); further rows are in the run folder only.", reason)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _read_back(value: Any, folder: Path) -> Any:
+    """Return a value of a row that was read back as it was when it was written; None for a picture that is missing."""
+    if not isinstance(value, str):
+        return value
+    try:
+        with Image.open(folder / value) as picture:
+            return Picture(np.asarray(picture), value)
+    except OSError:
+        return None
+
+
+def _upload_failed(folder: Path) -> bool:
+    """Return whether W&B's service has logged an error while it uploaded a run; nothing else tells."""
+    try:
+        return '"level":"ERROR' in (folder / "logs" / "debug-internal.log").read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def _services() -> list[psutil.Process]:
+    """Return W&B's own processes that this process has started."""
+    return [process for process in psutil.Process().children() if process.name() == "wandb-core"]
+
+
+def _kill_service() -> None:
+    """Kill W&B's own process when it hangs: whatever waits for it returns, and the next run starts another."""
+    import wandb
+
+    services = _services()
+    for service in services:
+        service.kill()
+    psutil.wait_procs(services, timeout=10)
+    Background().submit(wandb.teardown).exception(10)
+
+
+def _kill_suspended_services() -> None:
+    """Kill W&B's own process if it is suspended: at exit W&B would wait for it for ever."""
+    for service in _services():
+        if service.status() == psutil.STATUS_STOPPED:
+            service.kill()

@@ -1,0 +1,47 @@
+"""The one way to draw samples from a generator: nothing that is looked at moves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.prior import Prior
+from ganexp.streams import undisturbed
+
+
+@contextmanager
+def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
+    """Use networks without moving any state: modes, running statistics and random streams are afterwards as they were.
+
+    Networks that draw random numbers of their own draw the same ones each time, from the prior's seed.
+    """
+    with (
+        torch.no_grad(),
+        undisturbed(prior.device, prior.seed),
+        _evaluating(*networks),
+        torch.compiler.set_stance("force_eager"),
+    ):
+        yield
+
+
+def made(generator: nn.Module, z: Batch) -> Tensor:
+    """Return what a generator makes of latents `(B, latent_dim)`, under their conditions."""
+    return generator(z.values, *z.conditions)
+
+
+@contextmanager
+def _evaluating(*networks: nn.Module) -> Iterator[None]:
+    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics.
+
+    Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode for good.
+    """
+    modes = [(module, module.training) for network in networks for module in network.modules()]
+    for network in networks:
+        network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,91 @@
+"""Measures of a generator's samples against the real set."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from torch import Tensor, nn
+
+from ganexp.distributed.processes import Processes
+from ganexp.evaluation import EvaluationError, Evaluator
+from ganexp.logging import Row
+from ganexp.prior import Prior
+from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.run import Callback, Run
+
+log = logging.getLogger(__name__)
+BATCH = 250
+
+Of = Literal["average", "generator"]
+
+
+class Evaluation(Callback):
+    """Measures samples of a generator, from latents and labels that are always the same, batch by batch.
+
+    Where a measure has no value, as for samples that are not finite, the log says why, and the row has no number.
+
+    Args:
+        every: The interval in iterations.
+        evaluate: Takes the samples as batches and returns figures by key, as a `ganexp.evaluation.Evaluator` does.
+        samples: How many.
+        of: The averaged generator, or the one that is trained.
+    """
+
+    def __init__(
+        self, every: int, evaluate: Callable[[Iterable[Tensor]], dict[str, float]], *, samples: int, of: Of = "average"
+    ) -> None:
+        self.every, self.evaluate, self.samples, self.of = every, evaluate, samples, of
+
+    def __call__(self, run: Run) -> Row:
+        generator = run.step.average.generator if self.of == "average" else run.gan.generator
+        try:
+            return {**self.figures(generator, run.gan.prior)}
+        except EvaluationError as error:
+            log.warning("No evaluation at iteration %d: %s.", run.iteration, error)
+            return {}
+
+    def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
+        """Return the figures of a generator, by key.
+
+        Raises:
+            EvaluationError: A measure has no value.
+        """
+        with looking(prior, generator):
+            return self.evaluate(made(generator, z) for z in prior.measured(self.samples).split(BATCH))
+
+    def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
+        """Return the first samples that `figures` measures, at most `n`."""
+        with looking(prior, generator):
+            return made(generator, prior.measured(self.samples).split(BATCH)[0])[:n]
+
+
+class SharedEvaluation(Evaluation):
+    """The same by several processes: each generates and sees every so many batches, and the one that writes compares them.
+
+    Batches are those of a single process, and come in its order, so the figures are the same; only networks that draw random
+    numbers of their own draw others.
+
+    Args:
+        every, samples, of: As above.
+        evaluator: Of the one that writes, with the real set already seen.
+        processes: All of them.
+    """
+
+    def __init__(self, every: int, evaluator: Evaluator, *, samples: int, of: Of = "average", processes: Processes) -> None:
+        super().__init__(every, evaluator, samples=samples, of=of)
+        self.evaluator, self.processes = evaluator, processes
+
+    def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
+        """Return the figures of a generator, by key, and none in a process that does not write.
+
+        Raises:
+            EvaluationError: A measure has no value.
+        """
+        with looking(prior, generator):
+            latents = prior.measured(self.samples).split(BATCH)
+            seen = self.processes.each(lambda z: self.evaluator.see(made(generator, z)), latents)
+            if self.processes.writes:
+                return self.evaluator.compare(one.to(prior.device) for one in seen)
+            for _ in seen:  # there are none, but this one does its share
+                pass
+            return {}

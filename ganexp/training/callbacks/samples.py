@@ -1,0 +1,59 @@
+"""Pictures of what a generator makes, from latents that stay the same."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ganexp.logging import Picture, Row
+from ganexp.logging.layout import PICTURES
+from ganexp.logging.pictures import image_grid, scatter, side_by_side
+from ganexp.prior import COLUMNS, Prior
+from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.run import Callback, Run
+
+MOST_ROWS = 16
+"""Of a grid that has a class in each row."""
+
+
+class Samples(Callback):
+    """Draws samples, and an autoencoder's reconstructions, if there is a logger to keep them.
+
+    The first are of iteration 0, beside a picture of real images; points have real ones in every picture.
+    """
+
+    def __init__(self, every: int = 500) -> None:
+        self.every = every
+
+    def before(self, run: Run) -> Row:
+        if not self.every or not run.loggers:
+            return {}
+        row, reals = self(run), run.reals.shown()
+        if reals.dim() == 4:
+            row["real"] = Picture(image_grid(reals[: 8 * COLUMNS], columns=COLUMNS), f"{PICTURES}/real.png")
+        return row
+
+    def __call__(self, run: Run) -> Row:
+        if not run.loggers:
+            return {}
+        gan = run.gan
+        return {**draw(run.step.average.generator, gan.discriminator, gan.prior, run.reals.shown(), run.iteration)}
+
+
+def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
+    """Draw samples, and reconstructions beside their inputs if the discriminator makes any.
+
+    Moves no state: networks that draw random numbers of their own draw the same ones for every picture, and none from
+    training's streams.
+    """
+    pictures: dict[str, np.ndarray] = {}
+    with looking(prior, generator, discriminator):
+        if reals.dim() != 4:
+            pictures["samples"] = scatter(reals, made(generator, prior.fixed(1024)))
+        else:
+            images = made(generator, prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8)))
+            pictures["samples"] = image_grid(images, columns=COLUMNS)
+            reconstruct = getattr(discriminator, "reconstruct", None)
+            if reconstruct:
+                shown = torch.cat([reals[:16], images[:16]])
+                pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
+    return {key: Picture(image, f"{PICTURES}/{key}_{iteration:07d}.png") for key, image in pictures.items()}

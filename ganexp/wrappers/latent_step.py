@@ -1,0 +1,79 @@
+"""A wrapper that moves latents towards what D takes for real, before both networks learn from them."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Annotated
+
+import torch
+from annotated_types import Ge, Gt
+
+from ganexp.batch import Batch, scores_of
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.strategies.unrolled import apart
+from ganexp.wrappers.base import Wrapper, seen
+
+
+class LatentStep(Wrapper):
+    """z ← z + α ∂f/∂z with f = D(G(z)), wherever latents are drawn (Wu et al. 2019, LOGAN, equations 8 and 12).
+
+    f is each sample's own score, or its pack's, augmented as everything that D scores, with its sign turned where a low score
+    means real. Latents that are uniform on (-1, 1) are clipped to that range, as the paper's are. D stays as it is,
+    its buffers included; G's batch norm sees one more batch.
+
+    Departures: D's gradient never passes through the step, which keeps what is equal among strategies equal, and the length
+    of the step is not penalised.
+
+    Args:
+        strategy: What runs inside.
+        alpha: Size of the step; 0 is the strategy inside, as it is.
+        natural: Take each latent's natural gradient, g/(‖g‖² + β), in place of g = ∂f/∂z.
+        beta: Its damping β.
+        through: Let G's gradient pass through the step, as the paper does: a gradient of a gradient.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        alpha: Annotated[float, Ge(0)] = 0.9,
+        natural: bool = True,
+        beta: Annotated[float, Gt(0)] = 5.0,
+        through: bool = True,
+    ) -> None:
+        super().__init__(strategy)
+        self.alpha = alpha
+        self.natural = natural
+        self.beta = beta
+        self.through = through
+
+    @property
+    def differentiates_gradients(self) -> bool:
+        """Whether this step, or the strategy inside, does."""
+        return (self.through and self.alpha > 0) or getattr(self.strategy, "differentiates_gradients", False)
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside, for which latents are drawn and moved."""
+        if self.alpha:
+            gan = seen(gan, sample=partial(self.sample, gan))
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
+
+    def sample(self, gan: GAN) -> Batch:
+        """Draw a batch of latents, `(B, latent_dim)`, and move them; without a graph where none is recorded."""
+        drawn = Batch.of(gan.sample())
+        through = self.through and torch.is_grad_enabled()
+        with torch.enable_grad():
+            z = drawn.values.detach().requires_grad_()
+            fake = gan.generate(Batch(z, drawn.conditions))
+            with gan.phase("g"):
+                f = scores_of(gan.score(fake, apart(gan.discriminator))).sum()
+                (g,) = torch.autograd.grad(-f if gan.loss.low_is_real else f, z, create_graph=through)
+        if through:
+            gan.need_second_derivatives("latent_step", [g])
+        if self.natural:
+            g = g / (g.square().sum(1, keepdim=True) + self.beta)
+        moved = drawn.values + self.alpha * g
+        if gan.prior.distribution == "uniform":
+            moved = moved.clamp(-1, 1)
+        return Batch(moved, drawn.conditions)

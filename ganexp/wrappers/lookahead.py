@@ -1,0 +1,76 @@
+"""A wrapper that pulls both networks back towards where they were, around any strategy."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Gt, Le
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.wrappers.base import Remembering, refuse_no_count
+
+
+class Lookahead(Remembering):
+    """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
+
+    Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
+    The optimisers' states are left alone.
+
+    Args:
+        strategy: What runs in between.
+        every: Iterations between two pulls.
+        alpha: How much of the way is kept.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        every: Annotated[int, Ge(1)] = 5,
+        alpha: Annotated[float, Gt(0), Le(1)] = 0.5,
+    ) -> None:
+        super().__init__(strategy)
+        self.every = every
+        self.alpha = alpha
+        self.iterations = 0
+        self.slow: list[Tensor] = []
+
+    @torch.no_grad()
+    def _pull(self, fast: list[Tensor]) -> None:
+        torch._foreach_lerp_(self.slow, fast, self.alpha)
+        torch._foreach_copy_(fast, self.slow)
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside, and pull back when it is time."""
+        fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
+        if not self.slow:
+            self.slow = [p.detach().clone() for p in fast]
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        self.iterations += 1
+        if self.iterations % self.every == 0:
+            self._pull(fast)
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"iterations": self.iterations, "slow": self.slow}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
+
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
+        slow = state["slow"]
+        refuse_no_count("lookahead's iterations", state["iterations"])
+        fast = [*gan.generator.parameters(), *gan.discriminator.parameters()]
+        if not isinstance(slow, list) or (slow and len(slow) != len(fast)):
+            raise ValueError("lookahead's slow copies should be one for each parameter")
+        for copied, own in zip(slow, fast, strict=False):
+            if not isinstance(copied, Tensor) or (copied.shape, copied.dtype) != (own.shape, own.dtype):
+                raise ValueError("lookahead's slow copies should have the shapes and types of the parameters")
+            if not copied.isfinite().all():
+                raise ValueError("lookahead's slow copies should be finite")

@@ -1,0 +1,121 @@
+"""A wrapper that shows D fakes of earlier iterations beside those at hand."""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Le
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.streams import stream
+from ganexp.wrappers.base import Remembering, refuse_no_count, seen
+
+
+class Replay(Remembering):
+    """D's objective, penalty included, is formed on a batch of which a share are earlier fakes (Shrivastava et al. 2017).
+
+    As in section 2.3, they come from a buffer, from distinct random places, with the labels that they were generated under.
+    The fakes at hand that they stand in for go into the buffer, at random places too. Until the buffer is full, all fakes go
+    into it, and D sees those at hand. G's objective sees those at hand in any case, and where it would share D's scores of
+    them, they are scored for it again. Random places have a stream of their own. Of several processes each has the buffer of
+    all of them.
+
+    Departures: the share is the paper's ½ by default, and what goes into the buffer has not been shown to D before.
+
+    Args:
+        strategy: What runs inside; not one whose G learns through D's objective.
+        size: How many fakes the buffer holds; of packs, how many packs.
+        share: Of D's fakes that come from it, rounded; 0 is the strategy inside, as it is.
+
+    Raises:
+        ValueError: The strategy needs G's graph of all of D's fakes.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        size: Annotated[int, Ge(1)] = 1000,
+        share: Annotated[float, Ge(0), Le(1)] = 0.5,
+    ) -> None:
+        super().__init__(strategy)
+        if share and getattr(strategy, "learns_through_d_loss", False):
+            raise ValueError("replay goes around strategies whose G has its own scoring of the fakes, unlike this one's")
+        self.size = size
+        self.share = share
+        self.draws = 0
+        self.kept: list[Tensor] = []
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside, whose D sees other fakes."""
+        if self.share:
+            gan = seen(gan, shown_to_d=partial(self.mixed, gan))
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
+
+    @torch.no_grad()
+    def mixed(self, gan: GAN, fake: Batch) -> Batch:
+        """Return what D sees in place of its fakes, and keep some of these.
+
+        Raises:
+            ValueError: The buffer is smaller than what is drawn from it at once.
+        """
+        new = [gan.processes.gather(one.detach()) for one in (Batch.of(fake).values, *Batch.of(fake).conditions)]
+        batch_size = len(new[0])
+        others = round(self.share * batch_size)
+        if others > self.size:
+            raise ValueError(f"replay.size={self.size} is less than the {others} fakes of a batch that come from the buffer")
+        if not self.kept:
+            self.kept = [one.new_zeros(self.size, *one.shape[1:]) for one in new]
+        filled = min(self.size, self.draws * batch_size)
+        rng = stream(gan.prior.seed, "replay", new[0].device, self.draws)
+        self.draws += 1
+        if filled < self.size:
+            for kept, one in zip(self.kept, new, strict=True):
+                kept[filled : filled + batch_size].copy_(one[: self.size - filled])
+            return fake
+        taken, replaced = (_places(others, new[0].new_empty(self.size), rng) for _ in range(2))
+        shown = [torch.cat([one[: batch_size - others], kept[taken]]) for kept, one in zip(self.kept, new, strict=True)]
+        for kept, one in zip(self.kept, new, strict=True):
+            kept.index_copy_(0, replaced, one[batch_size - others :])
+        return gan.processes.own(Batch(shown[0], tuple(shown[1:])))
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"draws": self.draws, "kept": self.kept}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.draws, self.kept = state["draws"], [one.clone() for one in state["kept"]]
+
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
+        draws, kept = state["draws"], state["kept"]
+        refuse_no_count("replay's draws", draws)
+        if not isinstance(kept, list) or bool(kept) != bool(draws):
+            raise ValueError("replay's buffer should be a list, with something in it once there were draws")
+        for one, like in zip(kept, _likes(gan), strict=True) if kept else ():
+            fits = isinstance(one, Tensor) and one.shape == (self.size, *like.shape[1:]) and one.dtype == like.dtype
+            if not fits or not one.isfinite().all():
+                raise ValueError("replay's buffer should hold samples like those of the generator, as many as configured")
+            if not like.is_floating_point() and not 0 <= one.min() <= one.max() < gan.prior.classes:
+                raise ValueError("replay's buffer should hold labels of classes that there are")
+
+
+def _places(count: int, buffer: Tensor, rng: torch.Generator) -> Tensor:
+    """Return so many distinct random indices into something as long as a buffer of numbers, which is overwritten."""
+    return buffer.uniform_(generator=rng).topk(count).indices
+
+
+def _likes(gan: GAN) -> list[Tensor]:
+    """Return a pack of fakes, and of labels, without values."""
+    labels = (torch.zeros(gan.pack, dtype=torch.long, device="meta"),) if gan.prior.classes else ()
+    z = torch.empty(gan.pack, gan.prior.latent_dim, dtype=gan.prior.dtype, device="meta")
+    with torch.no_grad():
+        fake = gan.packed(Batch(copy.deepcopy(gan.generator).eval().to("meta")(z, *labels), labels))
+    return [fake.values, *fake.conditions]

@@ -1,0 +1,166 @@
+"""Wrappers that say how many updates the networks make in an iteration."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal
+
+import torch
+from annotated_types import Ge, Gt, Le
+from torch import Tensor
+
+from ganexp.batch import Batch, scores_of
+from ganexp.gan import GAN
+from ganexp.losses import Loss
+from ganexp.ranges import checked
+from ganexp.wrappers.base import Remembering, Wrapper, refuse_no_count
+
+Steps = Annotated[int, Ge(1), Le(10_000)]
+
+
+class Constant(Wrapper):
+    """d_steps and g_steps in every iteration: the strategy inside, as it is."""
+
+
+class WarmUp(Remembering):
+    """Many updates of one network in the first iterations, and in every n-th.
+
+    Arjovsky et al. 2017 do so in their own code, beside algorithm 1: 100 updates of D in iterations 0 to 24 and whenever 500
+    divides the iteration, so that the critic is near its optimum. Departure: there, an iteration with many updates ends early
+    where an epoch does.
+
+    Args:
+        strategy: What runs inside.
+        first: In how many iterations at the beginning.
+        every: And from which iteration to the next; 0 is never again. Iterations are counted from 0.
+        many: How many updates.
+        of: Of which network; the other one, and this one at other times, has d_steps or g_steps.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        first: Annotated[int, Ge(0)] = 25,
+        every: Annotated[int, Ge(0)] = 500,
+        many: Steps = 100,
+        of: Literal["d", "g"] = "d",
+    ) -> None:
+        super().__init__(strategy)
+        self.first = first
+        self.every = every
+        self.many = many
+        self.of = of
+        self.iterations = 0
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration, with the counts that it is to have; a D that rests does so all the same."""
+        counts = {"d_steps": d_steps, "g_steps": g_steps}
+        many = self.iterations < self.first or (self.every and self.iterations % self.every == 0)
+        if many and counts[f"{self.of}_steps"]:
+            counts[f"{self.of}_steps"] = self.many
+        super().__call__(gan, reals, **counts)
+        self.iterations += 1
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"iterations": self.iterations}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.iterations = state["iterations"]
+
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
+        refuse_no_count("the iterations of steps", state["iterations"])
+
+
+class Balanced(Remembering):
+    """D is updated only while its accuracy lies below a bound (common practice; no paper's).
+
+    Accuracy is the share of samples that D puts on the right side of the loss's boundary, real and generated ones together,
+    over the last iterations. Real samples are those of D's last update, generated ones those of G's. An iteration without D is
+    G's `g_steps` updates, with the wrappers inside; D then scores a real batch, but does not learn from it.
+
+    One number is read from the device in each iteration, which waits for it.
+
+    Args:
+        strategy: What runs inside.
+        bound: The accuracy from which on D rests; that of a D that guesses is ½.
+        window: How many iterations the accuracy is averaged over.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        bound: Annotated[float, Gt(0.5), Le(1)] = 0.8,
+        window: Annotated[int, Ge(1)] = 10,
+    ) -> None:
+        super().__init__(strategy)
+        self.bound = bound
+        self.window = window
+        self.right: list[int] = []
+        """How many samples D has put on the right side in each of the last iterations."""
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside, or of G alone, and look at D's accuracy.
+
+        Raises:
+            ValueError: The loss has no boundary, or a wrapper inside moves D while it rests.
+        """
+        if gan.loss.boundary is None:
+            name = type(gan.loss).__name__
+            raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {name} lacks")
+        if d_steps and self.accuracy(gan) < self.bound:
+            super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
+            real = gan.meter.last_real
+        else:
+            real = self.rest(gan, reals, g_steps)
+        fake = gan.meter.last_fake
+        assert real is not None
+        assert fake is not None
+        if not fake.is_meta:
+            self.right = [*self.right, int(on_right_side(gan.loss, real, fake))][-self.window :]
+
+    def accuracy(self, gan: GAN) -> float:
+        """Return D's accuracy over the last iterations: a quotient of whole numbers, so that it can equal the bound."""
+        return sum(self.right) / (_samples(gan) * len(self.right)) if self.right else 0.0
+
+    def rest(self, gan: GAN, reals: Iterator[Batch], g_steps: int) -> Tensor:
+        """Update G alone, and return D's scores of a real batch, which G's loss may then compare with."""
+        first, moved = next(reals), gan.meter.updates["d"]
+        with torch.no_grad():
+            real = gan.score_real(first)
+        super().__call__(gan, itertools.chain([first], reals), d_steps=0, g_steps=g_steps)
+        if gan.meter.updates["d"] > moved:
+            raise ValueError("a wrapper inside has updated D for d_steps=0: it should run what is inside by super().__call__")
+        return real
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"right": self.right}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.right = list(state["right"])
+
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
+        kept, most = state["right"], _samples(gan)
+        if not isinstance(kept, list) or len(kept) > self.window or not all(type(n) is int and 0 <= n <= most for n in kept):
+            raise ValueError(f"what steps keeps should be at most window counts from 0 to {most}")
+
+
+def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
+    """Return how many samples, real and generated, lie on the right side of a loss's boundary, a scalar."""
+    assert loss.boundary is not None
+    above_real, above_fake = ((scores_of(scores) > loss.boundary).sum() for scores in (real, fake))
+    right = above_real + len(fake) - above_fake
+    return len(real) + len(fake) - right if loss.low_is_real else right
+
+
+def _samples(gan: GAN) -> int:
+    """Return how many samples D scores in an iteration, real and generated; of packs, how many packs."""
+    return 2 * (gan.batch_size // gan.pack)

@@ -1,0 +1,93 @@
+"""A wrapper that lets G learn from the fakes alone that D takes for most real."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
+from torch import Tensor, nn
+
+from ganexp.batch import Batch, scores_of
+from ganexp.gan import GAN
+from ganexp.losses import Loss
+from ganexp.ranges import checked
+from ganexp.wrappers.base import Remembering, refuse_no_count, seen
+
+
+class TopK(Remembering):
+    """G's objective is formed on the k best-scored fakes of its batch (Sinha et al. 2020, section 3).
+
+    k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper from the whole batch down to the share ν. Real scores, where G's
+    loss compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' pairs. D's objective, scores
+    in the log and a loss's own state see all fakes. B is that of all processes together; of packs, so many packs.
+
+    Departures: k falls every `every` iterations, the paper's every epoch. Fakes are chosen by the scores that the objective is
+    formed on, augmentation included.
+
+    Args:
+        strategy: What runs inside.
+        nu: The share of the fakes that counts in the end; 1 is the strategy inside, as it is.
+        gamma: What k is multiplied by at each fall.
+        every: Iterations from one fall to the next.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        nu: Annotated[float, Gt(0), Le(1)] = 0.5,
+        gamma: Annotated[float, Gt(0), Lt(1)] = 0.99,
+        every: Annotated[int, Ge(1)] = 100,
+    ) -> None:
+        super().__init__(strategy)
+        self.nu = nu
+        self.gamma = gamma
+        self.every = every
+        self.iterations = 0
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside on the chosen fakes."""
+        if self.nu < 1:
+            gan = seen(gan, loss=self.of_best(gan.loss))
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        self.iterations += 1
+
+    def k(self, count: int) -> int:
+        """Return how many of so many fakes count now, at least 1."""
+        return max(1, round(max(self.gamma ** (self.iterations // self.every), self.nu) * count))
+
+    def of_best(self, loss: Loss) -> Loss:
+        """Return a loss whose G looks at the best fakes only, so that its gradient is 0 at the others."""
+
+        def g_loss(real: Tensor | None, fake: Tensor) -> Tensor:
+            k = self.k(len(fake))
+            if k == len(fake):
+                return loss.g_loss(real, fake)
+            chosen = scores_of(fake.detach()).topk(k, largest=not loss.low_is_real).indices
+            if real is not None and loss.pairs:
+                real = real.index_select(0, chosen)
+            return loss.g_loss(real, fake.index_select(0, chosen))
+
+        return seen(loss, g_loss=g_loss, uniform_ratio=False, zero_sum=False)
+
+    def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
+        """Refuse what the strategy inside refuses of a loss that is not zero-sum and treats fakes unequally.
+
+        Raises:
+            ValueError: It does.
+        """
+        inside = getattr(self.strategy, "refuse", None)
+        if inside:
+            inside(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"iterations": self.iterations}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.iterations = state["iterations"]
+
+    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse what is no state of its own."""
+        refuse_no_count("topk's iterations", state["iterations"])

@@ -1,0 +1,43 @@
+"""What Hydra settles in silence is told in a sentence."""
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from ganexp.cli.doubtful import doubtful
+from tests import forked
+from tests.cli.small_runs import SMALL
+from tests.composing import CONF
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ("loss=hinge loss=wgan", ["loss is given twice: the last one counts, loss=wgan."]),
+        ("seed=1 seed=2 d_steps=2 seed=3", ["seed is given 3 times: the last one counts, seed=3."]),
+        (
+            "penalty=r1 loss=wgan_gp",
+            [
+                "penalty=r1 takes the place of penalty=gradient_penalty, which is part of loss=wgan_gp: "
+                "leave it out, or have both by penalty=sum."
+            ],
+        ),
+        ("penalty=none experiment=wgan_gp", ["penalty=none takes the place of penalty=gradient_penalty"]),
+        ("penalty=sum loss=wgan_gp", []),
+        ("penalty=gradient_penalty loss=wgan_gp", []),
+        ("penalty=r1 loss=hinge", []),
+        ("loss=wgan_gp", []),
+    ],
+)
+def test_what_was_typed_and_does_not_count_is_named(overrides, said):
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        cfg = compose("train", overrides.split(), return_hydra_config=True)
+    found = list(doubtful(cfg.hydra))
+    assert len(found) == len(said)
+    assert all(one.startswith(part) for one, part in zip(found, said, strict=True))
+
+
+def test_a_run_says_it_on_the_screen_and_in_its_log(tmp_path):
+    done = forked.train(*SMALL, "iterations=1", "loss=wgan_gp", "penalty=r1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "penalty=r1 takes the place of" in done.stdout
+    assert "penalty=r1 takes the place of" in (tmp_path / "outputs" / "latest" / "train.log").read_text()

@@ -1,0 +1,220 @@
+"""What goes wrong around a run, as a person meets it: each ends in a sentence, and what was written is kept."""
+
+import errno
+import json
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision import datasets
+
+from ganexp import build
+from ganexp.cli.failures import explain
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.data import DecodingError
+from ganexp.data.vision import MNIST
+from ganexp.data.workers import loader
+from ganexp.training import checkpoint
+from tests.composing import CONF, composed
+from tests.training.test_resume import overrides
+
+
+def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy():
+    said = {
+        "Tried to allocate 9.00 GiB. GPU 0 has …): lower batch_size": torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has …"
+        ),
+        "you tried to allocate 9 bytes): lower batch_size": RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+        ),
+        "Out of memory (no more is known): lower batch_size": MemoryError(),
+        "lower workers": RuntimeError("DataLoader worker (pid(s) 17) exited unexpectedly"),
+        "for lack of memory: lower workers": RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed."),
+        "make room": OSError(errno.ENOSPC, "No space left on device"),
+        "The GPU has failed (CUDA error: an illegal memory access was encountered)": torch.AcceleratorError(
+            "CUDA error: an illegal memory access was encountered\nmore"
+        ),
+        "The GPU has failed (CUDA error: CUBLAS_STATUS_EXECUTION_FAILED": RuntimeError(
+            "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling x"
+        ),
+        "/a/b.png cannot be decoded as an image (x): remove": DecodingError("/a/b.png cannot be decoded as an image (x)"),
+    }
+    for part, error in said.items():
+        assert part in explain(error)
+        assert len(explain(error).splitlines()) == 1
+    assert explain(RuntimeError("a bug")) is None
+    assert explain(OSError(errno.ENOENT, "no such file")) is None
+
+
+class Undecodable(Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        raise DecodingError("/a/b.png cannot be decoded as an image (x)")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_is_named_alike_in_this_process_and_in_a_worker(workers):
+    with pytest.raises(DecodingError, match=r"\A/a/b\.png cannot be decoded as an image \(x\)\Z"):
+        next(iter(loader(Undecodable(), workers, torch.Generator())))
+
+
+def run(cwd, *arguments):
+    environment = {**os.environ, "WANDB_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(CONF.parent / "train.py"), "device=cpu", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feed", ["auto", "streamed"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_that_cannot_be_decoded_is_named(workers, feed, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for i in range(6):
+        Image.fromarray(np.full((16, 16, 3), 40 * i, np.uint8)).save(images / f"{i}.png")
+    (images / "broken.png").write_bytes(b"no image")
+    small = ["generator=mlp", "discriminator=mlp", "generator.width=4", "discriminator.width=4", "batch_size=2", "log_every=1"]
+    data = [
+        "dataset=image_folder",
+        f"dataset.path={images}",
+        "dataset.image_size=16",
+        "dataset.strict=true",
+        f"workers={workers}",
+        f"feed={feed}",
+        "checkpoint_every=1",
+    ]
+    done = run(tmp_path, *small, *data)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "broken.png cannot be decoded as an image" in said
+    assert "Traceback" not in said
+    summaries = [json.loads(path.read_text())["state"] for path in tmp_path.glob("outputs/*_seed0/summary.json")]
+    assert summaries == (["failed"] if feed == "streamed" else [])  # decoded as a whole, it ends before a run begins
+
+
+def test_an_image_of_absurd_size_is_not_decoded(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
+    Image.new("RGB", (64, 64)).save(tmp_path / "huge.png")
+    from ganexp.data import ImageFolder
+
+    with pytest.raises(OSError, match=r"huge.png cannot be decoded as an image \(Image size \(4096 pixels\) exceeds limit"):
+        ImageFolder(str(tmp_path), image_size=16).load()[0]
+
+
+def test_networks_that_no_machine_holds_are_refused_before_any_memory_is_taken():
+    with pytest.raises(ConfigError, match=r"have 4,29\d,\d{3},\d{3},\d{3} parameters, .* lower generator.width"):
+        check(composed("generator=mlp", "generator.width=65536", "generator.depth=1000", "device=cpu"))
+
+
+def test_a_disk_that_fills_keeps_what_was_written(tmp_path):
+    made = build(composed(*overrides("detach"), "log_every=1", "iterations=9"), tmp_path)
+    logger, write = made.loggers[0], made.loggers[0].write
+
+    def full(row):
+        if row["progress/iteration"] == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(row)
+
+    logger.write = full
+    with pytest.raises(OSError, match="No space left on device"):
+        made.fit()
+    assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 4
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
+
+
+def limited(folder):
+    """Train with a limit on the size of files, which holds for every write as a full disk does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+    settings = [*overrides("detach"), "log_every=1", "sample_every=2", "checkpoint_every=2", "iterations=9"]
+    made = build(composed(*settings), folder)
+    Image.fromarray = lambda image: Image.effect_noise((400, 400), 99)  # a picture too large to be kept
+    with pytest.raises(OSError, match="File too large") as told:
+        made.fit()
+    assert "make room" in explain(told.value)
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
+    """A checkpoint of 20 kB does not fit, which stops nothing; a picture does not either, which ends the run in order."""
+    process = multiprocessing.get_context("fork").Process(target=limited, args=(tmp_path,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
+    assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"metrics.jsonl", "summary.json", "config.json", "provenance.json", "measures.json", ".lock"}
+
+
+def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=outgrown, args=(tmp_path,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "finished"
+    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 3
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["iteration_000000003.pt", "last.pt"]
+
+
+def outgrown(folder):
+    made = build(composed(*overrides("detach"), "sample_every=0", "iterations=9"), folder)
+    tick = made.loggers[0].tick
+
+    def fills():
+        tick()
+        if made.iteration == 4:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+    made.loggers[0].tick = fills
+    made.fit()
+
+
+def test_a_second_process_is_refused_a_run_folder(tmp_path):
+    first = build(composed(*overrides("detach"), "iterations=4"), tmp_path)
+    (tmp_path / "metrics.jsonl").unlink()  # as if it were just beginning
+    with pytest.raises(ConfigError, match="another process is training in"):
+        build(composed(*overrides("detach"), "iterations=4"), tmp_path)
+    first.fit()
+
+
+def slow_download(root, told):
+    source = datasets.MNIST
+
+    class Slow(source):
+        def __init__(self, root, train, download=False):
+            marker = root / "there"
+            if not download and not marker.exists():
+                raise RuntimeError("Dataset not found.")
+            if not marker.exists():
+                told.put("begins")
+                time.sleep(0.3)
+                marker.touch()
+                told.put("ends")
+            self.data = torch.zeros(3, 28, 28, dtype=torch.uint8)
+
+    Slow.__name__ = "MNIST"
+    MNIST.source = Slow
+    assert MNIST(str(root)).load().shape == (3, 1, 32, 32)
+
+
+def test_two_processes_do_not_download_one_data_set_at_once(tmp_path):
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    processes = [context.Process(target=slow_download, args=(tmp_path / "sets", told)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [told.get(timeout=5) for _ in range(2)] == ["begins", "ends"]
+    assert told.empty()

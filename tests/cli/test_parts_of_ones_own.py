@@ -1,0 +1,194 @@
+"""A loss, a strategy, a network and a penalty from outside: one class or function and one YAML each, and nothing else."""
+
+import json
+import re
+import sys
+
+import pytest
+import wandb
+
+import dashboard
+import ganexp
+import report
+from ganexp.cli.composing import compose
+from ganexp.config.schema import ConfigError
+from tests.forked import train
+from tests.logging.test_wandb import records
+
+PACKAGE = """
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Gt, Le
+
+from ganexp.instruments.measure import Measure
+from ganexp.losses import Loss
+from ganexp.networks import MLPDiscriminator
+from ganexp.penalties import Penalty
+from ganexp.ranges import checked
+
+
+class Shifted(Loss):
+    measures: ClassVar = {
+        "shifted/gap": Measure("how far real scores lie above generated ones", "last,min", label="gap"),
+        "shifted/spread": Measure("how far real scores lie apart"),
+    }
+
+    @checked
+    def __init__(self, *, shift: Annotated[float, Gt(0), Le(2)] = 1.0) -> None:
+        super().__init__()
+        self.shift = shift
+
+    def d_loss(self, real, fake):
+        return (real - self.shift).square().mean() + fake.square().mean()
+
+    def g_loss(self, real, fake):
+        return (fake - self.shift).square().mean()
+
+    def measurements(self, real, fake):
+        return {"shifted/gap": real.mean() - fake.mean(), "shifted/spread": real.std(unbiased=False)}
+
+
+class Silent(Shifted):
+    measures: ClassVar = {}
+
+
+def g_twice(gan, reals, *, d_steps, g_steps):
+    x, fake = next(reals), gan.generate(gan.sample())
+    gan.update_d(gan.d_loss(x, fake.detach()))
+    for _ in range(2):
+        gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))
+
+
+class Shallow(MLPDiscriminator):
+    @checked
+    def __init__(self, shape, *, width: Annotated[int, Gt(2)] = 8) -> None:
+        super().__init__(shape, width=width, depth=1)
+
+
+class SmallScores(Penalty):
+    @checked
+    def __init__(self, *, weight: Annotated[float, Gt(0)] = 0.1) -> None:
+        self.weight = weight
+
+    def __call__(self, discriminator, x, fake):
+        return discriminator(x.values, *x.given).square()
+"""
+YAML = {
+    "loss": "# Nobody 2026: least squares around a shift.\nname: shifted\n_target_: {}.Shifted\nshift: 1.0\n",
+    "strategy": "# As detach, but G moves twice.\nname: shifted\n_target_: {}.g_twice\n",
+    "discriminator": "# One hidden layer.\nname: shifted\n_target_: {}.Shallow\nwidth: 8\n",
+    "penalty": "# Keep the scores of real samples small.\nname: shifted\n_target_: {}.SmallScores\nweight: 0.1\n",
+}
+MODULE = "package_of_a_test"
+CHOICES = [f"{group}=shifted" for group in YAML]
+SMALL = ["dataset=ring", "generator=mlp", "generator.width=4", "batch_size=4", "iterations=2", "log_every=1", "sample_every=0"]
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """Write the package and its YAML files, and return the folder of these."""
+    place = tmp_path_factory.mktemp("outside")
+    (place / f"{MODULE}.py").write_text(PACKAGE)
+    for group, text in YAML.items():
+        (place / "conf" / group).mkdir(parents=True)
+        (place / "conf" / group / "shifted.yaml").write_text(text.format(MODULE))
+    sys.path.insert(0, str(place))
+    yield place / "conf"
+    sys.path.remove(str(place))
+    sys.modules.pop(MODULE, None)
+
+
+def typed(mine, *further, cwd):
+    return train("--config-dir", str(mine), *CHOICES, *SMALL, "wandb.mode=disabled", *further, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def run(mine, tmp_path_factory):
+    """Train with all four, and return what was said and the run folder."""
+    cwd = tmp_path_factory.mktemp("run")
+    done = typed(mine, "keep_best=shifted/gap", "hydra.run.dir=here", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr, cwd / "here"
+
+
+def test_the_help_describes_them(mine, tmp_path):
+    said = typed(mine, "--help", cwd=tmp_path).stdout
+    for line in (
+        "Nobody 2026: least squares around a shift (shift=1.0)",
+        "As detach, but G moves twice",
+        "One hidden layer (width=8)",
+        "Keep the scores of real samples small (weight=0.1)",
+    ):
+        assert f"  shifted           {line}\n" in said
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        ("loss.shift=3", "loss.shift should be less than or equal to 2, not 3."),
+        ("discriminator.width=2", "discriminator.width should be greater than 2, not 2."),
+        ("penalty.weight=nan", "penalty.weight should be a finite number, not nan."),
+        (
+            "+strategy.speed=2",
+            "strategy.speed is no key of the configuration; this strategy has none: choose the one that has it",
+        ),
+        ("keep_best=shifted/gab", "keep_best=shifted/gab is not logged with loss=shifted; did you mean shifted/gap?"),
+        ("sweep.metric=began/k_t", "sweep.metric=began/k_t is not logged with loss=shifted; choose one of "),
+        (f"loss._target_={MODULE}.Silent", "measures shifted/gap, shifted/spread without saying what that is"),
+    ],
+)
+def test_mistakes_are_sentences(mine, mistake, sentence):
+    with pytest.raises(ConfigError) as refusal:
+        ganexp.build(compose(*CHOICES, *SMALL, mistake, config_dir=mine), trust=MODULE)
+    assert sentence in str(refusal.value)
+
+
+def test_the_library_refuses_what_the_command_line_does(mine):
+    module = __import__(MODULE)
+    with pytest.raises(ValueError, match=r"^shift should be less than or equal to 2, not 3$"):
+        module.Shifted(shift=3)
+
+
+def test_it_trains_and_the_best_checkpoint_is_by_its_own_measure(run):
+    _, folder = run
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["progress/g_updates"] for row in rows] == [2, 4]
+    assert all({"shifted/gap", "shifted/spread", "loss/penalty"} <= set(row) for row in rows)
+    assert (folder / "checkpoints" / "best.pt").exists()
+
+
+def test_the_progress_shows_what_has_a_label(run):
+    said, folder = run
+    gap = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["shifted/gap"]
+    assert re.search(rf"2/2 .* gap {gap:.3f} ", said)
+    assert "spread" not in said
+
+
+def test_the_report_explains_its_measures(run):
+    page = report.main([str(run[1])]).read_text()
+    assert "how far real scores lie above generated ones" in page
+    assert {"shifted/gap", "shifted/spread"} <= set(re.findall("<th>(.*?)</th>", page))
+
+
+def test_the_dashboard_has_a_section_and_a_colour_for_it(mine):
+    made = dashboard.workspace("someone", "ganexp", sweeps=["a"], folders=[mine])
+    sections = {section.name: section.panels for section in made.sections}
+    assert len(sections["loss=shifted"]) == 2 * len(dashboard.AXES)
+    text = json.dumps(dashboard.spec(made))
+    assert "summary:shifted/gap.min" in text
+    assert "summary:shifted/spread" not in text
+    colors = dashboard.colors(["detach", "shifted"], ["hinge", "shifted"])
+    assert len(set(colors.values())) == 4
+
+
+def test_wandb_sums_it_up(mine, tmp_path, monkeypatch):
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    cfg = compose(*CHOICES, *SMALL, "wandb.mode=offline", f"wandb.directory={tmp_path}", config_dir=mine)
+    ganexp.build(cfg, tmp_path / "run", trust=MODULE).fit()
+    wandb.teardown()
+    named = {metric["name"]: metric["summary"] for metric in records(tmp_path)[0]["metric"] if metric.get("summary")}
+    assert named["shifted/gap"]["min"]
+    assert "shifted/spread" not in named

@@ -1,0 +1,179 @@
+"""Sweeps that rank: what of jobs counts, by which direction, and how it is said on the screen and in sweep.csv."""
+
+import csv
+
+import pytest
+from scipy import stats
+
+from ganexp.cli.sweeping import Sweep, ranking_columns, ranking_text, table, write_csv
+from ganexp.cli.sweeping.ranking import rankings
+from tests import forked
+from tests.cli.handmade_sweeps import make_sweep
+from tests.cli.test_sweeps import TINY, sweep_folder, train
+
+NAN = float("nan")
+SEARCH = ("hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=loss/g")
+COMBINATIONS = {
+    "loss=hinge": [2.0, 2.2, 2.1],
+    "loss=wgan": [2.1, "failed", 2.15],
+    "loss=lsgan": [8.0, 8.3, NAN],
+    "loss=began": ["skipped", "skipped", "skipped"],
+    "loss=ebgan": ["missing", 1.0, "stale"],
+}
+TABLE = """\
+Ranked by eval/fid, lowest first
+   combination  seeds   eval/fid [95 %]       p
+*  ebgan        1 of 3  1                     best
+?  hinge        3       2.10 [2.00, 2.20]     best has one seed
+?  wgan         2 of 3  2.125 [2.100, 2.150]  best has one seed
+?  lsgan        2 of 3  8.15 [8.00, 8.30]     best has one seed
+   began        0 of 3                        no figure
+"""
+
+
+def test_only_finite_figures_in_the_last_row_of_finished_jobs_count_and_the_others_are_named(tmp_path):
+    text = ranking_text(make_sweep(tmp_path, COMBINATIONS), 100)
+    assert text.startswith(TABLE)
+    for said in (
+        "No figure: job 4 failed.",
+        "No figure: job 8 diverged: eval/fid is nan.",
+        "No figure: job 9, job 10, job 11 skipped.",
+        "No figure: job 12 missing.",
+        "No figure: job 14 finished without eval/fid in the last row.",
+    ):
+        assert said in text.splitlines()
+
+
+def test_the_csv_has_what_each_jobs_combination_reached(tmp_path):
+    folder = make_sweep(
+        tmp_path, {name: COMBINATIONS[name] for name in ("loss=hinge", "loss=wgan", "loss=lsgan", "loss=began")}
+    )
+    with write_csv(folder, ranking_columns(folder)).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["ranking/standing"] for row in rows] == [
+        standing for standing in ("best", "not distinguishable", "worse", "no figure") for _ in range(3)
+    ]
+    assert {row["ranking/seeds"] + "+" + row["ranking/without_figure"] for row in rows[3:9]} == {"2+1"}
+    # Of three seeds one resample in 27 has the lowest alone, which is more than 2.5 %.
+    assert (float(rows[0]["ranking/low"]), float(rows[0]["ranking/high"])) == pytest.approx((2.0, 2.2))
+    near = stats.ttest_rel([2.0, 2.1], [2.1, 2.15]).pvalue  # seed 1 of wgan has failed
+    far = stats.ttest_rel([2.0, 2.2], [8.0, 8.3]).pvalue
+    between = stats.ttest_ind([2.1, 2.15], [8.0, 8.3], equal_var=False).pvalue  # their seeds are 0, 2 and 0, 1
+    assert far < between < near
+    assert float(rows[3]["ranking/p"]) == pytest.approx(near)
+    assert float(rows[6]["ranking/p"]) == pytest.approx(3 * far)
+    assert rows[9]["ranking/mean"] == rows[9]["ranking/p"] == rows[9]["ranking/place"] == ""
+
+
+def test_without_a_metric_all_is_as_before(tmp_path):
+    folder = make_sweep(tmp_path, COMBINATIONS)
+    Sweep(("a",), ("loss", "seed"), Sweep.load(folder).jobs).save(folder)
+    assert ranking_text(folder) == ""
+    assert ranking_columns(folder) == {}
+    assert "ranking" not in write_csv(folder, ranking_columns(folder)).read_text()
+
+
+@pytest.mark.parametrize(
+    ("declared", "direction", "first"),
+    [
+        ("lowest", "auto", "a"),
+        ("highest", "auto", "b"),
+        (None, "auto", "a"),
+        ("highest", "minimize", "a"),
+        (None, "maximize", "b"),
+    ],
+)
+def test_the_direction_is_what_was_said_else_what_the_key_declares(declared, direction, first, tmp_path):
+    measure = {"meaning": "recall", "best": declared} if declared else None
+    each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
+    make_sweep(tmp_path, each, "eval/recall", direction, dict.fromkeys(each, measure))
+    (ranking,), _ = rankings(tmp_path)
+    assert ranking.places[0].combination == first
+
+
+def test_what_every_run_logs_declares_its_direction_too(tmp_path):
+    make_sweep(tmp_path, {"loss=a": [1.0], "loss=b": [3.0]}, "speed/images_per_s")
+    assert ranking_text(tmp_path).startswith("Ranked by speed/images_per_s, highest first\n")
+
+
+def test_figures_by_other_features_or_on_other_data_are_ranked_apart(tmp_path):
+    each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1], "loss=c": [0.1, 0.2], "loss=d": [0.5, 0.6]}
+    by = dict(zip(each, ("classifier 3f", "classifier 3f", "inception 0a", "inception 0a"), strict=True))
+    measures = {name: {"meaning": "Fréchet distance", "basis": f"features: {basis}"} for name, basis in by.items()}
+    text = ranking_text(make_sweep(tmp_path / "features", each, measures=measures), 80)
+    first, second, *_ = text.split("\n\n")
+    assert first.startswith("Ranked by eval/fid, lowest first; features: classifier 3f\n")
+    assert second.startswith("Ranked by eval/fid, lowest first; features: inception 0a\n")
+    assert [line[3] for line in first.splitlines()[2:]] == ["a", "b"]
+    assert [line[3] for line in second.splitlines()[2:]] == ["c", "d"]
+    data = {"loss=a": {"name": "ring", "n": 10}, "loss=b": {"name": "ring", "n": 20}}
+    text = ranking_text(make_sweep(tmp_path / "data", dict(list(each.items())[:2]), datasets=data), 80)
+    assert "lowest first; dataset.n=10\n" in text
+    assert "lowest first; dataset.n=20\n" in text
+
+
+def test_the_table_says_by_what_figures_were_measured_once(tmp_path):
+    told = {
+        "meaning": "Fréchet distance, features: raw, 9 samples; real data, two halves of 9: 0.5",
+        "basis": "features: raw, 9 samples",
+    }
+    each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
+    lines = table(make_sweep(tmp_path, each, measures=dict.fromkeys(each, told))).splitlines()
+    assert lines[5:] == [f"eval/fid: {told['meaning']}."]
+
+
+def test_names_are_full_where_short_ones_would_be_the_same(tmp_path):
+    make_sweep(tmp_path, {"generator=mlp": [1.0], "discriminator=mlp": [2.0]})
+    (ranking,), _ = rankings(tmp_path)
+    assert [place.combination for place in ranking.places] == ["generator=mlp", "discriminator=mlp"]
+
+
+def test_seeds_alone_are_one_combination(tmp_path):
+    Sweep(("a",), ("seed",), (("seed=0",), ("seed=1",)), "eval/fid").save(tmp_path)
+    assert "Nothing to rank: no finished job has a finite eval/fid" in ranking_text(tmp_path)
+    assert "No figure: job 0, job 1 missing." in ranking_text(tmp_path)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_notes_fit_the_terminal(width, tmp_path):
+    lines = ranking_text(make_sweep(tmp_path, {"loss=a": [1.0, 2.0], "loss=b": [2.0, 2.5]}), width).splitlines()
+    assert 0.8 * width < max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sweep.direction=up", "loss=hinge,wgan"], "sweep.direction should be auto, minimize or maximize, not up"),
+        (
+            [*SEARCH, "sweep.direction=maximize", "hydra.sweeper.direction=minimize"],
+            "sweep.direction=maximize contradicts hydra.sweeper.direction=minimize: leave out one of them.",
+        ),
+    ],
+)
+def test_a_direction_that_makes_no_sense_is_one_sentence(arguments, sentence, tmp_path):
+    done = forked.train("-m", *arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_ends_with_its_ranking(tmp_path):
+    done = train("-m", "loss=hinge,wgan", "seed=0,1", "sweep.metric=loss/g", "wandb.mode=disabled", *TINY, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = sweep_folder(tmp_path)
+    assert "Ranked by loss/g, lowest first" in done.stdout
+    assert ranking_text(folder, 80) in done.stdout
+    assert (folder / "sweep.csv").read_text().count(",best,") == 2
+
+
+@pytest.mark.slow
+def test_a_search_looks_for_the_best_in_the_direction_of_its_key(tmp_path):
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "sweep.metric=speed/images_per_s", "wandb.mode=disabled"]
+    done = train("-m", *search, "optimizer.lr=interval(1e-5,1e-2)", *TINY, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (ranking,), best = rankings(sweep_folder(tmp_path))
+    assert best == "highest"
+    assert f"Best value: {ranking.places[0].mean}" in done.stdout
+    assert Sweep.load(sweep_folder(tmp_path)).direction == "maximize"

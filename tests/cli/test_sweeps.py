@@ -1,0 +1,295 @@
+"""Sweeps as a person types them: names, states, the table, what a failing job does to the others, and resuming."""
+
+import csv
+import json
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from ganexp.cli.ending import forecast
+from ganexp.cli.hooks import PrepareSweep
+from ganexp.cli.jobs import checkpoint_to_resume
+from ganexp.cli.resuming import expand_resume
+from ganexp.cli.sweeping import Sweep, results, table, write_csv
+from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine
+from ganexp.config.schema import ConfigError
+from ganexp.logging.summary import write_summary
+from tests import forked
+from tests.cli.handmade_sweeps import make_sweep
+from tests.composing import CONF, composed
+from tests.logging.test_wandb import inspected
+
+TINY = ["generator.width=4", "discriminator.width=4", "iterations=2", "log_every=1", "dataset.image_size=16", "device=cpu"]
+FLAKY = """
+from pathlib import Path
+from ganexp.strategies import detach
+
+def flaky(gan, reals, *, d_steps, g_steps, seed):
+    if seed == 1 and not Path("mended").exists() and gan.prior.device.type != "meta":
+        raise RuntimeError("as planned")
+    detach(gan, reals, d_steps=d_steps, g_steps=g_steps)
+"""
+
+
+def train(*arguments, cwd):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
+    clean |= {"NETRC": str(cwd / "no-netrc"), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(cwd)}
+    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
+    return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def sweep_folder(cwd):
+    (folder,) = cwd.glob("outputs/*_multirun")
+    return folder
+
+
+@pytest.mark.slow
+def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
+    done = train("-m", "strategy=detach,joint", "loss=hinge,began", "seed=range(2)", "wandb.mode=offline", *TINY, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = sweep_folder(tmp_path)
+    jobs = results(folder)
+    assert [job["state"] for job in jobs] == ["finished", "finished", "skipped", "skipped"] * 2
+    assert jobs[5]["settings"] == {"strategy": "joint", "loss": "hinge", "seed": "1"}
+    assert "discriminator=began" in jobs[2]["error"]
+    assert "discriminator=began" in (folder / jobs[2]["folder"] / "train.log").read_text()
+    assert table(folder) in done.stdout
+    assert re.findall(r"^This job took .* the (\d+) jobs that are left take about", done.stdout, re.M) == ["7"]
+    assert "2, 3, 6, 7 skipped: loss=began needs" in done.stdout
+    with (folder / "sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["strategy"], row["loss"], row["seed"], row["state"]) for row in rows][:3] == [
+        ("detach", "hinge", "0", "finished"),
+        ("detach", "hinge", "1", "finished"),
+        ("detach", "began", "0", "skipped"),
+    ]
+    last = json.loads((folder / jobs[0]["folder"] / "summary.json").read_text())["last"]
+    assert float(rows[0]["loss/d"]) == last["loss/d"]
+    assert (tmp_path / "outputs" / "latest").resolve() == folder.resolve()
+    recorded = [inspected(log)["run"][0] for log in tmp_path.glob("outputs/wandb/offline-run-*/*.wandb")]
+    names = {"detach hinge seed=0", "detach hinge seed=1", "joint hinge seed=0", "joint hinge seed=1"}
+    assert {run["display_name"] for run in recorded} == names
+    assert {run["run_group"] for run in recorded} == {folder.name}
+
+
+@pytest.mark.parametrize(
+    ("job_s", "left", "said"),
+    [
+        (78.4, 26, "This job took 78 s; at this rate the 26 jobs that are left take about 34 minutes.\n"),
+        (3.0, 1, "This job took 3 s; at this rate the job that is left takes about 3 s.\n"),
+        (900.0, 12, "This job took 900 s; at this rate the 12 jobs that are left take about 3.0 hours.\n"),
+        (900.0, 0, ""),
+    ],
+)
+def test_how_long_the_jobs_that_are_left_take(job_s, left, said):
+    assert forecast(job_s, left) == said
+
+
+@pytest.mark.slow
+def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
+    (tmp_path / "flaky.py").write_text(FLAKY)
+    mine = ["strategy._target_=flaky.flaky", "+strategy.seed=0,1,2", "wandb.mode=disabled", "sample_every=2"]
+    done = train("-m", *mine, *TINY, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("Error: job 1 failed; its train.log says why.")
+    folder = sweep_folder(tmp_path)
+    assert [job["state"] for job in results(folder)] == ["finished", "failed", "finished"]
+    assert "1 failed: RuntimeError: as planned" in done.stdout
+    assert "Traceback" in (folder / results(folder)[1]["folder"] / "train.log").read_text()
+    assert [job["settings"] for job in results(folder)] == [{"strategy.seed": str(seed)} for seed in range(3)]
+
+    (tmp_path / "mended").touch()
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("[02]_*/metrics.jsonl")}
+    done = train("-m", f"sweep.resume={folder.relative_to(tmp_path)}", "trust=flaky", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [job["state"] for job in results(folder)] == ["finished"] * 3
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    attempt = json.loads((folder / results(folder)[1]["folder"] / "attempt1" / "summary.json").read_text())
+    assert attempt["state"] == "failed"
+    assert len(list(tmp_path.glob("outputs/*_multirun"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["losss=hinge,wgan"], "losss is no key of the configuration; did you mean loss?"),
+        (["loss=hinge,wgann"], "loss=wgann is not an option; choose one of"),
+        (["loss=hinge,wgan", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
+        (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; choose one of accuracy/fake,"),
+        (["hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=began/k_t"], "sweep.metric=began/k_t is not logged with"),
+        (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must name what a search optimises"),
+        (["sweep.resume=nowhere"], "sweep.resume=nowhere holds no sweep"),
+    ],
+)
+def test_a_mistake_in_a_sweep_is_one_sentence_before_anything_is_written(arguments, sentence, tmp_path):
+    done = forked.train("-m", *arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    said = done.stderr.strip()
+    assert said.startswith("Error: ")
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_two_sweeps_in_one_folder_are_refused(tmp_path):
+    Sweep((), ()).save(tmp_path / "sweep")
+    done = forked.train("-m", "seed=0,1", f"hydra.sweep.dir={tmp_path / 'sweep'}", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "holds a sweep already" in done.stderr
+    assert [path.name for path in (tmp_path / "sweep").iterdir()] == ["sweep.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "launcher", [["hydra/launcher=parallel", "hydra.launcher.n_jobs=2"], ["hydra/launcher=submitit_local"]]
+)
+def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
+    done = train("-m", *launcher, "seed=0,1", "loss=hinge,began", "wandb.mode=disabled", *TINY, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [job["state"] for job in results(sweep_folder(tmp_path))] == ["finished", "skipped"] * 2
+    assert done.stdout.count("\n0    0     hinge  finished") == 1
+
+
+@pytest.mark.slow
+def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypatch):
+    monkeypatch.setenv("SQLALCHEMY_SILENCE_UBER_WARNING", "1")
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=3", "hydra.sweeper.study_name=lr", "wandb.mode=disabled"]
+    space = ["loss=softmaxgan", "strategy=detach,joint"]
+    space += ["optimizer.lr=tag(log,interval(1e-5,1e-2))", "sweep.metric=softmaxgan/d_excess"]
+    for trials in (3, 6):
+        done = train("-m", *search, *space, "hydra.sweeper.sampler.seed=3", *TINY, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        import optuna
+
+        study = optuna.load_study(study_name="lr", storage=f"sqlite:///{tmp_path}/outputs/optuna.db")
+        assert len(study.trials) == trials
+    folders = sorted(tmp_path.glob("outputs/*_multirun"))
+    found = [job["last"].get("softmaxgan/d_excess") for folder in folders for job in results(folder)]
+    values = [trial.value for trial in study.trials]
+    assert values == found
+    assert f"Best value: {min(values)}" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_search_for_what_is_not_logged_says_so(tmp_path):
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "wandb.mode=disabled", "sweep.metric=eval/mine"]
+    done = train("-m", *search, "optimizer.lr=interval(1e-4,1e-3)", *TINY, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Error: no trial of the search has a value")
+    assert "Traceback" not in done.stderr
+    (job,) = results(sweep_folder(tmp_path))
+    assert "sweep.metric=eval/mine is not among what it logs: progress/iteration, " in job["error"]
+
+
+@pytest.mark.parametrize("preset", ["launcher=slurm", "launcher=parallel", "sweeper=search"])
+def test_presets_compose(preset, tmp_path):
+    done = train(f"hydra/{preset}", "--cfg", "hydra", "--package", f"hydra.{preset.partition('=')[0]}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = {
+        "launcher=slurm": "max_num_timeout: 3",
+        "launcher=parallel": "n_jobs: -1",
+        "sweeper=search": "max_failure_rate: 1.0",
+    }
+    assert expected[preset] in done.stdout
+
+
+def test_names_are_made_of_what_differs():
+    sweep = Sweep((), ("loss", "optimizer.d.lr", "optimizer.g.lr", "generator.width", "seed"))
+    job = ["loss=hinge", "optimizer.d.lr=1e-4", "optimizer.g.lr=2e-4", "+generator.width=8", "seed=3", "iterations=5"]
+    assert sweep.label(job) == "hinge optimizer.d.lr=1e-4 optimizer.g.lr=2e-4 width=8 seed=3"
+
+
+def test_a_sweep_is_read_back_whatever_state_it_is_in(tmp_path):
+    sweep = Sweep(("seed=0,1,2,3",), ("seed",), tuple((f"seed={seed}",) for seed in range(4)))
+    sweep.save(tmp_path)
+    assert Sweep.load(tmp_path) == sweep
+    for number, (rows, summary) in enumerate([('{"progress/iteration": 1, "loss/d": 0.5}\n', None), ("{", "{"), (None, None)]):
+        folder = tmp_path / f"{number}_run"
+        folder.mkdir()
+        for name, text in {"metrics.jsonl": rows, "summary.json": summary}.items():
+            if text is not None:
+                (folder / name).write_text(text)
+    assert [job["state"] for job in results(tmp_path)] == ["unfinished", "unfinished", "missing", "missing"]
+    assert results(tmp_path)[0]["last"]["loss/d"] == 0.5
+    assert re.search(r"^3 +3 +missing", table(tmp_path), re.M)
+    assert write_csv(tmp_path).read_text().count("\n") == 5
+
+
+def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
+    Sweep(("hydra/launcher=joblib", "hydra.sweep.dir=elsewhere", "seed=0,1"), ("seed",), (("seed=0",), ("seed=1",))).save(
+        tmp_path
+    )
+    assert expand_resume(["-m", f"sweep.resume={tmp_path}", "hydra.launcher.n_jobs=1"]) == [
+        *("-m", "hydra/launcher=joblib", "seed=0,1", "hydra.launcher.n_jobs=1", "trust=[]"),
+        *(f"hydra.sweep.dir='{tmp_path}'", f"sweep.resume='{tmp_path}'"),
+    ]
+    with pytest.raises(ConfigError, match="leave out loss=hinge"):
+        expand_resume([f"sweep.resume={tmp_path}", "loss=hinge", "seed=0,1"])
+    Sweep(("seed=0,1",), ("seed",)).save(tmp_path / "search")
+    with pytest.raises(ConfigError, match="is a search; continue it"):
+        expand_resume([f"sweep.resume={tmp_path / 'search'}"])
+
+
+def hold(folder, seconds, told):
+    with reserved_gpu(2, Path(folder), poll_s=0.01) as index:
+        told.put(("took", index))
+        time.sleep(seconds)
+        told.put(("gave", index))
+
+
+def test_no_gpu_is_given_to_two_jobs_at_once(tmp_path):
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    jobs = [context.Process(target=hold, args=(tmp_path, 0.1, told)) for _ in range(6)]
+    for job in jobs:
+        job.start()
+    events = [told.get(timeout=30) for _ in range(12)]
+    for job in jobs:
+        job.join()
+    held = set()
+    for what, index in events:
+        assert (index in held) == (what == "gave")
+        (held.remove if what == "gave" else held.add)(index)
+    assert {index for _, index in events} == {0, 1}
+
+
+def test_a_reused_worker_takes_a_gpu_again(tmp_path):
+    for _ in range(3):
+        with reserved_gpu(1, tmp_path) as index:
+            assert index == 0
+
+
+def test_the_threads_of_a_job_end_with_it():
+    before = torch.get_num_threads()
+    for launcher in ({}, {"n_jobs": 2}):
+        with share_of_the_machine(composed(), launcher):
+            torch.set_num_threads(before + 3)
+        assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("state", "goes_on"), [("preempted", True), ("skipped", True), ("unfinished", True), ("failed", False)]
+)
+def test_a_job_that_was_refused_when_it_was_to_go_on_goes_on_later(state, goes_on, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    last = tmp_path / "checkpoints" / "last.pt"
+    last.touch()
+    write_summary(tmp_path, {"state": state})
+    assert checkpoint_to_resume(tmp_path) == (last if goes_on else None)
+
+
+def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
+    sweep = make_sweep(tmp_path / "sweep", {"loss=hinge": [1.0, "failed"]})
+    (sweep / "sweep.csv").mkdir()
+    with pytest.raises(SystemExit, match=r"Error: job 1 failed; its train\.log says why"):
+        PrepareSweep().on_multirun_end(OmegaConf.create({"hydra": {"sweep": {"dir": str(sweep)}}}))
+    assert "No sweep.csv: " in capsys.readouterr().out

@@ -1,0 +1,254 @@
+"""From configuration to trainer: everything under conf/ builds, what fits trains, what does not is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from PIL import Image
+
+from ganexp import build
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.streams import stream
+from tests.composing import CONF, composed, losses_of_scores, options, suited
+from tests.data import torchvision_sets as sets
+from tests.data.samples import noise
+from tests.data.tars import written
+from tests.data.test_vision import write_idx
+from tests.tiny import STRATEGIES, iterate
+
+SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
+GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer", "schedule", "steps"]
+POINTS = {"ring", "grid"}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Return overrides that point every dataset at a tiny set on disk."""
+    rng = np.random.default_rng(0)
+    for name in ("MNIST", "FashionMNIST", "KMNIST"):
+        write_idx(tmp_path / name / "raw", rng.integers(0, 256, (9, 28, 28), dtype=np.uint8))
+    Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(tmp_path / "image.png")
+
+    class CIFAR:
+        def __init__(self, **_):
+            self.data = rng.integers(0, 256, (9, 32, 32, 3), dtype=np.uint8)
+
+    monkeypatch.setattr("ganexp.data.CIFAR10.source", CIFAR)
+    sets.write_emnist(tmp_path, "balanced", noise(9, 28, 28), [0] * 9)
+    sets.write_cifar100(tmp_path, noise(9, 3, 32, 32), [0] * 9, monkeypatch)
+    sets.write_svhn(tmp_path, noise(9, 3, 32, 32), [0] * 9, monkeypatch)
+    sets.write_stl10(tmp_path, noise(2, 3, 96, 96), [0] * 2, noise(7, 3, 96, 96), monkeypatch)
+    sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch)
+
+    written(tmp_path / "shards", n=9, side=32)
+    sets.write_lsun(tmp_path, "bedroom_train", noise(9, 64, 70, 3))
+
+    def overrides(dataset):
+        further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=32"], "fake": ["dataset.n=9"]}
+        further["stacked_mnist"] = ["dataset.n=9"]
+        further["shards"] = [f"dataset.path={tmp_path}/shards/train-*.tar", "dataset.image_size=32"]
+        further["torch"] = ["dataset.dataset._target_=tests.data.own.Own"]
+        return [f"dataset={dataset}", f"data_root={tmp_path}", *further.get(dataset, [])]
+
+    return overrides
+
+
+def fits(loss, discriminator):
+    """Say which losses suit which discriminators, by their papers."""
+    if loss == "acgan":
+        return False  # with labels only
+    if discriminator == "began":
+        return loss in ("began", "ebgan", "softmaxgan")
+    return loss not in ("began", "ebgan")
+
+
+def pairs(*groups, quick):
+    """Return every pair of options; all but those with a quick one are for CI."""
+    every = itertools.product(*map(options, groups))
+    return [pair if set(quick) & set(pair) else pytest.param(*pair, marks=pytest.mark.slow) for pair in every]
+
+
+@pytest.mark.parametrize(("dataset", "network"), pairs("dataset", "generator", quick=["digits", "mlp"]))
+def test_each_dataset_trains_with_each_network_that_fits_and_no_other(dataset, network, data):
+    loss = "began" if network == "began" else "nonsaturating"
+    choices = [*data(dataset), f"generator={network}", f"discriminator={network}", f"loss={loss}", *SMALL, "iterations=3"]
+    if dataset in POINTS and network != "mlp":
+        with pytest.raises(ConfigError, match="choose the mlp networks"):
+            build(composed(*choices))
+        return
+    trainer = build(composed(*choices), trust=["tests"])
+    before = [p.detach().clone() for p in trainer.gan.generator.parameters()]
+    summary = trainer.fit()
+    assert summary["iteration"] == 3
+    assert any(not torch.equal(a, b) for a, b in zip(before, trainer.gan.generator.parameters(), strict=True))
+    assert all(torch.isfinite(p).all() for p in trainer.gan.generator.parameters())
+
+
+@pytest.mark.parametrize(("loss", "discriminator"), pairs("loss", "discriminator", quick=["mlp", "began", "nonsaturating"]))
+def test_each_loss_takes_the_discriminators_it_has_a_meaning_for(loss, discriminator):
+    cfg = composed(f"loss={loss}", f"discriminator={discriminator}", *SMALL)
+    if fits(loss, discriminator):
+        check(cfg)
+    else:
+        with pytest.raises(ConfigError, match=rf"discriminator={discriminator}.*choose "):
+            check(cfg)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "loss"),
+    [
+        pytest.param(*pair, marks=() if pair[0] in ("detach", "one_stage") else pytest.mark.slow)
+        for pair in itertools.product(options("strategy"), losses_of_scores())
+    ],
+)
+def test_each_loss_trains_under_each_strategy(loss, strategy):
+    loss = suited(strategy, loss)
+    discriminator = "began" if loss in ("began", "ebgan") else "mlp"
+    cfg = composed(f"loss={loss}", f"strategy={strategy}", f"discriminator={discriminator}", *SMALL, "d_steps=2", "g_steps=3")
+    cfg.iterations = 2
+    trainer = build(cfg)
+    trainer.fit()
+    assert trainer.gan.meter.updates == {"d": 4, "g": 6}
+
+
+@pytest.mark.parametrize("penalty", options("penalty"))
+def test_each_penalty_trains_and_is_logged_if_it_is_a_term(penalty):
+    weights = []
+    for choice in (penalty, "none"):
+        parts = ["+penalty@penalty.parts.a=r1"] if choice == "sum" else []
+        cfg = composed(f"penalty={choice}", *parts, "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
+        trainer = build(cfg)
+        with torch.no_grad():
+            torch._foreach_mul_([*trainer.gan.discriminator.parameters()], 4)  # so that it is too steep for wgan_lp
+        iterate(trainer, 3)
+        weights.append([p.detach().clone() for p in trainer.gan.discriminator.parameters()])
+        logged = trainer.gan.meter.so_far().get("loss/penalty")
+        assert choice in ("none", "weight_clipping") if logged is None else logged > 0
+    assert all(torch.isfinite(p).all() for p in weights[0])
+    assert any(not torch.equal(a, b) for a, b in zip(*weights, strict=True)) or penalty == "none"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_is_named_as_its_file_and_explains_itself(group):
+    for path in (CONF / group).glob("*.yaml"):
+        assert OmegaConf.load(path).name == path.stem
+        assert path.read_text().startswith("# ")
+
+
+def test_choices_arrive_in_the_objects():
+    trainer = build(composed(*SMALL, "loss=wgan_gp", "seed=7", "prior=uniform", "redundant_gradients=true", "optimizer=adam"))
+    gan = trainer.gan
+    assert type(gan.penalty).__name__ == "GradientPenalty"
+    assert (gan.prior.seed, gan.redundant_gradients, gan.prior.distribution) == (7, True, "uniform")
+    assert torch.equal(gan.penalty.rng.get_state(), stream(7, "gradient penalty").get_state())
+    assert gan.optimizer_g.defaults["fused"] is True
+    z = gan.prior.sample(4000).values
+    assert (z.min().item(), z.max().item()) == pytest.approx((-1, 1), abs=0.01)
+    other = build(composed(*SMALL, "seed=8"))
+    assert not torch.equal(next(trainer.reals).values, next(other.reals).values)
+
+
+def test_wgan_keeps_its_weights_clipped_in_a_run():
+    trainer = build(composed(*SMALL, "loss=wgan", "iterations=3", "optimizer.lr=0.1"))
+    trainer.fit()
+    largest = max(p.abs().max().item() for p in trainer.gan.discriminator.parameters())
+    assert largest == pytest.approx(0.01, rel=1e-6)
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path):
+    build(composed(*SMALL, "iterations=1"), tmp_path).fit()
+    with pytest.raises(ConfigError, match="holds a run already"):
+        build(composed(*SMALL, "iterations=1"), tmp_path)
+
+
+def test_wandb_can_be_disabled_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    trainer = build(composed(*SMALL, "wandb.mode=auto", f"wandb.directory={tmp_path}", "iterations=1"), tmp_path / "run")
+    assert [type(logger).__name__ for logger in trainer.loggers] == ["FolderLogger", "ProgressLogger"]
+    trainer.fit()
+
+
+def test_ema_can_be_off_in_yaml_which_calls_it_false():
+    cfg = composed(*SMALL, "iterations=1")
+    cfg.ema = False
+    trainer = build(cfg)
+    assert trainer.step.average.generator is trainer.gan.generator
+
+
+def test_lookahead_goes_around_any_strategy():
+    trainer = build(composed(*SMALL, "strategy=g_first", "lookahead.every=2", "lookahead.alpha=0.25", "iterations=4"))
+    trainer.fit()
+    strategy = trainer.step.strategy
+    assert (strategy.every, strategy.alpha, strategy.iterations) == (2, 0.25, 4)
+    for p, slow in zip(trainer.gan.generator.parameters(), strategy.slow, strict=False):
+        assert torch.equal(p, slow)
+
+
+@pytest.mark.parametrize("optimizer", options("optimizer"))
+def test_each_optimizer_trains(optimizer):
+    trainer = build(composed(*SMALL, f"optimizer={optimizer}", "iterations=3"))
+    before = [p.detach().clone() for p in trainer.gan.discriminator.parameters()]
+    trainer.fit()
+    assert any(not torch.equal(a, b) for a, b in zip(before, trainer.gan.discriminator.parameters(), strict=True))
+
+
+def test_two_learning_rates_are_one_override():
+    gan = build(composed(*SMALL, "optimizer.d.lr=4e-4", "optimizer.lr=1e-4")).gan
+    assert gan.optimizer_g.param_groups[0]["lr"] == 1e-4
+    assert gan.optimizer_d.param_groups[0]["lr"] == 4e-4
+    assert {id(p) for p in gan.optimizer_d.param_groups[0]["params"]} == {id(p) for p in gan.discriminator.parameters()}
+
+
+def test_a_missing_download_is_one_sentence(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    with pytest.raises(ConfigError, match=r"^dataset: MNIST is not in .* and cannot be downloaded"):
+        build(composed("dataset=mnist", f"data_root={tmp_path}", "wandb.mode=disabled"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wandb_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    cfg = composed(*SMALL, "wandb.mode=offline", f"wandb.directory={tmp_path}/file/x")
+    with pytest.raises(ConfigError, match=r"^wandb\.directory=.*cannot be written"):
+        build(cfg, tmp_path / "run")
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    def weights(seed):
+        trainer = build(composed(*SMALL, "iterations=3", f"seed={seed}"))
+        trainer.fit()
+        return torch.cat([p.detach().flatten() for p in trainer.gan.generator.parameters()])
+
+    assert torch.equal(weights(1), weights(1))
+    assert not torch.equal(weights(1), weights(2))
+
+
+def test_precision_reaches_every_part():
+    trainer = build(composed(*SMALL, "precision=fp64", "loss=began", "discriminator=began", "iterations=2", "ema=0.9"))
+    trainer.fit()
+    gan = trainer.gan
+    tensors = [*gan.generator.parameters(), *gan.discriminator.parameters(), *gan.loss.buffers()]
+    tensors += [
+        *trainer.step.average.generator.parameters(),
+        trainer.reals.last.values,
+        gan.meter.last_real,
+        gan.sample().values,
+    ]
+    assert {t.dtype for t in tensors} == {torch.float64}
+
+
+def test_plain_dictionaries_do_as_well_as_hydras():
+    from omegaconf import OmegaConf
+
+    cfg = OmegaConf.to_container(composed(*SMALL, "iterations=1"), resolve=True)
+    assert build(cfg).fit()["iteration"] == 1
+
+
+def test_strategies_under_conf_are_those_of_the_package():
+    assert set(options("strategy")) == set(STRATEGIES)

@@ -1,0 +1,153 @@
+"""conditional=true: labels come with the images, latents are drawn with the data's frequencies, and both networks read them."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import ganexp
+from ganexp import Prior, build
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.data import Digits, Resident, Streamed
+from tests.composing import composed, every_strategy, losses_of_scores, suited
+from tests.tiny import iterate
+from tests.training.test_resume import assert_same, state
+
+IMAGES = ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
+POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
+SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0"]
+
+
+def slow(*cases):
+    """Return cases that are for CI."""
+    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(loss, marks=() if loss == "softmaxgan" else pytest.mark.slow)
+        for loss in losses_of_scores()
+        if loss not in ("began", "ebgan")
+    ],
+)
+@pytest.mark.parametrize("strategy", every_strategy())
+def test_every_strategy_and_loss_trains_on_labels(strategy, loss):
+    made = build(
+        composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={suited(strategy, loss)}", "iterations=3", "log_every=1")
+    )
+    before = made.gan.discriminator.projection.embedding.weight.clone()
+    assert made.fit()["state"] == "finished"
+    assert not torch.equal(before, made.gan.discriminator.projection.embedding.weight)
+
+
+@pytest.mark.parametrize(
+    "further", [[], *slow(["generator.batch_norm=false"], ["precision=bf16"], ["feed=streamed", "workers=0"])]
+)
+def test_images_train_on_labels_and_resume_to_the_last_bit(further, tmp_path):
+    settings = [*SMALL, *IMAGES, *further, "checkpoint_every=4"]
+    whole = build(composed(*settings, "iterations=8"))
+    whole.fit()
+    build(composed(*settings, "iterations=4"), tmp_path).fit()
+    last = tmp_path / "checkpoints" / "last.pt"
+    resumed = build(composed(*settings, "iterations=8"), tmp_path, checkpoint=last)
+    resumed.fit()
+    different = {"checkpoints"}  # which know their folder's lowest measurement
+    assert_same(*({k: v for k, v in state(made).items() if k not in different} for made in (resumed, whole)))
+
+
+@pytest.mark.parametrize("family", ["resnet", "r3gan"])
+@pytest.mark.parametrize("further", [[], *slow(["precision=bf16"], ["loss=wgan_gp"], ["strategy=one_stage"])])
+def test_residual_networks_train_on_labels(family, further):
+    networks = [f"generator={family}", f"discriminator={family}", "generator.width=2", "discriminator.width=2"]
+    made = build(composed(*SMALL, *networks, "dataset.image_size=32", *further, "iterations=3", "batch_size=4"))
+    read = [made.gan.discriminator.projection, made.gan.generator]
+    before = [[p.detach().clone() for p in part.parameters()] for part in read]
+    assert made.fit()["state"] == "finished"
+    for part, weights in zip(read, before, strict=True):
+        assert all(p.isfinite().all() for p in part.parameters())
+        assert any(not torch.equal(a, b) for a, b in zip(weights, part.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_feeds_give_each_image_its_own_label(flip):
+    data = torch.arange(23, dtype=torch.float32).view(23, 1, 1, 1).expand(23, 1, 2, 2)
+    labels = torch.arange(23) % 5
+    feeds = [
+        Resident(data, 6, seed=3, flip=flip, labels=labels),
+        Streamed(data, 6, seed=3, flip=flip, labels=labels),
+        Streamed(data, 6, seed=3, flip=flip, labels=labels, workers=1),
+    ]
+    for feed in feeds:
+        feed.seek(2)
+    for _ in range(9):
+        batches = [next(feed) for feed in feeds]
+        for batch in batches:
+            assert torch.equal(batch.conditions[0], batch.values[:, 0, 0, 0].long() % 5)
+            assert torch.equal(batch.values, batches[0].values)
+    feeds[-1].close()
+
+
+def test_labels_are_drawn_with_the_frequencies_and_leave_the_latents_as_they_are():
+    plain, prior = Prior(3, seed=1), Prior(3, seed=1, frequencies=[1, 0, 3, 4])
+    drawn = [prior.sample(500) for _ in range(40)]
+    assert all(torch.equal(batch.values, plain.sample(500).values) for batch in drawn)
+    shares = torch.cat([batch.conditions[0] for batch in drawn]).bincount(minlength=4) / 20_000
+    np.testing.assert_allclose(shares, [1 / 8, 0, 3 / 8, 1 / 2], atol=0.015)  # four standard deviations
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(10, 10), (3, 3), (100, 16)])
+def test_every_row_of_a_grid_is_of_one_class(classes, rows):
+    labels = Prior(3, frequencies=[1.0] * classes).fixed(8 * rows).conditions[0].view(rows, 8)
+    assert torch.equal(labels, labels[:, :1].expand(-1, 8))
+    assert len(labels.unique()) == rows
+
+
+def test_the_frequencies_are_those_of_the_data_and_the_grid_has_a_row_for_each(tmp_path):
+    made = build(composed(*SMALL, *IMAGES, "iterations=1", "sample_every=1"), tmp_path)
+    counts = Digits(image_size=16).labels().bincount()
+    drawn = torch.cat([made.gan.prior.sample(1000).conditions[0] for _ in range(40)]).bincount() / 40_000
+    np.testing.assert_allclose(drawn, counts / counts.sum(), atol=0.006)
+    summary = made.fit()
+    with Image.open(tmp_path / summary["last"]["samples"]) as picture:
+        assert picture.size == (2 + 8 * 18, 2 + 10 * 18)
+
+
+def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
+    made = build(composed(*SMALL, *IMAGES, "iterations=5", "ema=off"), tmp_path)
+    made.fit()
+    G = ganexp.load(tmp_path)
+    assert G.classes == 10
+    z = made.gan.prior.sample(4).values
+    made.gan.generator.eval()
+    with torch.no_grad():
+        expected = made.gan.generator(z, torch.full((4,), 7))
+    assert torch.equal(G(z, torch.full((4,), 7)), expected)
+    sevens, mixed = G.sample(20, seed=1, label=7), G.sample(20, seed=1)
+    assert torch.allclose(sevens[[7, 17]], mixed[[7, 17]], atol=1e-6)  # classes take turns
+    assert not torch.equal(sevens[:2], mixed[:2])
+    with pytest.raises(ValueError, match="label should be one of 10 classes, counted from 0, not 10"):
+        G.sample(1, label=10)
+
+
+def test_what_cannot_be_conditional_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "x.png").touch()
+    for overrides, sentence in {
+        ("dataset=fake",): "conditional=true needs data with class labels, and dataset=fake has none: choose",
+        ("dataset=image_folder", f"dataset.path={tmp_path}"): "and dataset=image_folder has none",
+        ("generator=began",): "conditional=true needs networks that read class labels, and generator=began does not",
+        ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan, resnet, r3gan or mlp",
+        ("+generator.classes=3",): "generator.classes is no key of the configuration",
+    }.items():
+        with pytest.raises(ConfigError, match=rf"\A[^\n]*{sentence}".replace("(", r"\(")):
+            check(composed("conditional=true", *overrides))
+
+
+def test_a_label_moves_the_picture():
+    made = build(composed(*SMALL, *POINTS, "iterations=200", "batch_size=64", "ema=off"))
+    iterate(made, 150)
+    z = torch.zeros(8, 3)
+    with torch.no_grad():
+        points = made.gan.generator(z, torch.arange(8))
+    assert torch.cdist(points, points).sum() > 1

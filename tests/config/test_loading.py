@@ -1,0 +1,147 @@
+"""A generator is loaded from a run as it was trained, and nothing else happens."""
+
+import copy
+import json
+import shutil
+
+import pytest
+import torch
+
+import ganexp
+from ganexp.config.schema import ConfigError
+from ganexp.data import Fake
+from ganexp.networks import MLPGenerator
+from ganexp.training import CheckpointError, checkpoint
+from tests.composing import composed
+from tests.training.test_resume import overrides
+
+
+def run(folder, *further, case="detach"):
+    trainer = ganexp.build(composed(*overrides(case), "iterations=3", *further), folder)
+    trainer.fit()
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return folder, run(folder)
+
+
+def test_it_is_the_averaged_generator_ready_to_use(trained):
+    folder, trainer = trained
+    z = trainer.gan.prior.fixed(4).values
+    for place in (folder, str(folder), folder / "checkpoints" / "last.pt", folder / "checkpoints" / "iteration_000000003.pt"):
+        loaded = ganexp.load(place)
+        assert torch.equal(loaded(z), trainer.step.average.generator(z))
+        assert not torch.equal(loaded(z), trainer.gan.generator(z))
+        assert not any(module.training for module in loaded.modules())
+        assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_without_an_average_it_is_the_generator(tmp_path):
+    trainer = run(tmp_path, "ema=off", "precision=fp64", case="spectral norm")
+    z = trainer.gan.prior.fixed(4).values
+    assert torch.equal(ganexp.load(tmp_path)(z), trainer.gan.generator.eval()(z))
+
+
+def test_samples_are_a_function_of_the_seed_and_leave_the_random_stream_alone(trained):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    loaded = ganexp.load(trained[0])
+    first = loaded.sample(600)
+    assert torch.equal(before, torch.get_rng_state())
+    assert first.shape == (600, 3, 4, 4)
+    assert torch.equal(first, loaded.sample(600))
+    assert not torch.equal(first, loaded.sample(600, seed=1))
+    expected = torch.cat([loaded(loaded.latents([index]).values) for index in range(600)])
+    assert torch.allclose(first, expected, atol=1e-6)
+
+
+def test_the_best_checkpoint_the_plain_weights_and_a_job_of_a_sweep(tmp_path):
+    job = tmp_path / "sweep" / "3_width=2"
+    trainer = run(job, "keep_best=loss/d", "log_every=1")
+    z = torch.zeros(1, 3)
+    best = checkpoint.load(job / "checkpoints" / "best.pt")["run"]
+    loaded = ganexp.load(job / "checkpoints" / "best.pt")
+    assert torch.equal(loaded.network.state_dict()["layers.0.weight"], best["step"]["average"]["generator"]["layers.0.weight"])
+    assert loaded.origin.iterations == best["iteration"]
+    assert loaded.origin.figures["loss/d"] == min(
+        json.loads(line)["loss/d"] for line in (job / "metrics.jsonl").read_text().splitlines()
+    )
+    shutil.copy(job / "checkpoints" / "best.pt", tmp_path / "sweep" / "lone.pt")
+    shutil.copy(job / "metrics.jsonl", tmp_path)  # another run's, for all that is known
+    assert ganexp.load(tmp_path / "sweep" / "lone.pt").origin.figures == {}
+    assert torch.equal(ganexp.load(job, averaged=False)(z), trainer.gan.generator.eval()(z))
+    with pytest.raises(CheckpointError, match=r"sweep is a sweep of 1 runs: name one of them, such as .*3_width=2$"):
+        ganexp.load(tmp_path / "sweep")
+
+
+def test_no_data_are_touched_and_nothing_is_printed(tmp_path, monkeypatch, capfd):
+    run(tmp_path)
+    capfd.readouterr()
+    monkeypatch.setattr(Fake, "__init__", lambda *_, **__: pytest.fail("the data set was made"))
+    assert ganexp.load(tmp_path).sample(2).shape == (2, 3, 4, 4)
+    assert capfd.readouterr() == ("", "")
+
+
+class Own(MLPGenerator):
+    pass
+
+
+def test_a_generator_of_ones_own_must_be_trusted(tmp_path):
+    cfg = composed(*overrides("detach"), "iterations=1")
+    cfg.generator._target_ = f"{__name__}.Own"
+    ganexp.build(cfg, tmp_path, trust="tests").fit()
+    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.test_loading\.Own is not .* add trust=tests\.$"):
+        ganexp.load(tmp_path)
+    assert type(ganexp.load(tmp_path, trust=["tests"]).network).__name__ == "Own"
+
+
+def test_what_cannot_be_loaded_is_one_sentence(trained, tmp_path):
+    with pytest.raises(CheckpointError, match="is not there"):
+        ganexp.load(tmp_path)
+    folder, _ = trained
+    genuine = checkpoint.load(folder / "checkpoints" / "last.pt")
+    place, averaged = "run.step.average.generator", genuine["run"]["step"]["average"]["generator"]
+    changes = {
+        "does not fit its own configuration": [
+            ("config.generator.width", 4000),
+            (place, {"x": torch.zeros(3)}),
+            (place, 3),
+            (place, {name: value.double() for name, value in averaged.items()}),
+            (place, {name: value * float("nan") for name, value in averaged.items()}),
+        ],
+        "which shape": [("shape", [0]), ("shape", [2**40, 3]), ("shape", [])],
+        "without a configuration": [("config", {}), ("shape", None)],
+        "latent_dim": [("config.latent_dim", "x"), ("config.latent_dim", 10**12)],
+        "generator.width": [("config.generator.width", 10**9), ("config.generator.width", [])],
+        r"generator\._target_": [("config.generator._target_", "os.system")],
+    }
+    for said, tampered in changes.items():
+        for key, value in tampered:
+            state = copy.deepcopy(genuine)
+            inside = state
+            *path, last = key.split(".")
+            for part in path:
+                inside = inside[part]
+            inside[last] = value
+            torch.save(state, tmp_path / "x.pt")
+            with pytest.raises((CheckpointError, ConfigError), match=rf"\A[^\n]*{said}[^\n]*\Z"):
+                ganexp.load(tmp_path / "x.pt")
+
+
+def test_a_copy_of_the_folder_is_as_good(trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "copy")
+    z = torch.zeros(1, 3)
+    assert torch.equal(ganexp.load(tmp_path / "copy")(z), ganexp.load(trained[0])(z))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_checkpoint_of_a_gpu_loads_on_a_cpu(tmp_path):
+    trainer = run(tmp_path, "device=cuda")
+    z = trainer.gan.prior.fixed(4).values
+    there = trainer.step.average.generator(z).cpu()
+    assert torch.allclose(ganexp.load(tmp_path)(z.cpu()), there, atol=1e-2)  # TF32
+    on_gpu = ganexp.load(tmp_path, device="cuda")
+    assert on_gpu.sample(2).device.type == "cuda"

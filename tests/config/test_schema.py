@@ -1,0 +1,94 @@
+"""The schema says everything of a key once: conf/train.yaml has its default and its meaning, and so has whoever asks."""
+
+import re
+
+import pytest
+from omegaconf import OmegaConf
+
+from ganexp.config.parsing import check_type, parse
+from ganexp.config.plain import plain
+from ganexp.config.resume import contradictions
+from ganexp.config.schema import GROUPS, Config, ConfigError, choices_of, effect_of, keys_of, meaning_of
+from tests.composing import CONF, composed
+
+
+def lines_of_keys():
+    """Yield every key of conf/train.yaml with its comment."""
+    above = ""
+    for line in (CONF / "train.yaml").read_text().partition("\nhydra:")[0].splitlines():
+        found = re.fullmatch(r"(  )?(\w+):( [^#]+?)?(?:  # (.+))?", line)
+        if found and found[2] != "defaults":
+            above = above if found[1] else found[2]
+            if found[3]:
+                yield f"{above}.{found[2]}" if found[1] else found[2], found[4] or ""
+
+
+def test_every_key_stands_in_the_yaml_with_its_meaning_and_in_the_schemas_order():
+    assert list(lines_of_keys()) == [(key, meaning_of(field)) for key, field in keys_of()]
+
+
+def test_defaults_are_those_of_the_yaml(monkeypatch):
+    monkeypatch.delenv("GANEXP_DATA", raising=False)
+    values = OmegaConf.to_container(composed(), resolve=True)
+    groups = {group: values[group] for group in GROUPS}
+    assert Config(**groups).model_dump() == parse(values).model_dump()
+
+
+def test_every_key_has_a_meaning():
+    for key, field in keys_of():
+        assert meaning_of(field), key
+        assert "{" not in meaning_of(field), key
+    for group in GROUPS:
+        assert Config.model_fields[group].description
+
+
+def test_choices_are_those_that_the_type_takes():
+    declared = dict(keys_of())
+    assert choices_of(declared["feed"]) == "auto, resident or streamed"
+    assert choices_of(declared["cuda_graph"]) == "auto, true or false"
+    assert choices_of(declared["batch_size"]) == ""
+
+
+def test_what_a_key_changes():
+    """Only what changes neither what is trained nor its rounding may be other when a run is resumed."""
+    expected = {
+        "records": {"iterations", "log_every", "sample_every", "evaluate_every", "evaluation"}
+        | {"checkpoint_every", "keep_checkpoints", "keep_best"}
+        | {"on_divergence", "resume", "trust", "data_root", "wandb", "sweep"},
+        "speed": {"cuda_graph", "threads", "feed", "workers"},
+        "machine": {"device"},
+    }
+    for effect, keys in expected.items():
+        assert {name for name in Config.model_fields if effect_of(name) == effect} == keys
+    assert effect_of("wandb.name") == "records"
+    assert effect_of("loss.gamma") == effect_of("what_nobody_knows") == "training"
+    before = dict.fromkeys(Config.model_fields, 1)
+    changed = dict.fromkeys(Config.model_fields, 2)
+    assert set(contradictions(before, changed)) == set(Config.model_fields) - expected["records"] - expected["speed"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [0.5, float("-inf")]])
+def test_floats_are_finite(value):
+    with pytest.raises(ConfigError, match=r"^x should be a finite number, not "):
+        check_type("x", value, list[float] if isinstance(value, list) else float)
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written():
+    config = parse(plain(composed("iterations=1e4", "evaluation.samples=2e3", "topk.nu=1.0")))
+    assert (config.iterations, config.evaluation.samples) == (10_000, 2000)
+    assert (type(config.iterations), type(config.topk.nu)) == (int, float)
+    with pytest.raises(ConfigError, match=r"^iterations should be a valid integer, not 0\.5\.$"):
+        parse(plain(composed("iterations=5e-1")))
+
+
+def test_infinite_values_of_top_level_keys_are_refused():
+    values = OmegaConf.to_container(composed("lookahead.alpha=nan"), resolve=True)
+    with pytest.raises(ConfigError, match=r"^lookahead\.alpha should be a finite number, not nan\.$"):
+        parse(values)
+
+
+def test_an_annotation_that_says_nothing_of_plain_values_is_let_through():
+    class Anything:
+        pass
+
+    check_type("x", 3, Anything)

@@ -1,0 +1,149 @@
+"""A configuration runs no code but that of its group, and from a stranger only ganexp's; whatever it names."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.config.targets import target
+from ganexp.optimizers import adam
+from ganexp.strategies import detach
+from tests.composing import composed
+from tests.training.test_resume import overrides
+
+PLACES = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer.g", "optimizer.d")
+DANGEROUS = (
+    "os.system",
+    "subprocess.Popen",
+    "subprocess.run",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.open",
+    "shutil.rmtree",
+)
+DANGEROUS += (
+    "ganexp.config.build.os.system",
+    "ganexp.config.build.Path",
+    "ganexp.config.build.load",
+    "os:system",
+    "torch.load",
+    "pickle.Unpickler",
+)
+
+
+@pytest.mark.parametrize("name", DANGEROUS)
+@pytest.mark.parametrize(
+    "place", [pytest.param(one, marks=() if one in ("loss", "optimizer.d") else pytest.mark.slow) for one in PLACES]
+)
+def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp_path):
+    cfg = composed()
+    group, _, side = place.partition(".")
+    node = cfg[group][side] if side else cfg[group]
+    witness = tmp_path / "witness"
+    code = {"command": f"touch {witness}", "args": f"touch {witness}", "cmd": f"touch {witness}", "file": str(witness)}
+    changed = {"_target_": name, **code}
+    if side:
+        cfg[group][side] = changed
+    else:
+        cfg[group] = changed
+    assert node is not None
+    for trust in ((), None):
+        with pytest.raises(ConfigError, match=rf"\A{place}\._target_[^\n]*\.\Z"):
+            check(cfg, trust=trust)
+    assert not witness.exists()
+
+
+def test_what_a_command_line_names_is_not_called_in_a_process_of_its_own(tmp_path):
+    command = [sys.executable, f"{os.getcwd()}/train.py", "loss._target_=os.system", "+loss.command=touch witness"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: loss._target_=os.system must be a ganexp.losses.Loss, as a class.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+MINE = """
+from pathlib import Path
+from ganexp.losses import Hinge
+Path("imported").touch()
+
+class Mine(Hinge):
+    pass
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Write a module of someone's own, which leaves a trace when it is imported, and return a configuration with it."""
+    (tmp_path / "mine_of_a_test.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield {"_target_": "mine_of_a_test.Mine"}
+    sys.modules.pop("mine_of_a_test", None)
+
+
+def test_a_module_of_ones_own_is_imported_only_if_it_is_trusted(mine, tmp_path):
+    cfg = composed(*overrides("detach"))
+    cfg.loss = mine
+    for trust in ((), ["other"], ["mine_of"], "mine_of_a_test.Mine.x"):
+        with pytest.raises(ConfigError, match=r"^loss\._target_=mine_of_a_test\.Mine is not .* add trust=mine_of_a_test\.$"):
+            build(cfg, trust=trust)
+        assert not (tmp_path / "imported").exists()
+    assert type(build(cfg, trust="mine_of_a_test").gan.loss).__name__ == "Mine"
+    assert type(build(cfg, trust=["other", "mine_of_a_test"]).gan.loss).__name__ == "Mine"
+
+
+def test_what_ganexp_has_imported_is_not_ganexps():
+    with pytest.raises(ConfigError, match="would run code of torch"):
+        target({"_target_": "ganexp.optimizers.of_torch.Adam"}, "optimizer.g", ())
+    assert target({"_target_": "ganexp.optimizers.of_torch.Adam"}, "optimizer.g", "torch") is torch.optim.Adam
+    assert target({"_target_": "ganexp.optimizers.adam"}, "optimizer.g", ()) is adam
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "sentence"),
+    [
+        ("penalty", "ganexp.losses.Hinge", "must be a ganexp.penalties.Penalty, as a class"),
+        ("augment", "ganexp.penalties.R1", "must be a ganexp.augmentations.Augmentation, as a class"),
+        ("loss", "ganexp.losses.base", "must be a ganexp.losses.Loss, as a class"),
+        ("loss", "math.pi", "must be a ganexp.losses.Loss"),
+        ("strategy", "ganexp.strategies.steps.d_step", r"must be a function of \(gan, reals, \*, d_steps, g_steps\)"),
+        ("dataset", "ganexp.networks.MLPGenerator", "must be a class with a shape and a method load"),
+        ("optimizer.g", "torch.nn.ReLU", "must be a torch.optim.Optimizer"),
+        ("generator", "torch.zeros", "must be a subclass of torch.nn.Module"),
+        ("loss", "", "must name a class or a function"),
+        ("loss", 3, "must name a class or a function"),
+        ("loss", "hinge", "must name a class or a function"),
+        ("loss", "..hinge", "must name a class or a function"),
+    ],
+)
+def test_each_group_takes_its_own_kind(place, name, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        target({"_target_": name}, place)
+
+
+def unannotated(gan, reals, *, d_steps, g_steps, n=2, rate=1, mode="a"):
+    detach(gan, reals, d_steps=d_steps, g_steps=g_steps * n)
+
+
+def test_a_setting_without_an_annotation_is_a_number_where_its_default_is_one():
+    own = [f"strategy._target_={__name__}.unannotated"]
+    check(composed(*own, "+strategy.n=3", "+strategy.rate=0.5", "+strategy.mode=5"), trust=__name__)
+    with pytest.raises(ConfigError, match=r"^strategy\.n should be a valid number, not banana\.$"):
+        check(composed(*own, "+strategy.n=banana"), trust=__name__)
+
+
+def test_a_data_set_without_a_shape_is_one_sentence():
+    cfg = composed()
+    cfg.dataset = {"_target_": f"{__name__}.Shapeless"}
+    with pytest.raises(ConfigError, match=r"^dataset\._target_=.*Shapeless must have a shape, such as \(3, 32, 32\)"):
+        check(cfg, trust="tests")
+
+
+class Shapeless:
+    def load(self):
+        raise AssertionError("it was read")

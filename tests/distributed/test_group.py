@@ -1,0 +1,125 @@
+"""What several processes train is what one trains with the whole batch, to rounding."""
+
+import copy
+import itertools
+import signal
+
+import pytest
+import torch
+
+from ganexp import strategies
+from ganexp.distributed.batch_norm import synchronise
+from ganexp.distributed.processes import Processes
+from ganexp.losses import NonSaturating
+from ganexp.penalties import R1, Dragan, GradientPenalty, Orthogonal, Sum
+from ganexp.training import Stopping
+from tests.distributed.forks import several
+from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan, tiny_trainer
+
+ITERATIONS = 10
+EXACT = {name: one for name, one in STRATEGIES.items() if not getattr(one, "differentiates_gradients", False)}
+QUICK = [
+    ("softmaxgan", "one_stage"),
+    ("began", "detach"),
+    ("wgan_gp", "joint"),
+    ("rpgan", "extragradient"),
+    ("ragan", "past_extragradient"),
+]
+ALL = [*itertools.product(CASES, EXACT)]
+PENALTIES = {
+    "gradient_penalty": lambda: GradientPenalty(weight=2.0),
+    "dragan": Dragan,
+    "sum": lambda: Sum(parts={"r1": R1(every=2), "weights": Orthogonal(weight=0.1)}),
+}
+
+
+class Normalised(torch.nn.Module):
+    """A discriminator with batch norm."""
+
+    output = "logit"
+
+    def __init__(self, momentum=0.1):
+        super().__init__()
+        norm = torch.nn.BatchNorm1d(5, momentum=momentum)
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(2, 5), norm, torch.nn.Tanh(), torch.nn.Linear(5, 1), torch.nn.Flatten(0)
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def train(gan, strategy, *, d_steps=2, g_steps=1, iterations=ITERATIONS):
+    """Train, and return all parameters and buffers, and what was measured."""
+    reals = (gan.processes.own(x) for x in real_batches())
+    for _ in range(iterations):
+        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        gan.finish_iteration()
+    return [*state(gan), *gan.discriminator.buffers()], gan.meter.read(gan.measurements())
+
+
+def trained(cases, processes):
+    """Train tiny GANs, each `{name: (case, strategy)}`, and return what they have become, by name."""
+    made = {}
+    for name, (case, strategy) in cases.items():
+        gan = tiny_gan(case, processes=processes)
+        gan.optimizer_d.param_groups[0]["eps"] = 1e-3  # Adam would divide the rounding errors of a zero gradient by themselves
+        if processes.count > 1:
+            synchronise(gan.discriminator, processes)
+        made[name] = train(gan, copy.deepcopy(strategy))
+    return made
+
+
+def assert_the_same(cases, count, folder):
+    alone = trained(cases, Processes())
+    for made in several(count, lambda processes: trained(cases, processes), folder):
+        for name, (tensors, measured) in alone.items():
+            torch.testing.assert_close(
+                made[name][0], tensors, rtol=1e-10, atol=1e-10, msg=lambda said, name=name: f"{name}: {said}"
+            )
+            assert made[name][1] == pytest.approx(measured, rel=1e-10, abs=1e-10), name
+
+
+def chosen(pairs):
+    return {f"{loss} {strategy}": (CASES[loss], EXACT[strategy]) for loss, strategy in pairs}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_parameters_and_rows_are_those_of_one_process(count, tmp_path):
+    assert_the_same(chosen(QUICK), count, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_they_are_for_every_loss_and_strategy(count, tmp_path):
+    assert_the_same(chosen(ALL), count, tmp_path)
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_they_are_with_penalties_and_synchronised_batch_norm(count, tmp_path):
+    cases = {name: (Case(NonSaturating, penalty), strategies.joint) for name, penalty in PENALTIES.items()}
+    cases["batch norm"] = (Case(NonSaturating, discriminator=Normalised), strategies.detach)
+    cases["batch norm, averaged"] = (Case(NonSaturating, discriminator=lambda: Normalised(None)), strategies.extragradient)
+    cases["batch norm, penalised"] = (Case(NonSaturating, R1, Normalised), strategies.joint)
+    assert_the_same(cases, count, tmp_path)
+
+
+def fitted(processes, asked_at):
+    """Fit a trainer of five iterations, whose first process is asked to stop in one of them; return how it ends."""
+    stopping = Stopping()
+
+    def reals():
+        for i, x in enumerate(real_batches()):
+            if i == asked_at and processes.writes:
+                stopping.received = signal.SIGTERM
+            yield processes.own(x)
+
+    gan = tiny_gan(CASES["nonsaturating"], processes=processes)
+    summary = tiny_trainer(gan=gan, reals=reals(), iterations=5, stopping=stopping).fit()
+    return summary["state"], summary["iteration"]
+
+
+def test_a_request_to_stop_ends_with_its_run(tmp_path):
+    """An answer is read an iteration after it was given, so that the last ones are never read by their own run."""
+    ends = several(2, lambda processes: [fitted(processes, at) for at in (0, 3, 99)], tmp_path)
+    assert ends == [[("preempted", 2), ("finished", 5), ("finished", 5)]] * 2

@@ -1,0 +1,132 @@
+"""What is given flows with the batch: a conditional GAN trains like the unconditional one whose batches spell it out."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import one_hot
+
+from ganexp import GAN, Batch, Prior
+from ganexp.networks import MLPDiscriminator, MLPGenerator
+from ganexp.streams import stream
+from ganexp.training.callbacks.samples import draw
+from tests.composing import every_strategy, suited
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, iterate, state, tiny_trainer
+from tests.training.tape import Tape
+
+CLASSES = 3
+
+
+def spelt_out(labels):
+    return one_hot(labels, CLASSES).double()
+
+
+class OnLabels(nn.Module):
+    """A network of points that reads labels."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, values, labels):
+        return self.network(torch.cat([values, spelt_out(labels)], 1))
+
+
+class WithLabels(nn.Module):
+    """A generator that hands on the labels at the end of its latents."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, z):
+        return torch.cat([self.network(z), z[:, LATENT:]], 1)
+
+
+class LabelledPrior(Prior):
+    """Draws labels with the latents, as conditions or spelt out behind them."""
+
+    def __init__(self, *, spell_out):
+        super().__init__(LATENT, seed=3, dtype=torch.float64)
+        self.spell_out, self.labels = spell_out, stream(3, "labels")
+
+    def sample(self, n):
+        z, labels = super().sample(n), torch.randint(CLASSES, (n,), generator=self.labels)
+        return Batch(torch.cat([z.values, spelt_out(labels)], 1)) if self.spell_out else Batch(z.values, (labels,))
+
+    def fixed(self, n):
+        return Batch(super().fixed(n).values, (torch.arange(n) % CLASSES,))
+
+
+def labelled_points(*, spell_out):
+    source = torch.Generator().manual_seed(5)
+    while True:
+        x = torch.randn(BATCH, 2, generator=source, dtype=torch.float64)
+        labels = torch.randint(CLASSES, (BATCH,), generator=source)
+        yield torch.cat([x, spelt_out(labels)], 1) if spell_out else Batch(x, (labels,))
+
+
+def gan_on_labels(loss, *, spell_out):
+    torch.manual_seed(0)
+    generator = MLPGenerator(LATENT + CLASSES, (2,), width=5, depth=2).double()
+    discriminator = MLPDiscriminator((2 + CLASSES,), width=5, depth=2).double()
+    case = CASES[loss]
+    generator, discriminator = (
+        (WithLabels(generator), discriminator) if spell_out else (OnLabels(generator), OnLabels(discriminator))
+    )
+    return GAN(
+        generator,
+        discriminator,
+        case.loss().double(),
+        torch.optim.SGD(generator.parameters(), lr=0.05, momentum=0.9),
+        torch.optim.Adam(discriminator.parameters(), lr=0.02, betas=(0.5, 0.9), fused=True),
+        LabelledPrior(spell_out=spell_out),
+        batch_size=BATCH,
+        penalty=case.penalty(),
+    )
+
+
+@pytest.mark.parametrize("loss", ["nonsaturating", "softmaxgan", "wgan"])
+@pytest.mark.parametrize("strategy", every_strategy())
+def test_conditions_flow_through_every_strategy(strategy, loss):
+    ends, loss = [], suited(strategy, loss)
+    for spell_out in (True, False):
+        gan, reals = gan_on_labels(loss, spell_out=spell_out), labelled_points(spell_out=spell_out)
+        iterate(tiny_trainer(gan=gan, strategy=STRATEGIES[strategy], reals=reals, d_steps=2, g_steps=2), 4)
+        ends.append(state(gan))
+    torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-13)
+
+
+def test_a_recorded_iteration_reads_the_conditions_of_each_batch():
+    ends = []
+    for recording in (None, Tape):
+        gan, reals = gan_on_labels("hinge", spell_out=False), labelled_points(spell_out=False)
+        latents = gan.prior.fixed(BATCH)
+        gan.prior.sample = lambda n, z=latents: z  # the labels' stream is not registered with the tape
+        iterate(tiny_trainer(gan=gan, reals=reals, recording=recording), 9)
+        ends.append(state(gan))
+    assert all(map(torch.equal, *ends))
+
+
+def test_the_gradient_penalty_gives_the_discriminator_the_conditions_of_the_real_batch():
+    gan = gan_on_labels("wgan_gp", spell_out=False)
+    x = next(labelled_points(spell_out=False))
+    values = gan.penalty(gan.discriminator, x, x)  # every x̂ is x itself
+    between = x.values.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(gan.discriminator(between, *x.conditions).sum(), between)
+    torch.testing.assert_close(values, (slope.norm(dim=1) - 1) ** 2, rtol=1e-12, atol=0)
+
+
+def test_pictures_are_drawn_under_conditions():
+    gan = gan_on_labels("hinge", spell_out=False)
+    picture = draw(gan.generator, gan.discriminator, gan.prior, torch.randn(8, 2), 1)["samples"]
+    assert picture.image.std() > 0
+
+
+def test_parts_of_a_batch_keep_their_conditions():
+    batch = Batch(torch.arange(5.0), (torch.arange(5), torch.arange(10).view(5, 2)))
+    parts = batch.split(2)
+    assert [len(part) for part in parts] == [2, 2, 1]
+    assert all(torch.equal(part.conditions[0], part.values.long()) and len(part.conditions[1]) == len(part) for part in parts)
+    assert batch.detach().conditions is batch.conditions
+    assert Batch.of(batch) is batch
+    assert Batch.of(batch.values).conditions == ()

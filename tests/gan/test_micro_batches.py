@@ -1,0 +1,203 @@
+"""Batches in parts: the gradients of the whole batch for every strategy, with the memory of a part."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from ganexp import Batch, Step, build
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.gan.micro_batches import MicroBatches, refuse_inexact
+from ganexp.gan.passes import Passes
+from ganexp.losses import Hinge
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
+from ganexp.penalties import R1
+from ganexp.training.cuda_graph import Recorded
+from tests.composing import composed, every_strategy
+from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan
+from tests.training.tape import Tape
+from tests.training.test_trainer import SMALL
+
+
+def gan_in_parts(count, case, **settings):
+    """Return a tiny GAN whose optimisers do not blow up rounding, as Adam does where a gradient should be 0."""
+    gan = tiny_gan(case, **settings)
+    gan._passes = Passes(accumulate=count)
+    gan._d.optimizer = torch.optim.SGD(gan.discriminator.parameters(), lr=0.05, momentum=0.5, foreach=True)
+    return gan
+
+
+def trained(gan, strategy, iterations=3, wrap=lambda step: step):
+    step, reals = wrap(Step(gan, strategy, d_steps=2)), map(Batch, real_batches())
+    for _ in range(iterations):
+        step(reals)
+    return state(gan)
+
+
+TWICE = ("competitive", "consensus", "symplectic")
+"""Strategies that differentiate what has gone through networks, which parts do not keep."""
+
+
+@pytest.mark.parametrize(
+    "loss", [pytest.param(one, marks=() if one in ("hinge", "softmaxgan", "began") else pytest.mark.slow) for one in CASES]
+)
+@pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
+def test_every_strategy_moves_as_with_whole_batches(strategy, loss):
+    whole, *parts = (trained(gan_in_parts(n, CASES[loss]), STRATEGIES[strategy]) for n in (1, 2, 4))
+    for found in parts:
+        for a, b in zip(whole, found, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
+def test_with_penalties_and_redundant_gradients(strategy):
+    case = Case(Hinge, R1)
+    whole, parts = (trained(gan_in_parts(n, case, redundant_gradients=True), STRATEGIES[strategy]) for n in (1, 3))
+    for a, b in zip(whole, parts, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
+def test_recorded_iterations_are_eager_ones(strategy):
+    eager, recorded = (
+        trained(gan_in_parts(4, CASES["hinge"]), STRATEGIES[strategy], 7, wrap)
+        for wrap in (lambda step: step, lambda step: Recorded(step, Tape, warm_up=2))
+    )
+    assert all(map(torch.equal, eager, recorded))
+
+
+def test_a_graph_that_is_kept_and_gradients_of_gradients():
+    network = nn.Sequential(nn.Linear(2, 5), nn.Softplus(), nn.Linear(5, 1), nn.Flatten(0)).double()
+    x = next(real_batches()).requires_grad_()
+    found = []
+    for count in (1, 4):
+        values = x.view_as(x)
+        scores = Passes(accumulate=count).score(network, Batch(values)).logsumexp(0)
+        parameters = [*network.parameters()]
+        first = torch.autograd.grad(scores, parameters, retain_graph=True)
+        again = torch.autograd.grad(scores, parameters, retain_graph=True)
+        assert all(map(torch.equal, first, again))
+        (slope,) = torch.autograd.grad(scores, values, create_graph=True)
+        second = torch.autograd.grad(slope.square().sum(), parameters, allow_unused=True, materialize_grads=True)
+        assert any(one.any() for one in second)
+        found.append([*first, *second])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-14)
+
+
+def test_in_bfloat16_scores_are_those_of_the_whole_batch():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
+    x, found = torch.randn(8, 2), []
+    for count in (1, 4):
+        scores = Passes(torch.bfloat16, count).score(network, Batch(x))
+        assert scores.dtype == torch.float32
+        found.append((scores.detach(), *torch.autograd.grad(scores.logsumexp(0), [*network.parameters()])))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-2, atol=1e-2)
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=3e-2, atol=1e-2)
+
+
+def test_random_layers_draw_the_same_again():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(2, 50), nn.Dropout(0.5), nn.Linear(50, 1), nn.Flatten(0)).double()
+    x = next(real_batches())
+    torch.manual_seed(7)
+    scores = torch.cat([network(part) for part in x.split(2)])
+    expected = torch.autograd.grad(scores.logsumexp(0), [*network.parameters()])
+    passes = Passes(accumulate=3)
+    passes.parts._draws[network] = refuse_inexact(network, Batch(x))
+    assert passes.parts._draws[network]
+    torch.manual_seed(7)
+    found = passes.score(network, Batch(x))
+    torch.rand(3)  # others draw in between
+    assert all(map(torch.equal, expected, torch.autograd.grad(found.logsumexp(0), [*network.parameters()])))
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (nn.BatchNorm1d(4), "changes its running_mean in every pass"),
+        (nn.BatchNorm1d(4, track_running_stats=False), "lets the samples of a batch depend on each other"),
+        (nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), "changes its _u in every pass"),
+        (MinibatchDeviation(), "lets the samples of a batch depend on each other"),
+    ],
+    ids=["batch norm", "without statistics", "spectral norm", "minibatch deviation"],
+)
+def test_what_parts_would_change_is_refused_and_left_as_it_was(layer, sentence):
+    network = nn.Sequential(nn.Linear(2, 4), layer, nn.LazyLinear(1), nn.Flatten(0))
+    network(torch.randn(4, 2))
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    stream = torch.get_rng_state()
+    with pytest.raises(ValueError, match=sentence):
+        MicroBatches(2)(lambda network, batch: network(batch.values), network, Batch(torch.randn(8, 2)))
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    torch.set_rng_state(stream)
+    assert refuse_inexact(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4).eval()), Batch(torch.randn(8, 2))) is False
+
+
+def test_a_network_that_moved_before_its_backward_pass_is_refused():
+    gan = gan_in_parts(3, CASES["hinge"])
+    x, fake = next(real_batches()), gan.generate(gan.sample())
+    stale = gan.d_loss(x, fake.detach())
+    gan.update_d(gan.d_loss(x, fake.detach()))
+    with pytest.raises(RuntimeError, match="a network was moved between a pass and its backward pass"):
+        gan.update_d(stale)
+
+
+def peak_bytes(accumulate, strategy):
+    settings = ["dataset=fake", "dataset.image_size=16", "dataset.n=64", "batch_size=64", "ema=off", "iterations=3"]
+    networks = ["generator.batch_norm=false", "generator.width=8", "discriminator.width=8", "optimizer=sgd", "device=cpu"]
+    made = build(composed(*settings, *networks, f"accumulate={accumulate}", f"strategy={strategy}"))
+    made.step(made.reals)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        made.step(made.reals)
+    changes = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    return max(itertools.accumulate(event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns())))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["detach", "joint"])
+def test_the_peak_of_memory_falls(strategy):
+    whole, halves, eighths = (peak_bytes(n, strategy) for n in (1, 2, 8))
+    assert halves < 0.75 * whole
+    assert eighths < 0.65 * whole
+
+
+def test_chosen_on_the_command_line():
+    assert build(composed(*SMALL, "generator.batch_norm=false", "accumulate=2")).gan._passes.parts.count == 2
+    refused = {
+        "accumulate=2": "accumulate=2 is exact only for networks that .* generator=dcgan changes its running_mean",
+        "accumulate=33": "accumulate=33 is more parts than batch_size=32 has samples",
+        "accumulate=0": "accumulate should be greater than or equal to 1, not 0",
+    }
+    for wrong, sentence in refused.items():
+        with pytest.raises(ConfigError, match=sentence):
+            check(composed(wrong))
+    norm = ["generator.batch_norm=false", "discriminator.spectral_norm=true", "accumulate=4"]
+    with pytest.raises(ConfigError, match=r"discriminator=dcgan changes its .* choose accumulate=1"):
+        check(composed(*norm))
+
+
+def test_more_fits_into_memory_in_parts():
+    large = ["batch_size=1000000", "device=cpu", "generator.batch_norm=false"]
+    with pytest.raises(ConfigError, match=r"choose less than \d+, a higher accumulate, or lower the width"):
+        check(composed(*large))
+    check(composed(*large, "accumulate=10000"))
+    with pytest.raises(ConfigError, match=r"^batch_size=1000000 takes at least"):
+        check(composed(*large, "accumulate=10000", "penalty=r1"))
+
+
+def test_the_last_part_may_be_smaller():
+    sizes = []
+    network = nn.Flatten(0)
+    for length, count in itertools.product((6, 7), (3, 4)):
+        run = lambda network, batch: (sizes[-1].append(len(batch)), network(batch.values))[1]  # noqa: E731
+        sizes.append([])
+        with torch.no_grad():
+            found = MicroBatches(count)(run, network, Batch(torch.arange(length)[:, None]))
+        assert found.tolist() == [*range(length)]
+    assert sizes == [[2, 2, 2], [2, 2, 2], [3, 3, 1], [2, 2, 2, 1]]

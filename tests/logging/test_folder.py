@@ -1,0 +1,127 @@
+"""The run folder: whose it is, how it ends, and that its rows are whole."""
+
+import json
+import multiprocessing
+import resource
+
+import pytest
+
+from ganexp.logging import FolderLogger, Summary
+from ganexp.logging.documents import refuse_unwritable, write_document
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
+from ganexp.logging.reading import find, is_run, read
+from ganexp.logging.summary import amend_summary, read_summary
+from tests.full import on_a_full_disk
+
+
+def ended(state="finished"):
+    return Summary(state=state, iteration=1, wall_s=0.5, notes=[], paths={}, last={})
+
+
+def test_what_a_run_leaves_is_read_back(tmp_path):
+    folder = tmp_path / "run"
+    logger = FolderLogger(folder, config={"seed": 3}, provenance={"git": None})
+    logger.write({"progress/iteration": 1, "loss/d": 0.5})
+    logger.close(summary := ended())
+    place = RunFolder(folder)
+    assert summary["paths"] == {"folder": str(folder), "rows": str(place.rows)}
+    assert json.loads(place.provenance.read_text()) == {"git": None}
+    run = read(folder)
+    assert (run.state, run.config, run.last, run.problems) == (
+        "finished",
+        {"seed": 3},
+        {"progress/iteration": 1, "loss/d": 0.5},
+        [],
+    )
+    assert is_run(folder)
+    assert find(tmp_path) == [folder]
+
+
+def test_a_sweep_completes_a_summary_or_writes_one_where_there_is_none(tmp_path):
+    FolderLogger(tmp_path).close(ended())
+    assert amend_summary(tmp_path, {"job": 2}) == read_summary(tmp_path)
+    assert read_summary(tmp_path) == {**ended(), "paths": read_summary(tmp_path)["paths"], "job": 2}
+    (tmp_path / "skipped").mkdir()
+    amend_summary(tmp_path / "skipped", {"state": "skipped"})
+    assert read_summary(tmp_path / "skipped") == {"state": "skipped"}
+
+
+def test_a_run_that_goes_on_is_unfinished_until_it_has_ended_again(tmp_path):
+    FolderLogger(tmp_path).close(ended())
+    amend_summary(tmp_path, {"job": 2})
+    going_on = FolderLogger(tmp_path, resumed=True)
+    assert (read(tmp_path).state, read_summary(tmp_path)["job"]) == ("unfinished", 2)
+    going_on.abandon()
+    assert read(tmp_path).state == "finished"
+    FolderLogger(tmp_path, resumed=True).close(ended("preempted"))
+    assert read(tmp_path).state == "preempted"
+
+
+def test_rows_of_another_run_are_not_mixed_with_new_ones(tmp_path):
+    FolderLogger(tmp_path).close(ended())
+    with pytest.raises(FileExistsError, match="rows of another run"):
+        FolderLogger(tmp_path)
+    assert not is_locked(tmp_path)
+    FolderLogger(tmp_path, resumed=True).close(ended())
+
+
+def test_a_run_that_could_not_begin_leaves_its_folder_free(tmp_path):
+    FolderLogger(tmp_path).abandon()
+    FolderLogger(tmp_path).close(ended())
+
+
+def test_a_folder_belongs_to_one_process_until_its_book_is_closed(tmp_path):
+    folder = tmp_path / "run"
+    lock(folder)
+    assert is_locked(folder)
+    logger = FolderLogger(folder)
+    with pytest.raises(FolderLocked, match="another process"):
+        lock(folder)
+    logger.close(ended())
+    assert not is_locked(folder)
+    lock(folder)
+    unlock(folder)
+    assert not is_locked(folder)
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / ".lock").mkdir()
+    with pytest.raises(OSError, match=r"\.lock"):
+        lock(tmp_path / "closed")
+
+
+def fill_up(folder):
+    """Write rows until a limit on the size of files, which holds for every write as a full disk does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+    logger = FolderLogger(folder)
+    for iteration in range(100):
+        try:
+            logger.write({"progress/iteration": iteration})
+        except OSError:
+            break
+    logger.close(ended("failed"))
+    write_document(folder / "other.json", {"state": "failed"})
+    with pytest.raises(OSError, match=r"File too large: '.*other\.json'"):
+        write_document(folder / "other.json", {"state": "x" * 1000})
+    assert json.loads((folder / "other.json").read_text()) == {"state": "failed"}
+
+
+def test_a_row_that_does_not_fit_on_the_disk_is_left_out_whole(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=fill_up, args=(tmp_path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["progress/iteration"] for line in lines] == list(range(len(lines)))
+    assert 5 < len(lines) < 100
+
+
+def test_that_a_file_cannot_be_written_is_known_without_writing_it(tmp_path):
+    (tmp_path / "file").touch()
+    refuse_unwritable(tmp_path / "new" / "deep" / "x")
+    refuse_unwritable(tmp_path / "file")
+    for path, said in {tmp_path: "Is a directory", tmp_path / "file" / "new" / "x": "Not a directory"}.items():
+        with pytest.raises(OSError, match=said) as refused:
+            refuse_unwritable(path)
+        assert refused.value.filename == str(path)
+    assert on_a_full_disk(refuse_unwritable, tmp_path / "x") == f"OSError: [Errno 27] File too large: '{tmp_path / 'x'}'"
+    assert [*tmp_path.iterdir()] == [tmp_path / "file"]

@@ -1,0 +1,43 @@
+"""Pictures: the right pixels in the right places."""
+
+import numpy as np
+import torch
+
+from ganexp.logging.pictures import image_grid, scatter, side_by_side
+
+
+def test_grid_maps_the_unit_range_to_bytes_and_clamps_the_rest():
+    levels = torch.tensor([-1.0, 0.0, 1.0, 7.0, -7.0])
+    grid = image_grid(levels.view(5, 1, 1, 1).expand(5, 1, 4, 4), columns=5)
+    assert grid.dtype == np.uint8
+    assert grid.shape == (8, 32, 3)
+    assert [grid[4, 4 + 6 * i].tolist() for i in range(5)] == [[0] * 3, [128] * 3, [255] * 3, [255] * 3, [0] * 3]
+
+
+def test_grid_keeps_colours_and_reading_order():
+    red, green = torch.tensor([1.0, -1, -1]), torch.tensor([-1.0, 1, -1])
+    images = torch.stack([red, green]).view(2, 3, 1, 1).expand(2, 3, 4, 4)
+    grid = image_grid(images, columns=2)
+    assert grid[4, 4].tolist() == [255, 0, 0]
+    assert grid[4, 10].tolist() == [0, 255, 0]
+
+
+def test_any_number_of_channels_can_be_shown():
+    assert image_grid(torch.zeros(2, 5, 4, 4)).shape[2] == 3
+
+
+def test_each_input_stands_left_of_its_output():
+    inputs = torch.full((2, 1, 4, 4), -1.0)
+    grid = side_by_side(inputs, -inputs)
+    assert [grid[4, 4 + 6 * i, 0] for i in range(4)] == [0, 255, 0, 255]
+
+
+def test_scatter_draws_generated_points_where_they_are():
+    real = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    picture = scatter(real, torch.tensor([[0.5, 0.9]]).expand(50, 2)).astype(int)
+    assert picture.shape == (500, 500, 3)
+    red = (picture[..., 0] - picture[..., 2]) > 100
+    red[:80, 300:] = False  # the legend
+    rows, columns = np.nonzero(red)
+    assert 0.6 < columns.mean() / 500 < 0.75
+    assert 0.1 < rows.mean() / 500 < 0.3

@@ -1,0 +1,231 @@
+"""What W&B really recorded, read back from an offline run through W&B's own inspect command."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import wandb
+from PIL import Image
+
+from ganexp import build
+from ganexp.logging import Logger, WandbLogger
+from tests.composing import composed
+
+SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3"]
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch, tmp_path):
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
+def records(directory):
+    """Return the records of the one run below `directory`, by type."""
+    (log,) = directory.glob("wandb/offline-run-*/*.wandb")
+    return inspected(log), log.parent
+
+
+def inspected(log, *, check=True):
+    """Return the records of W&B's own file, by type."""
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(log)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=check).stdout.splitlines()
+    found = {}
+    for record in map(json.loads, lines):
+        found.setdefault(record["type"], []).append(record[record["type"]])
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    choices = ["loss=began", "generator=began", "discriminator=began", "iterations=9", "log_every=2", "sample_every=3"]
+    cfg = composed(*SMALL, *choices, "wandb.mode=offline", "wandb.tags=[a,b]", "wandb.group=sweep", f"wandb.directory={folder}")
+    made = build(cfg, folder)
+    made.fit()
+    found, place = records(folder)
+    return made, found, place, folder
+
+
+def test_rows_equal_metrics_jsonl(run):
+    _, found, _, folder = run
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    recorded = [record["item"] for record in found["history"]]
+    assert len(recorded) == len(rows) == 7
+    for row, item in zip(rows, recorded, strict=True):
+        pictures = {key for key in row if isinstance(row[key], str)}
+        scalars = {key: value for key, value in row.items() if key not in pictures}
+        assert {key: item[key] for key in scalars} == pytest.approx(scalars, rel=1e-15)
+        own = {key for key in item if not key.startswith("_") and key.split(".")[0] not in pictures}
+        assert own == set(scalars)
+        assert {f"{key}.path" for key in pictures} <= set(item)
+
+
+def test_the_logged_picture_is_the_picture_and_neither_black_nor_inverted(run):
+    made, found, place, folder = run
+    item = next(record["item"] for record in reversed(found["history"]) if "samples.path" in record["item"])
+    with (
+        Image.open(place / "files" / item["samples.path"]) as logged,
+        Image.open(folder / made.last_row["samples"].path) as kept,
+    ):
+        np.testing.assert_array_equal(np.asarray(logged), np.asarray(kept))
+        pixels = np.asarray(logged).astype(float)
+    assert pixels.std() > 1
+    images = made.step.average.generator(made.gan.prior.fixed(64).values).detach().numpy()[:, 0]
+    tiles = pixels[..., 0][2:, 2:].reshape(8, 34, 8, 34)[:, :32, :, :32].transpose(0, 2, 1, 3).reshape(64, 32, 32)
+    assert np.corrcoef(tiles.ravel(), np.clip(images, -1, 1).ravel())[0, 1] > 0.99
+
+
+def test_config_group_tags_name_and_state(run):
+    made, found, _, _ = run
+    (recorded,) = found["run"]
+    config = recorded["config"]["update"]
+    assert {key: config[key] for key in made.checkpoints.config} == made.checkpoints.config
+    assert recorded["run_group"] == "sweep"
+    assert recorded["tags"] == ["a", "b"]
+    assert recorded["display_name"] == "digits-began-detach-seed0"
+    assert found["exit"][0]["exit_code"] == 0
+
+
+def test_the_iteration_is_the_axis_of_every_chart(run):
+    _, found, _, _ = run
+    assert any(metric.get("glob_name") == "*" and metric["step_metric"] == "progress/iteration" for metric in found["metric"])
+    named = {metric["name"]: metric for metric in found["metric"] if "name" in metric}
+    assert all(
+        metric["step_metric"] == "progress/iteration" for metric in named.values() if metric["name"] != "progress/iteration"
+    )
+    wanted = {"began/convergence": {"last", "min"}, "memory/peak_mib": {"max"}, "time/iteration_ms": {"last", "mean"}}
+    for key, kinds in wanted.items():
+        assert {kind for kind, on in named[key]["summary"].items() if on} == kinds
+
+
+def test_wandbs_own_variables_are_respected(monkeypatch, tmp_path):
+    for variable, value in {
+        "WANDB_PROJECT": "mine",
+        "WANDB_NAME": "my run",
+        "WANDB_DIR": str(tmp_path),
+        "WANDB_TAGS": "x,y",
+        "WANDB_NOTES": "note",
+        "WANDB_RUN_GROUP": "g",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    wandb.teardown()
+    build(composed(*SMALL, "iterations=1", "wandb.mode=offline"), tmp_path / "run").fit()
+    wandb.teardown()
+    (recorded,) = records(tmp_path)[0]["run"]
+    assert (recorded["project"], recorded["display_name"]) == ("mine", "my run")
+    assert (recorded["tags"], recorded["notes"], recorded["run_group"]) == (["x", "y"], "note", "g")
+
+
+def test_where_a_run_comes_from_is_recorded(run):
+    _, found, _, folder = run
+    origin = json.loads((folder / "provenance.json").read_text())
+    assert found["run"][0]["config"]["update"]["provenance"] == origin
+    assert re.fullmatch("[0-9a-f]{40}", origin["git"]["commit"])
+    assert origin["versions"]["wandb"] == wandb.__version__
+    assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "began"
+
+
+def test_after_a_rollback_the_rows_of_the_new_course_are_written(tmp_path):
+    logger = WandbLogger(mode="offline", directory=str(tmp_path), config={})
+    logger.rewind(4)  # as a run does when it is resumed; its rows are there
+    for iteration, value in ((2, 0.1), (4, 0.2), (6, float("nan"))):
+        logger.write({"progress/iteration": iteration, "loss/d": value})
+    logger.rewind(4)
+    for iteration, value in ((6, 0.3), (8, 0.4)):
+        logger.write({"progress/iteration": iteration, "loss/d": value})
+    logger.close({"state": "finished", "iteration": 8, "wall_s": 1.0, "paths": {}, "last": {}})
+    found, _ = records(tmp_path)
+    items = [record["item"] for record in found["history"]]
+    assert [(item["progress/iteration"], item["loss/d"]) for item in items][-2:] == [(6, 0.3), (8, 0.4)]
+    assert len(items) == 5
+
+
+def test_a_failed_job_is_a_failed_run(tmp_path):
+    made = build(composed(*SMALL, "iterations=9", "wandb.mode=offline", f"wandb.directory={tmp_path}"), tmp_path)
+
+    class Broken(Logger):
+        def tick(self):
+            raise RuntimeError("as planned")
+
+    made.loggers.append(Broken())
+    with pytest.raises(RuntimeError, match="as planned"):
+        made.fit()
+    assert records(tmp_path)[0]["exit"][0]["exit_code"] == 1
+
+
+def opened(monkeypatch, tmp_path, mode="auto"):
+    """Return the mode in which a logger begins its run, without beginning one."""
+    modes = []
+
+    class Run:
+        def define_metric(self, *_, **__):
+            pass
+
+    monkeypatch.setattr(wandb, "init", lambda *, mode, **_: modes.append(mode) or Run())
+    wandb.teardown()  # so that the environment is read again
+    logger = WandbLogger(mode=mode, directory=str(tmp_path), config={})
+    wandb.teardown()
+    return modes, logger.mode
+
+
+def test_auto_is_offline_without_an_account(monkeypatch, tmp_path):
+    assert opened(monkeypatch, tmp_path) == (["offline"], "offline")
+
+
+def test_auto_is_online_with_an_account(monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    assert opened(monkeypatch, tmp_path) == (["online"], "online")
+
+
+@pytest.mark.parametrize("host", ["api.wandb.ai", "w.example"])
+def test_auto_is_online_with_a_login_in_netrc(monkeypatch, tmp_path, host):
+    (tmp_path / "netrc").write_text(f"machine {host}\n  login user\n  password {'a' * 40}\n")
+    monkeypatch.setenv("WANDB_BASE_URL", "https://w.example")
+    assert opened(monkeypatch, tmp_path) == (["online"], "online")
+
+
+def test_an_environment_that_says_offline_is_respected(monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert opened(monkeypatch, tmp_path) == (["offline"], "offline")
+
+
+def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    wandb.teardown()
+    real_init, modes = wandb.init, []
+
+    def init(*, mode, **arguments):
+        modes.append(mode)
+        if mode == "online":
+            raise wandb.errors.CommError("nobody there")
+        return real_init(mode=mode, **arguments)
+
+    monkeypatch.setattr(wandb, "init", init)
+    logger = WandbLogger(mode="online", directory=str(tmp_path), config={"a": 1})
+    logger.write({"progress/iteration": 1, "loss/d": 0.5})
+    logger.close(summary := {"state": "finished", "paths": {}})
+    assert modes == ["online", "offline"]
+    assert "recorded offline" in caplog.text
+    assert "leet" in summary["paths"]["W&B"]
+    assert records(tmp_path)[0]["history"][0]["item"]["loss/d"] == 0.5
+
+
+@pytest.mark.slow
+def test_disabled_does_not_import_wandb():
+    code = """
+import sys
+from tests.composing import composed
+from ganexp import build
+import tempfile, pathlib
+folder = pathlib.Path(tempfile.mkdtemp())
+build(composed("iterations=1", "generator.width=2", "discriminator.width=2", "wandb.mode=disabled"), folder).fit()
+assert (folder / "metrics.jsonl").exists()
+assert "wandb" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,76 @@
+"""What W&B would refuse ends in one sentence, before anything is made: `python train.py` in processes of their own."""
+
+import os
+
+import pytest
+import wandb
+
+from ganexp.logging.wandb_account import WandbError, resolved_mode
+from tests import forked
+
+KEY = "a" * 40
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch, tmp_path):
+    wandb.teardown()  # first: it takes its own process's address out of the environment, which would be put back at the end
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    yield
+    wandb.teardown()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("WANDB_MODE", "nonsense", "WANDB_MODE should be online, offline or disabled, not nonsense: "),
+        ("WANDB_MODE", "online", "WANDB_MODE=online needs a login: run wandb login"),
+        ("WANDB_PROJECT", "a/b", "WANDB_PROJECT='a/b' is not accepted by W&B"),
+        ("WANDB_API_KEY", f"{KEY}\n{KEY}", "WANDB_API_KEY should be at least 40 letters"),
+        ("WANDB_API_KEY", f"{KEY}\n", "WANDB_API_KEY is not accepted by W&B (API key cannot start or end with whitespace)"),
+        ("WANDB_API_KEY", "abc", "WANDB_API_KEY should be at least 40 letters"),
+        ("WANDB_BASE_URL", "nowhere", "WANDB_BASE_URL='nowhere' is not accepted by W&B (Input should be a valid URL"),
+        ("WANDB_RUN_ID", "a/b", "WANDB_RUN_ID='a/b' is not accepted by W&B"),
+        ("WANDB_TAGS", "a,,b", "WANDB_TAGS='a,,b' is not accepted by W&B"),
+        ("WANDB_SILENT", "perhaps", "WANDB_SILENT='perhaps' is not accepted by W&B"),
+    ],
+)
+def test_a_variable_that_wandb_refuses_is_named(monkeypatch, name, value, said):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(WandbError, match=name) as refused:
+        resolved_mode("auto")
+    sentence = str(refused.value)
+    assert sentence.startswith(said)
+    assert len(sentence.splitlines()) == 1
+    assert KEY not in sentence
+    assert resolved_mode("disabled") == "disabled"
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch):
+    for name in ("WANDB_MODE", "WANDB_PROJECT", "WANDB_API_KEY", "WANDB_BASE_URL"):
+        monkeypatch.setenv(name, "")
+    assert resolved_mode("auto") == "offline"
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("dryrun", "offline"), ("run", "online"), ("disabled", "disabled")])
+def test_older_names_of_modes_are_understood(monkeypatch, asked, meant):
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("WANDB_MODE", asked)
+    assert resolved_mode("auto") == meant
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        (["wandb.mode=online"], {}, "wandb.mode=online needs a login"),
+        (["-m", "seed=0,1"], {"WANDB_PROJECT": "a/b"}, "WANDB_PROJECT='a/b' is not accepted"),
+    ],
+)
+def test_nothing_is_made_before_the_sentence(arguments, variables, said, tmp_path):
+    done = forked.train(*arguments, cwd=tmp_path, **variables)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"Error: {said}")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,131 @@
+"""W&B when a run is killed or W&B's own process hangs: no row is missing, and nothing waits for ever."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.composing import CONF
+from tests.logging.test_wandb import inspected
+
+TINY = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "ema=off", "device=cpu"]
+
+
+def begin(cwd, *arguments):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
+    clean |= {"NETRC": str(cwd / "netrc"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
+    return subprocess.Popen(command, cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def rows(cwd):
+    return [json.loads(line) for file in cwd.glob("run/metrics.jsonl") for line in file.read_text().splitlines()]
+
+
+def until(there, process):
+    """Wait until `there()` holds, as long as the process lives."""
+    while not (found := there()) and process.poll() is None:
+        time.sleep(0.02)
+    return found
+
+
+def service_of(process):
+    (found,) = [child for child in psutil.Process(process.pid).children() if child.name() == "wandb-core"]
+    return found
+
+
+@pytest.mark.slow
+def test_rows_that_were_on_their_way_to_wandb_are_written_when_the_run_goes_on(tmp_path):
+    often = ["log_every=1", "sample_every=7", "checkpoint_every=5", "hydra.run.dir=run"]
+    process = begin(tmp_path, *TINY, *often, "wandb.mode=offline", "iterations=100000")
+    until(lambda: len(rows(tmp_path)) > 40, process)
+    service = service_of(process)
+    service.kill()  # both at once, as when a machine goes down
+    process.kill()
+    process.communicate()
+    lost = len(rows(tmp_path))
+    (file,) = tmp_path.glob("outputs/wandb/offline-run-*/*.wandb")
+    assert len(inspected(file, check=False).get("history", [])) < lost  # else nothing is shown here
+    end = max(row["progress/iteration"] for row in rows(tmp_path)) + 5
+    process = begin(tmp_path, "resume=run", f"iterations={end}")
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    items = [
+        record["item"]
+        for file in sorted(tmp_path.glob("outputs/wandb/offline-run-*/*.wandb"))
+        for record in inspected(file, check=False).get("history", [])
+    ]
+    written = rows(tmp_path)
+    assert [item["progress/iteration"] for item in items] == [row["progress/iteration"] for row in written]
+    assert [item["loss/d"] for item in items] == pytest.approx([row["loss/d"] for row in written])
+    pictures = [row["progress/iteration"] for row in written if "samples" in row]
+    assert [item["progress/iteration"] for item in items if "samples.path" in item] == pictures
+
+
+HANGING = """
+import logging, os, signal, sys, time, psutil
+from pathlib import Path
+from ganexp.logging import WandbLogger
+logging.basicConfig(level=logging.WARNING, format="%(message)s")
+logger = WandbLogger(mode="offline", directory=sys.argv[1], config={}, timeout_s=0.4)
+logger.write({"progress/iteration": 1, "loss/d": 0.5})
+assert logger.flush(10)
+(service,) = [child for child in psutil.Process().children() if child.name() == "wandb-core"]
+service.suspend()
+start = time.monotonic()
+slowest = 0
+for iteration in range(2, 3000):
+    began = time.monotonic()
+    logger.write({"progress/iteration": iteration, **{f"key/{i}": 0.5 for i in range(100)}})
+    slowest = max(slowest, time.monotonic() - began)
+print("slowest", slowest)
+logger.close({"state": "finished", "paths": {}})
+print("closed", time.monotonic() - start)
+again = WandbLogger(mode="offline", directory=sys.argv[1], config={}, timeout_s=0.4)
+again.write({"progress/iteration": 1, "loss/d": 0.25})
+again.close({"state": "finished", "paths": {}})
+(service,) = [child for child in psutil.Process().children() if child.name() == "wandb-core"]
+service.suspend()
+while service.status() != psutil.STATUS_STOPPED:
+    time.sleep(0.01)
+"""
+
+
+def test_a_wandb_process_that_is_stopped_delays_neither_rows_nor_the_end(tmp_path):
+    start = time.monotonic()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
+    command = [sys.executable, "-c", HANGING, str(tmp_path)]
+    done = subprocess.run(command, env=environment, cwd=CONF.parent, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split() for line in done.stdout.splitlines())
+    assert float(said["closed"]) < 20
+    assert done.stderr.count("W&B has failed (its own process does not answer)") == 1
+    assert time.monotonic() - start < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["training", "finishing"])
+def test_a_run_whose_wandb_process_is_stopped_listens_to_signals(state, tmp_path):
+    iterations = "iterations=100000" if state == "training" else "iterations=60"
+    settings = ["log_every=1", "sample_every=50", "checkpoint_every=1000", "hydra.run.dir=run", "wandb.mode=offline"]
+    process = begin(tmp_path, *TINY, *settings, iterations)
+    until(lambda: len(rows(tmp_path)) > 20, process)
+    service_of(process).suspend()
+    before = len(rows(tmp_path))
+    if state == "training":
+        assert until(lambda: len(rows(tmp_path)) > before + 500, process)
+    else:
+        assert until(lambda: len(rows(tmp_path)) == 60, process)
+    start = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=120)
+    assert time.monotonic() - start < 90
+    assert "its own process does not answer" in said
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["state"] == ("preempted" if state == "training" else "finished")
+    assert len(rows(tmp_path)) == summary["iteration"]

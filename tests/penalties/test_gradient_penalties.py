@@ -1,0 +1,205 @@
+"""Penalties on D's gradient: closed forms, another differentiation, and every strategy."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import grad, vmap
+
+from ganexp import Batch, strategies
+from ganexp.losses import NonSaturating, RpGAN
+from ganexp.networks import MLPDiscriminator
+from ganexp.penalties import R1, R1R2, R2, DivergencePenalty, Dragan, GradientPenalty, LipschitzPenalty, OneCentred
+from tests.penalties.test_penalties import Quadratic
+from tests.tiny import STRATEGIES, Case, real_batches, state, tiny_gan, tiny_trainer
+from tests.training.tape import Tape
+
+A = 0.7
+CLOSED = {
+    # name: (penalty, value at real and fake points of which D's gradients have the norms r and f, derivative by r and by f)
+    "r1": (R1, lambda r, f: r**2 / 2, lambda r, f: (r, 0)),
+    "r2": (R2, lambda r, f: f**2 / 2, lambda r, f: (0, f)),
+    "r1r2": (R1R2, lambda r, f: (r**2 + f**2) / 2, lambda r, f: (r, f)),
+    "one_centred": (OneCentred, lambda r, f: (r - 1) ** 2, lambda r, f: (2 * (r - 1), 0)),
+}
+BETWEEN = {
+    # name: (penalty, value where D's gradient has the norm n, derivative by n)
+    "gradient_penalty": (GradientPenalty, lambda n: (n - 1) ** 2, lambda n: 2 * (n - 1)),
+    "wgan_lp": (LipschitzPenalty, lambda n: np.maximum(0, n - 1) ** 2, lambda n: 2 * np.maximum(0, n - 1)),
+    "wgan_div": (DivergencePenalty, lambda n: n**6, lambda n: 6 * n**5),
+    "wgan_div, p = 3": (lambda: DivergencePenalty(power=3), lambda n: n**3, lambda n: 3 * n**2),
+}
+ALL = {name: row[0] for name, row in (CLOSED | BETWEEN).items()} | {"dragan": Dragan}
+every_penalty = pytest.mark.parametrize("name", ALL)
+
+
+def begun(penalty):
+    penalty.begin(0, torch.device("cpu"))
+    return penalty
+
+
+def points(seed=0):
+    return torch.randn(40, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def by_a(values, discriminator):
+    return torch.autograd.grad(values.mean(), discriminator.a)[0].item()
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_values_and_gradients_at_the_samples(name):
+    make, value, derivative = CLOSED[name]
+    discriminator, x, fake = Quadratic(A), points(), points(1)
+    values = make()(discriminator, Batch(x), Batch(fake))
+    r, f = (A * np.linalg.norm(p.numpy(), axis=1) for p in (x, fake))
+    np.testing.assert_allclose(values.detach().numpy(), value(r, f), rtol=1e-12)
+    by_r, by_f = derivative(r, f)
+    assert by_a(values, discriminator) == pytest.approx((by_r * r + by_f * f).mean() / A, rel=1e-12)
+    assert not x.requires_grad
+    assert not fake.requires_grad
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_values_and_gradients_between_equal_samples(name):
+    make, value, derivative = BETWEEN[name]
+    discriminator, x = Quadratic(A), points()
+    values = begun(make())(discriminator, Batch(x), Batch(x))
+    n = A * np.linalg.norm(x.numpy(), axis=1)
+    assert (n < 1).any()
+    assert (n > 1).any()
+    np.testing.assert_allclose(values.detach().numpy(), value(n), rtol=1e-12)
+    assert by_a(values, discriminator) == pytest.approx((derivative(n) * n).mean() / A, rel=1e-12)
+
+
+def test_dragan_looks_at_reals_with_its_noise():
+    seen = []
+
+    def discriminator(images):
+        seen.append(images.detach())
+        return images.square().sum((1, 2, 3)) / 2
+
+    x = 3 * torch.randn(400, 1, 4, 4, dtype=torch.float64) + 5
+    values = begun(Dragan(noise=0.8))(discriminator, Batch(x), Batch(x[:7]))
+    np.testing.assert_allclose(values.detach().numpy(), (np.linalg.norm(seen[0].flatten(1), axis=1) - 1) ** 2, rtol=1e-12)
+    noise = ((seen[0] - x) / (0.8 * np.std(x.numpy()))).flatten(1)  # α · u
+    largest = noise.amax(1)
+    assert 0 <= noise.min() <= largest.max() <= 1
+    assert noise.mean().item() == pytest.approx(0.25, abs=0.02)
+    assert largest.mean().item() == pytest.approx(0.5 * 16 / 17, abs=0.05)  # of 16 uniform numbers, times α
+    assert (largest < 0.1).any()
+
+
+@every_penalty
+def test_gradients_are_those_of_each_sample_alone_and_differentiate(name):
+    """Against torch.func's per-sample gradients, and the weights' gradient against a finite difference."""
+    torch.manual_seed(0)
+    discriminator = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0)).double()
+    x, fake, seen = points(), points(1), []
+
+    def watched(values):
+        seen.append(values.detach())
+        return discriminator(values)
+
+    values = begun(ALL[name]())(watched, Batch(x), Batch(fake))
+    slope = [vmap(grad(lambda one: discriminator(one[None])[0]))(at).detach().norm(dim=1).numpy() for at in seen]
+    if name in BETWEEN:
+        expected = BETWEEN[name][1](slope[0])
+    elif name == "dragan":
+        expected = (slope[0] - 1) ** 2
+    else:
+        expected = CLOSED[name][1](slope[0], slope[-1])
+    np.testing.assert_allclose(values.detach().numpy(), expected, rtol=1e-11)
+    weights, step, sums = list(discriminator.parameters())[:3], 1e-6, []  # no last bias: scores are not penalised
+    direction = [torch.randn_like(p) for p in weights]
+    analytic = sum((g * d).sum() for g, d in zip(torch.autograd.grad(values.mean(), weights), direction, strict=True))
+    for sign in (1, -2):
+        for p, d in zip(weights, direction, strict=True):
+            p.data.add_(sign * step * d)
+        sums.append(begun(ALL[name]())(discriminator, Batch(x), Batch(fake)).mean().item())
+    assert analytic.item() == pytest.approx((sums[0] - sums[1]) / (2 * step), rel=1e-6)
+
+
+@every_penalty
+def test_a_term_is_the_weighted_mean(name):
+    x = points()
+    penalty = begun(ALL[name]())
+    term = penalty.term(Quadratic(A), x, x)
+    assert term.item() == pytest.approx(penalty.weight * begun(penalty)(Quadratic(A), Batch(x), Batch(x)).mean().item())
+    assert term > 0
+
+
+def ends_of(strategy, name):
+    gan, reals = tiny_gan(Case(NonSaturating, ALL[name])), real_batches()
+    for _ in range(3):
+        STRATEGIES[strategy](gan, reals, d_steps=2, g_steps=1)
+    return state(gan)
+
+
+@every_penalty
+def test_strategies_stay_the_same_algorithms(name):
+    detach, joint = ends_of("detach", name), ends_of("joint", name)
+    assert all(torch.equal(a, b) for a, b in zip(detach, ends_of("retain_graph", name), strict=True))
+    torch.testing.assert_close(detach, ends_of("reuse_z", name), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(joint, ends_of("one_stage", name), rtol=1e-10, atol=1e-11)
+    assert any((a - b).abs().max() > 1e-6 for a, b in zip(detach, joint, strict=True))
+
+
+@every_penalty
+def test_recorded_iterations_are_eager_ones(name):
+    ends = []
+    for recording in (None, Tape):
+        gan = tiny_gan(Case(NonSaturating, ALL[name]), fused=True)
+        tiny_trainer(gan=gan, recording=recording, iterations=8).fit()
+        ends.append(state(gan))
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+def after_plain_steps(gan, x, fake, *, k, rate):
+    """Return G's loss after `k` plain steps of a copy of D on its penalised loss."""
+    discriminator = copy.deepcopy(gan.discriminator)
+    begun(gan.penalty)
+    for _ in range(k):
+        objective = gan.loss.d_loss(discriminator(x), discriminator(fake)) + gan.penalty.term(discriminator, x, fake)
+        weights = list(discriminator.parameters())
+        for p, gradient in zip(weights, torch.autograd.grad(objective, weights), strict=True):
+            p.data.sub_(rate * gradient)
+    return gan.loss.g_loss(discriminator(x), discriminator(fake)).item()
+
+
+@pytest.mark.parametrize("loss", [NonSaturating, RpGAN])
+@every_penalty
+def test_unrolled_steps_are_differentiated_through_the_penalty(name, loss):
+    gan = tiny_gan(Case(loss, ALL[name], lambda: nn.Sequential(MLPDiscriminator((2,), width=5, depth=2), nn.Softplus())))
+    x, z, unrolled, values = next(real_batches()), gan.sample(), strategies.Unrolled(k=2, rate=0.05), []
+
+    def value():
+        begun(gan.penalty)
+        return unrolled.g_loss(gan, Batch(x), gan.generate(z)).value
+
+    plain = after_plain_steps(gan, x, gan.generate(z).values.detach(), k=2, rate=0.05)
+    assert value().item() == pytest.approx(plain, rel=1e-12)
+    weights = list(gan.generator.parameters())
+    direction = [torch.randn_like(p) for p in weights]
+    slope = sum((g * d).sum() for g, d in zip(torch.autograd.grad(value(), weights), direction, strict=True)).item()
+    for sign in (1, -2):
+        for p, d in zip(weights, direction, strict=True):
+            p.data.add_(sign * 1e-6 * d)
+        values.append(value().item())
+    assert slope == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [R1R2, GradientPenalty, LipschitzPenalty])
+def test_batches_that_cannot_be_paired_are_refused(make):
+    with pytest.raises(ValueError, match=r"pairs real with fake, but their shapes are \(2, 3\) and \(1, 3\)"):
+        begun(make())(Quadratic(A), Batch(torch.zeros(2, 3)), Batch(torch.zeros(1, 3)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: R1(weight=-1), lambda: R1(every=0), lambda: Dragan(noise=0), lambda: DivergencePenalty(power=1)],
+)
+def test_settings_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"^(weight|every|noise|power) should be"):
+        wrong()

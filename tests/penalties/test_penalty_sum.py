@@ -1,0 +1,142 @@
+"""Several penalties at once: in Python, and from a configuration."""
+
+import pytest
+import torch
+
+from ganexp import build, strategies
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.losses import NonSaturating
+from ganexp.penalties import (
+    R1,
+    R1R2,
+    R2,
+    DivergencePenalty,
+    Dragan,
+    GradientPenalty,
+    LipschitzPenalty,
+    NoPenalty,
+    OneCentred,
+    Orthogonal,
+    Spectral,
+    Sum,
+    WeightClipping,
+)
+from tests.composing import composed
+from tests.tiny import Case, iterate, real_batches, state, tiny_gan, tiny_trainer
+from tests.training.tape import Tape
+from tests.training.test_trainer import SMALL
+
+
+def every_kind():
+    return Sum(parts={"a": R1(weight=3.0), "b": DivergencePenalty(every=2), "c": WeightClipping(bound=0.3), "d": NoPenalty()})
+
+
+def test_terms_add_and_constraints_hold():
+    gan, single = (tiny_gan(Case(NonSaturating, make)) for make in (every_kind, DivergencePenalty))
+    x, fake = next(real_batches()), gan.generate(gan.sample()).detach()
+    pulled = 2 * single.penalty.term(single.discriminator, x, fake).item()
+    flattened = R1(weight=3.0).term(gan.discriminator, x, fake).item()
+    assert gan.d_loss(x, fake).penalty.item() == pytest.approx(flattened + pulled, rel=1e-12)
+    gan.update_d(gan.d_loss(x, fake))
+    assert max(p.abs().max() for p in gan.d_parameters) == 0.3
+    assert gan.d_loss(x, fake).penalty.item() == R1(weight=3.0).term(gan.discriminator, x, fake).item()  # b has a rest
+
+
+def test_it_is_what_its_parts_are():
+    lazy, plain = every_kind(), Sum(parts={"a": R1(), "b": LipschitzPenalty()})
+    assert (lazy.keeps_count, lazy.needs_logits, lazy.differentiates_gradients) == (True, True, True)
+    assert not plain.keeps_count
+    clipped = Sum(parts={"c": WeightClipping()})
+    assert (clipped.needs_logits, clipped.differentiates_gradients) == (False, False)
+    assert (
+        tiny_gan(Case(NonSaturating, lambda: clipped)).d_loss(torch.zeros(6, 2).double(), torch.zeros(6, 2).double()).penalty
+        is None
+    )
+    with pytest.raises(ValueError, match="there is nothing to sum"):
+        Sum(parts={})
+
+
+def test_its_state_is_that_of_its_parts():
+    gan, resumed, reals = tiny_gan(Case(NonSaturating, every_kind)), tiny_gan(Case(NonSaturating, every_kind)), real_batches()
+    strategies.detach(gan, reals, d_steps=3, g_steps=1)
+    resumed.load_state_dict(gan.state_dict())
+    x, fake = next(reals), gan.generate(gan.sample()).detach()
+    resumed.update_d(resumed.d_loss(x, fake))
+    gan.update_d(gan.d_loss(x, fake))
+    x = next(reals)
+    assert resumed.d_loss(x, fake).penalty.item() == gan.d_loss(x, fake).penalty.item()
+
+
+def test_all_its_streams_are_recorded():
+    ends = []
+    for recording in (None, Tape):
+        gan = tiny_gan(Case(NonSaturating, lambda: Sum(parts={"a": Dragan(), "b": GradientPenalty()})), fused=True)
+        assert len(gan.penalty.streams()) == 2
+        tiny_trainer(gan=gan, recording=recording, iterations=8).fit()
+        ends.append([*state(gan), *(stream.get_state() for stream in gan.penalty.streams())])
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+SUM = ["penalty=sum", "+penalty@penalty.parts.a=r1", "+penalty@penalty.parts.b=wgan_lp"]
+
+
+def test_parts_are_options_with_their_settings():
+    trainer = build(composed(*SMALL, *SUM, "penalty.parts.b.weight=3", "penalty.parts.b.every=2"))
+    parts = trainer.gan.penalty.parts()
+    assert (type(parts["a"]), type(parts["b"]), parts["b"].weight, parts["b"].every) == (R1, LipschitzPenalty, 3, 2)
+    iterate(trainer, 3)
+    assert trainer.gan.meter.so_far()["loss/penalty"] > 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["penalty=sum"], "there is nothing to sum: add penalties by name"),
+        (["penalty=sum", "penalty.parts=3"], "penalty.parts should be penalties by name: add one by"),
+        (["penalty=sum", "+penalty.parts.a=r1"], "penalty.parts should be penalties by name: add one by"),
+        ([*SUM, "penalty.parts.a.weight=-1"], "penalty.parts.a.weight should be greater than or equal to 0, not -1"),
+        ([*SUM, "+penalty.parts.a.gamma=1"], "penalty.parts.a.gamma is no key of the configuration"),
+        ([*SUM, "penalty.parts.a._target_=os.system"], "penalty.parts.a._target_=os.system is not ganexp's"),
+        (
+            [
+                "loss=wgan",
+                "penalty=sum",
+                "+penalty@penalty.parts.c=weight_clipping",
+                "+penalty@penalty.parts.d=gradient_penalty",
+            ],
+            r"penalty=sum: its parts c and d exclude each other \(both are WGAN's constraint",
+        ),
+        ([*SUM, "+penalty@penalty.parts.c=dragan"], r"penalty=sum: its parts a and c exclude each other \(one pulls"),
+        ([*SUM, "compile=true"], "penalty=sum differentiates gradients, which compiled networks cannot"),
+        ([*SUM, "loss=began", "discriminator=began"], "penalty=sum needs a discriminator that returns logit scores"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*overrides))
+
+
+FLAT, STEEP, EITHER = (
+    (R1, R2, R1R2, DivergencePenalty),
+    (OneCentred, Dragan, GradientPenalty),
+    (Spectral, Orthogonal, NoPenalty),
+)
+
+
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [(FLAT, STEEP), ((WeightClipping,), STEEP), ((WeightClipping,), (LipschitzPenalty,))],
+)
+def test_what_cannot_be_met_at_once_is_refused_in_any_order_and_depth(some, others):
+    for one in some:
+        for other in others:
+            for pair in ((one(), other()), (other(), one()), (one(), Sum(parts={"inner": other(), "none": NoPenalty()}))):
+                with pytest.raises(ValueError, match=r"its parts a and b exclude each other \("):
+                    Sum(parts=dict(zip("ab", pair, strict=True)))
+
+
+@pytest.mark.parametrize("kinds", [FLAT, STEEP, (*FLAT, LipschitzPenalty), (*STEEP, LipschitzPenalty), (*FLAT, WeightClipping)])
+def test_what_agrees_is_added_up(kinds):
+    parts = {kind.__name__: kind() for kind in (*kinds, *EITHER)}
+    assert Sum(parts=parts).parts() == parts

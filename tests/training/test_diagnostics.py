@@ -1,0 +1,228 @@
+"""Early signs: of generators that have collapsed, of a discriminator that has memorised, at no one's expense."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ganexp import GAN, Prior, build
+from ganexp.batch import Batch
+from ganexp.logging.keys import SIGNS
+from ganexp.losses import EBGAN, LSGAN, WGAN, Hinge, NonSaturating, SoftmaxGAN
+from ganexp.training import Diagnostics
+from ganexp.training.callbacks.diagnostics import MOST, accuracies, collapse, diversity
+from tests.composing import composed
+from tests.tiny import CASES, tiny_gan, tiny_trainer
+from tests.training.test_evaluation import SMALL, same
+from tests.training.test_samples import Moody, Noisy, seeded
+from tests.training.test_trainer import Rows
+
+OF_POINTS = SIGNS.keys() - {"diversity/near_duplicates"}
+
+
+def images(n, seed=0):
+    return torch.rand(n, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def test_distances_are_those_of_numpy():
+    fake, real = images(20), 0.5 * images(20, seed=1)
+    means = []
+    for samples in (fake, real):
+        flat = samples.flatten(1).double().numpy()
+        apart = np.sqrt(((flat[:, None] - flat) ** 2).sum(-1))
+        means.append(apart.sum() / (20 * 19))
+    found = diversity(fake, real)
+    assert found["diversity/distance"] == pytest.approx(means[0], rel=1e-5)
+    assert found["diversity/relative"] == pytest.approx(means[0] / means[1], rel=1e-5)
+    assert found["diversity/near_duplicates"] == 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3], ids=["one image", "almost one image"])
+def test_a_collapsed_generator_has_no_diversity_and_nothing_but_duplicates(noise):
+    found = diversity(images(1) + noise * images(32, seed=2), images(32, seed=1))
+    assert found["diversity/relative"] == pytest.approx(noise, rel=0.1)
+    assert found["diversity/near_duplicates"] == 1
+
+
+def test_what_comes_twice_is_counted_and_nothing_else():
+    fake = images(32)
+    fake[5], fake[9] = fake[20], fake[20] + 1e-4
+    assert diversity(fake, images(32, seed=1))["diversity/near_duplicates"] == 3 / 32
+
+
+def test_points_have_no_near_duplicates_which_real_ones_have_too():
+    fake, real = (torch.rand(64, 2, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    assert set(diversity(fake, real)) == {"diversity/distance", "diversity/relative"}
+
+
+@pytest.mark.parametrize(
+    ("relative", "near_duplicates", "said"),
+    [
+        (0.062, 1.0, "100 % of the samples have a near-duplicate"),  # digits: collapsed
+        (0.406, 1.0, "100 % of the samples have a near-duplicate"),
+        (0.96, 0.0, ""),  # digits: healthy
+        (0.852, 0.156, ""),
+        (0.034, None, "the samples are 3 % as far apart as real ones"),  # the ring: one mode
+        (0.98, None, ""),  # the ring: eight
+        (None, None, ""),  # without signs
+    ],
+)
+def test_a_collapse_is_said_where_it_is_clear(relative, near_duplicates, said):
+    row = {"diversity/relative": relative, "diversity/near_duplicates": near_duplicates}
+    found = collapse({key: value for key, value in row.items() if value is not None})
+    assert found.startswith(f"Collapsed, or hardly trained yet: {said}" if said else "")
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize("healthy", [False, True])
+def test_a_run_that_has_collapsed_says_so_once(healthy):
+    trainer = tiny_trainer(iterations=2, loggers=[Rows()])
+    trainer.callbacks.append(Diagnostics(1))
+    for optimizer in (trainer.gan.optimizer_d, trainer.gan.optimizer_g):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.0
+    with torch.no_grad():
+        for generator in (trainer.gan.generator, trainer.step.average.generator):
+            for parameter in generator.parameters():
+                parameter.mul_(10.0 if healthy else 0.0)
+    notes = trainer.fit()["notes"]
+    assert [one.partition(":")[0] for one in notes] == ([] if healthy else ["Collapsed, or hardly trained yet"])
+
+
+class Memory(nn.Module):
+    """Takes for real what it has memorised, with scores of `high`, and nothing else, with scores of `low`."""
+
+    def __init__(self, known, high, low):
+        super().__init__()
+        self.register_buffer("known", known)
+        self.weight = nn.Parameter(torch.zeros(1))  # for the optimizer
+        self.high, self.low = high, low
+
+    def forward(self, x):
+        by_heart = torch.cdist(x.flatten(1), self.known.flatten(1)).amin(1) < 1e-3
+        return torch.where(by_heart, self.high, self.low)
+
+
+def judged(discriminator, loss, real, held_out):
+    generator = nn.Linear(2, 2)
+    gan = GAN(
+        generator,
+        discriminator,
+        loss,
+        torch.optim.SGD(generator.parameters(), 0.1),
+        torch.optim.SGD(discriminator.parameters(), 0.1),
+        Prior(2),
+    )
+    return accuracies(gan, Batch(real), Batch(images(16, seed=7)), Batch(held_out))
+
+
+@pytest.mark.parametrize(
+    ("loss", "high", "low"), [(NonSaturating(), 2.0, -2.0), (Hinge(), 0.1, -3.0), (LSGAN(), 0.8, 0.1), (WGAN(), 90.0, 70.0)]
+)
+def test_a_discriminator_that_has_memorised_fails_on_held_out_images(loss, high, low):
+    real = images(16, seed=3)
+    found = judged(Memory(real, high, low), loss, real, images(16, seed=4))
+    assert found == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
+
+
+def test_one_that_takes_everything_for_real_is_right_on_reals_alone():
+    real = images(16, seed=3)
+    found = judged(Memory(real, 2.0, 1.0), NonSaturating(), real, images(16, seed=4))
+    assert found == {"accuracy/real": 1, "accuracy/fake": 0, "accuracy/held_out": 1}
+
+
+@pytest.mark.parametrize("loss", [EBGAN, SoftmaxGAN])
+def test_low_scores_are_real_ones_where_the_loss_says_so(loss):
+    real = images(16, seed=3)
+    found = judged(Memory(real, 0.1, 5.0), loss(), real, images(16, seed=4))
+    assert found == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
+
+
+@pytest.mark.parametrize("make", [lambda: (Moody(3, 2), Moody(2, 1)), lambda: (Noisy(), Moody(2, 1))], ids=["frozen", "noisy"])
+def test_looking_for_signs_moves_no_mode_no_buffer_and_no_stream(make):
+    ends = []
+    for every in (0, 1):
+        seeded()
+        generator, discriminator = make()
+        optimizers = (torch.optim.SGD(one.parameters(), 0.05) for one in (generator, discriminator))
+        gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=4)
+        reals = iter(lambda: torch.ones(4, 2) * torch.arange(4)[:, None], None)
+        trainer = tiny_trainer(gan=gan, reals=reals, iterations=4, loggers=[Rows()])
+        trainer.callbacks.append(Diagnostics(every, torch.rand(4, 2)))
+        trainer.fit()
+        ends.append(copy.deepcopy(gan.state_dict()))
+        assert (trainer.last_row.keys() >= OF_POINTS) == bool(every)
+        assert [one.training for one in (discriminator.frozen, discriminator.alive)] == [False, True]
+    assert same(*ends)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("experiment=ring",),
+        ("experiment=ring", "conditional=true"),
+        ("experiment=ring", "pack=4"),
+        ("experiment=ring", "precision=fp64", "accumulate=2"),
+        ("dataset=fake", "dataset.image_size=16", "augment=ada", "discriminator.spectral_norm=true"),
+        ("dataset=fake", "dataset.image_size=16", "discriminator.batch_norm=true", "discriminator.minibatch_deviation=true"),
+    ],
+    ids=str,
+)
+def test_runs_with_signs_are_the_same_to_the_last_bit(more):
+    ends = []
+    for every in (0, 2):
+        narrow = ("generator.width=8", "discriminator.width=8", "dataset.n=300")
+        trainer = build(composed(*SMALL, *narrow, *more, f"sample_every={every}", "batch_size=8", "iterations=4"))
+        trainer.fit()
+        ends.append(trainer.gan.state_dict())
+    assert same(*ends)
+    of_images = "dataset=fake" in more
+    assert trainer.last_row.keys() & SIGNS.keys() == (SIGNS.keys() - {"accuracy/held_out"} if of_images else OF_POINTS)
+    assert all(0 <= value <= 1 for key, value in trainer.last_row.items() if key.startswith("accuracy/"))
+
+
+def test_what_has_no_value_is_left_out():
+    assert diversity(images(1), images(1)) == {}
+    broken = diversity(images(4) * math.nan, images(4))
+    assert all(math.isnan(value) for value in broken.values())
+    trainer = tiny_trainer(iterations=1, loggers=[Rows()])
+    trainer.callbacks.append(Diagnostics(1))
+    trainer.fit()
+    with torch.no_grad():
+        for parameter in trainer.gan.generator.parameters():
+            parameter.fill_(math.nan)
+    found = trainer.callbacks[-1](trainer)
+    assert found.keys() == {"accuracy/real"}
+
+
+def test_the_cost_is_a_few_passes_of_few_samples():
+    trainer = tiny_trainer(iterations=1, loggers=[Rows()])
+    trainer.fit()
+    passed = []
+    for network in {trainer.step.average.generator, trainer.gan.generator, trainer.gan.discriminator}:
+        network.register_forward_hook(lambda module, inputs, output: passed.append(len(inputs[0])))
+    trainer.reals.last = Batch(torch.rand(1000, 2, dtype=torch.float64))
+    Diagnostics(1, torch.rand(1000, 2, dtype=torch.float64))(trainer)
+    assert passed == [MOST] * 5
+
+
+def test_held_out_samples_that_fill_no_pack_are_left_out():
+    trainer = tiny_trainer(gan=tiny_gan(CASES["hinge"], pack=3, wrap=Packs), iterations=1, loggers=[Rows()])
+    trainer.fit()
+    few, enough = (Diagnostics(1, torch.rand(n, 2, dtype=torch.float64))(trainer) for n in (2, 5))
+    assert "accuracy/held_out" not in few
+    assert enough.keys() == OF_POINTS
+
+
+class Packs(nn.Module):
+    """A discriminator of packs of three points, around one of single ones."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x[:, :2])

@@ -1,0 +1,82 @@
+"""The step of latents: a plain loop with functional_call and double backward, and finite differences through it."""
+
+import pytest
+import torch
+from torch.func import functional_call
+
+from ganexp import Prior
+from ganexp.strategies import detach
+from ganexp.streams import stream
+from ganexp.wrappers import LatentStep
+from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
+
+ALPHA, BETA = 0.7, 0.2
+
+
+def moved(G, D, z, *, natural, through, sign=1):
+    """Move latents one by one, by the definition; D's weights are constants."""
+    weights = {name: p.detach().clone() for name, p in D.named_parameters()}
+    rows = []
+    for row in z:
+        row = row.clone().requires_grad_()
+        (g,) = torch.autograd.grad(sign * functional_call(D, weights, (G(row[None]),)).sum(), row, create_graph=through)
+        rows.append(row.detach() + ALPHA * (g / (g @ g + BETA) if natural else g))
+    return torch.stack(rows)
+
+
+def plain(loss, *, natural, through, iterations=4):
+    gan, reals, latents = tiny_gan(CASES[loss]), real_batches(), stream(3, "latents")
+    G, D = gan.generator, gan.discriminator
+    for _ in range(iterations):
+        x, z = next(reals), torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=latents)
+        z = moved(G, D, z, natural=natural, through=through, sign=-1 if loss == "ebgan" else 1)
+        fake = G(z)
+        gan.optimizer_d.zero_grad()
+        gan.loss.d_loss(D(x), D(fake.detach())).backward()
+        gan.optimizer_d.step()
+        gan.optimizer_g.zero_grad()
+        gan.loss.g_loss(None, D(fake)).backward()
+        gan.optimizer_g.step()
+    return state(gan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("natural", [True, False])
+@pytest.mark.parametrize("through", [True, False])
+def test_a_plain_loop_agrees(natural, through):
+    for loss in ("nonsaturating", "ebgan"):
+        gan, reals = tiny_gan(CASES[loss]), real_batches()
+        wrapped = LatentStep(detach, alpha=ALPHA, beta=BETA, natural=natural, through=through)
+        for _ in range(4):
+            wrapped(gan, reals, d_steps=1, g_steps=1)
+        torch.testing.assert_close(state(gan), plain(loss, natural=natural, through=through), rtol=1e-11, atol=1e-13)
+
+
+def test_gs_gradient_through_the_step_is_that_of_finite_differences():
+    gan = tiny_gan(CASES["nonsaturating"])
+    step = LatentStep(detach, alpha=ALPHA, beta=BETA)
+    weight, position = next(gan.generator.parameters()), gan.prior.rng.get_state()
+
+    def loss():
+        gan.prior.rng.set_state(position)
+        return gan.g_loss(None, gan.generate(step.sample(gan))).loss
+
+    (by_weight,) = torch.autograd.grad(loss(), weight)
+    direction, h = torch.randn_like(weight), 1e-6
+    with torch.no_grad():
+        weight += h * direction
+        above = loss()
+        weight -= 2 * h * direction
+        below = loss()
+    assert ((above - below) / (2 * h)).item() == pytest.approx((by_weight * direction).sum().item(), rel=1e-7)
+
+
+def test_the_step_moves_no_state_and_stays_in_the_priors_range():
+    gan = tiny_gan(CASES["nonsaturating"], wrap=lambda d: torch.nn.Sequential(torch.nn.BatchNorm1d(2).double(), d))
+    gan.prior = Prior(LATENT, "uniform", seed=3, dtype=torch.float64)
+    before = [b.clone() for b in gan.discriminator.buffers()]
+    with torch.no_grad():
+        z = LatentStep(detach, alpha=1e9).sample(gan).values
+    assert all(torch.equal(a, b) for a, b in zip(before, gan.discriminator.buffers(), strict=True))
+    assert not z.requires_grad
+    assert z.abs().max() == 1

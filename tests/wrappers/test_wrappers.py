@@ -1,0 +1,190 @@
+"""Wrappers: off, they are the strategy inside to the last bit; on, they combine, in any order, or are refused."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from ganexp import GAN, Prior
+from ganexp.compare.tracing import TracingGAN
+from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
+from ganexp.penalties import NoPenalty
+from ganexp.strategies import Competitive, detach
+from ganexp.training.cuda_graph import reason_against
+from ganexp.wrappers import Balanced, Constant, LatentStep, Lookahead, Replay, TopK, WarmUp
+from tests.composing import suited
+from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
+
+OFF = {
+    "topk": lambda strategy: TopK(strategy, nu=1.0),
+    "replay": lambda strategy: Replay(strategy, share=0.0),
+    "latent_step": lambda strategy: LatentStep(strategy, alpha=0.0),
+    "constant": Constant,
+    "warm_up": lambda strategy: WarmUp(strategy, first=0, every=0),
+    "balanced": lambda strategy: Balanced(strategy, bound=1.0),
+}
+ON = {
+    "topk": lambda strategy: TopK(strategy, nu=0.4, gamma=0.7, every=1),
+    "replay": lambda strategy: Replay(strategy, size=9, share=0.5),
+    "latent_step": lambda strategy: LatentStep(strategy, alpha=0.5, beta=0.1),
+    "lookahead": lambda strategy: Lookahead(strategy, every=2),
+}
+WITHOUT_REPLAY = ("one_stage", "unrolled", "consensus", "symplectic", "competitive")
+
+
+def trained(strategy, loss="nonsaturating", *, iterations=5, d_steps=2, g_steps=2, **settings):
+    gan, reals = tiny_gan(CASES[loss], **settings), real_batches()
+    for _ in range(iterations):
+        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        gan.finish_iteration()
+    return [*state(gan), gan.prior.rng.get_state(), gan.meter.last_real, gan.meter.last_fake]
+
+
+def assert_same(first, second):
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_off_is_the_strategy_inside_to_the_last_bit(strategy):
+    for loss in dict.fromkeys(suited(strategy, loss) for loss in ("nonsaturating", "rpgan", "softmaxgan", "began")):
+        plain = trained(STRATEGIES[strategy], loss)
+        for name, wrap in OFF.items():
+            if name != "balanced" or loss == "nonsaturating":
+                assert_same(trained(wrap(STRATEGIES[strategy]), loss), plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_on_they_are_not_and_combine_in_any_order(strategy):
+    names = [name for name in ON if not (name == "replay" and strategy in WITHOUT_REPLAY)]
+    names = [name for name in names if not (name == "topk" and strategy == "competitive")]
+    loss = suited(strategy)
+    plain = trained(STRATEGIES[strategy], loss)
+    for name in names:
+        assert any((a != b).any() for a, b in zip(trained(ON[name](STRATEGIES[strategy]), loss), plain, strict=True)), name
+    ends = []
+    for order in itertools.permutations([name for name in names if name != "lookahead"]):
+        combined = STRATEGIES[strategy]
+        for name in order:
+            combined = ON[name](combined)
+        ends.append(trained(Lookahead(combined, every=2), loss))
+    for end in ends[1:]:
+        assert_same(end, ends[0])
+
+
+def test_where_d_rests_the_order_changes_nothing_either():
+    counted = {
+        "balanced": lambda strategy: Balanced(strategy, bound=0.55, window=2),
+        "warm_up": lambda strategy: WarmUp(strategy, first=9, many=3),
+    }
+    ends = []
+    for first in (ON | counted, counted | ON, dict(reversed(ON.items())) | counted):
+        names = list(first)
+        for order in (names, names[::-1], names[2:] + names[:2]):
+            combined = detach
+            for name in order:
+                combined = first[name](combined)
+            ends.append(trained(combined, iterations=9))
+    for end in ends[1:]:
+        assert_same(end, ends[0])
+    restless = counted["warm_up"](detach)
+    for wrap in ON.values():
+        restless = wrap(restless)
+    assert not torch.equal(trained(restless, iterations=9)[-1], ends[0][-1])
+
+
+@pytest.mark.slow
+def test_classes_of_strategies_stay_equal_inside():
+    """G's gradient through the step of latents, and D's replayed fakes, do not depend on who moves first in a class."""
+    for wrap, loss in itertools.product((ON["topk"], ON["replay"], ON["latent_step"]), ("nonsaturating", "rpgan", "wgan_gp")):
+        alternating = [trained(wrap(STRATEGIES[name]), loss) for name in ("detach", "retain_graph")]
+        assert_same(*alternating)
+        simultaneous = ["joint", "g_first", *(["one_stage"] if wrap is not ON["replay"] else [])]
+        ends = [trained(wrap(STRATEGIES[name]), loss, g_steps=1) for name in simultaneous]
+        for end in ends[1:]:
+            torch.testing.assert_close(end[:-3], ends[0][:-3], rtol=1e-9, atol=1e-11)
+
+
+def test_replay_goes_around_no_strategy_that_learns_through_ds_objective():
+    for name in WITHOUT_REPLAY:
+        with pytest.raises(ValueError, match="has its own scoring of the fakes"):
+            Replay(LatentStep(STRATEGIES[name]))
+
+
+def test_topk_goes_around_no_strategy_that_relies_on_a_zero_sum_loss():
+    gan = tiny_gan(CASES["minimax"])
+    TopK(Competitive(), nu=1.0).refuse(gan.discriminator, gan.loss, next(real_batches()))
+    with pytest.raises(ValueError, match=r"is not with topk around the strategy: choose topk\.nu=1"):
+        TopK(Competitive(), nu=0.5).refuse(gan.discriminator, gan.loss, next(real_batches()))
+
+
+def test_a_buffer_is_checked_against_a_generator_with_batch_norm():
+    generator = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    discriminator = nn.Sequential(nn.Linear(2, 1), nn.Flatten(0))
+    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (generator, discriminator)]
+    gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=8)
+    wrapped = Replay(detach, size=9, share=0.5)
+    for _ in range(3):
+        wrapped(gan, iter([torch.ones(8, 2)]), d_steps=1, g_steps=1)
+    wrapped.check_state_dict(wrapped.state_dict(), gan)
+
+
+def test_views_leave_the_gan_as_it_was():
+    gan = tiny_gan(CASES["nonsaturating"], gan_class=TracingGAN)
+    before = dict(vars(gan))
+    ON["topk"](ON["replay"](ON["latent_step"](detach)))(gan, real_batches(), d_steps=1, g_steps=1)
+    assert vars(gan).keys() == before.keys()
+    assert gan.loss is before["loss"]
+    assert "g_loss" not in vars(gan.loss)
+
+
+def test_a_state_lies_around_that_of_the_strategy_inside():
+    def made():
+        return Lookahead(ON["replay"](ON["latent_step"](ON["topk"](WarmUp(detach, first=1, every=3, many=2)))), every=2)
+
+    whole, part, resumed = made(), made(), made()
+    gan, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
+    for _ in range(5):
+        part(gan, reals, d_steps=1, g_steps=1)
+    kept = copy.deepcopy(part.state_dict())
+    assert kept.keys() == {"iterations", "slow", "strategy"}
+    assert kept["strategy"]["strategy"] == {"iterations": 5, "strategy": {"iterations": 5}}
+    resumed.check_state_dict(kept, gan)
+    resumed.load_state_dict(kept)
+    for _ in range(4):
+        resumed(gan, reals, d_steps=1, g_steps=1)
+    other, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
+    for _ in range(9):
+        whole(other, reals, d_steps=1, g_steps=1)
+    assert_same(state(gan), state(other))
+    inside = kept["strategy"]
+    for broken in (
+        {"draws": -1},
+        {"kept": []},
+        {"kept": [inside["kept"][0].float()]},
+        {"kept": [inside["kept"][0][:8]]},
+        {"kept": [inside["kept"][0] * float("nan")]},
+        {"strategy": {"iterations": 1.5, "strategy": {"iterations": 5}}},
+        {"strategy": {"iterations": 5, "strategy": {"iterations": "5"}}},
+    ):
+        with pytest.raises(ValueError, match="should"):
+            resumed.check_state_dict(kept | {"strategy": inside | broken}, gan)
+
+
+def test_only_what_keeps_count_is_in_the_way_of_a_cuda_graph():
+    assert reason_against(LatentStep(detach), NoPenalty()) == ""
+    assert reason_against(LatentStep(WarmUp(detach)), NoPenalty()) == "WarmUp keeps count of iterations"
+    assert reason_against(TopK(LatentStep(detach)), NoPenalty()) == "TopK keeps count of iterations"
+
+
+def test_losses_say_which_scores_are_real_ones():
+    """D lowers its loss by moving a real sample's score to its side."""
+    losses = [Minimax(), NonSaturating(), LSGAN(), Hinge(), WGAN(), RaGAN(), RpGAN(), SoftmaxGAN(), EBGAN(), BEGAN(k_0=0.5)]
+    for loss in losses:
+        real, fake = torch.zeros(4, requires_grad=True), torch.zeros(4)
+        (by_real,) = torch.autograd.grad(loss.d_loss(real, fake), real)
+        assert (by_real > 0).all() if loss.low_is_real else (by_real < 0).all(), loss
+    assert [type(loss).__name__ for loss in losses if loss.pairs] == ["RpGAN"]
