@@ -8,13 +8,16 @@ if TYPE_CHECKING:
     from ganexp.cli.composing import compose
     from ganexp.config.build import build
     from ganexp.config.loading import load
+    from ganexp.facts import Facts, Misfit
     from ganexp.gan import GAN
     from ganexp.prior import Prior
     from ganexp.training import Step, Trainer
 
 HOMES = {
     "Batch": "ganexp.batch",
+    "Facts": "ganexp.facts",
     "GAN": "ganexp.gan",
+    "Misfit": "ganexp.facts",
     "Prior": "ganexp.prior",
     "Step": "ganexp.training",
     "Trainer": "ganexp.training",
@@ -24,7 +27,7 @@ HOMES = {
 }
 """Where each name is defined; imported when it is first used, so that `--help` need not wait for torch."""
 
-__all__ = ["GAN", "Batch", "Prior", "Step", "Trainer", "build", "compose", "load"]
+__all__ = ["GAN", "Batch", "Facts", "Misfit", "Prior", "Step", "Trainer", "build", "compose", "load"]
 
 
 def __getattr__(name: str) -> Any:

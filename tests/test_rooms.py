@@ -25,21 +25,22 @@ SUBJECT = {
 ALLOWED = {
     # room: (rooms of ganexp, packages from outside) that it may import
     "batch": (set(), FRAMEWORK),
+    "facts": (set(), set()),
     "streams": (set(), FRAMEWORK),
     "ranges": (set(), {"annotated_types"}),
     "printable": (set(), set()),
     "distributed": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
-    "losses": ({"batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
+    "losses": ({"facts", "batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "networks": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
-    "schedules": ({"optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "penalties": ({"batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "augmentations": ({"batch", "instruments", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "schedules": ({"facts", "optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
+    "penalties": ({"facts", "batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "augmentations": ({"facts", "batch", "instruments", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": (SUBJECT - {"gan", "strategies", "wrappers"} | {"instruments", "distributed"}, FRAMEWORK),
     "strategies": ({"batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "wrappers": ({"batch", "gan", "losses", "ranges", "strategies", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "wrappers": ({"facts", "batch", "gan", "losses", "ranges", "strategies", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
         {"batch", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
@@ -55,7 +56,7 @@ ALLOWED = {
         FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "config": (
-        SUBJECT | {"data", "evaluation", "instruments", "printable", "distributed", "logging", "sampling", "training"},
+        SUBJECT | {"facts", "data", "evaluation", "instruments", "printable", "distributed", "logging", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
     "compare": (
@@ -66,7 +67,7 @@ ALLOWED = {
         {"compare", "config", "data", "distributed", "logging", "printable", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
     ),
-    "__init__": ({"batch", "cli", "config", "gan", "prior", "training"}, set()),
+    "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)
 LOOSE_MODULES = 6

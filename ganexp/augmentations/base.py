@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
+from ganexp.facts import Facts, Misfit
 from ganexp.instruments.measure import Measure
 from ganexp.streams import stream
 
@@ -64,6 +65,21 @@ class Augmentation:
         """
         if len(shape) != 3:
             raise ValueError(f"it transforms images, but samples of shape {shape} are not")
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that the augmentation does not fit.
+
+        Raises:
+            Misfit: Its samples cannot be transformed, or the loss's scores have no sign to go by.
+        """
+        try:
+            self.refuse(run.shape)
+        except ValueError as error:
+            raise Misfit(f"does not fit these data: {error}", augment="none") from None
+        if self.reads_signs and run.loss.boundary != 0:
+            raise Misfit(
+                "moves by the signs of D's scores, which mean nothing with this loss", augment="diffaugment", loss="hinge"
+            )
 
     def __call__(self, batch: Batch) -> Batch:
         """Return a batch as D is to see it, under the same conditions."""

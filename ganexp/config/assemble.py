@@ -3,17 +3,22 @@
 import functools
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from ganexp.augmentations import Augmentation
 from ganexp.config.schema import Config
 from ganexp.config.targets import arguments, make, target
 from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
+from ganexp.losses import Loss
+from ganexp.penalties import Penalty
 from ganexp.prior import Prior
+from ganexp.schedules import Schedule
 from ganexp.training import Strategy
 from ganexp.wrappers import Constant, LatentStep, Lookahead, Replay, TopK
 
@@ -25,8 +30,36 @@ def networks_of(config: Config, shape: tuple[int, ...], classes: int) -> tuple[n
     return generator, make(config.discriminator, "discriminator", packed_shape(shape, config.pack), **conditions)
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The parts of a run beside its networks and optimisers, as they were made: with settings, and without a state yet."""
+
+    loss: Loss
+    penalty: Penalty
+    augment: Augmentation
+    schedule: Schedule
+    strategy: Strategy
+
+
+def chosen_by(config: Config, plain_strategy: Strategy) -> Chosen:
+    """Make the parts that a configuration chooses, given its strategy without what goes around it.
+
+    Raises:
+        ConfigError: A part refuses its settings.
+        Misfit: A wrapper does not go around the strategy.
+    """
+    return Chosen(
+        loss=make(config.loss, "loss"),
+        penalty=make(config.penalty, "penalty"),
+        augment=make(config.augment, "augment"),
+        schedule=make(config.schedule, "schedule", config.iterations),
+        strategy=strategy_of(config, plain_strategy),
+    )
+
+
 def gan_of(
     config: Config,
+    chosen: Chosen,
     generator: nn.Module,
     discriminator: nn.Module,
     *,
@@ -36,18 +69,18 @@ def gan_of(
     frequencies: Sequence[float] | None = None,
     processes: Processes | None = None,
 ) -> GAN:
-    """Make the GAN around networks, which are on the device already."""
+    """Make the GAN around networks, which are on the device already, of parts that it takes for its own."""
     return GAN(
         generator,
         discriminator,
-        make(config.loss, "loss").to(device, dtype),
+        chosen.loss.to(device, dtype),
         make(config.optimizer["g"], "optimizer.g", generator.parameters()),
         make(config.optimizer["d"], "optimizer.d", discriminator.parameters()),
         Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
         batch_size=config.batch_size,
         pack=config.pack,
-        penalty=make(config.penalty, "penalty"),
-        augment=make(config.augment, "augment"),
+        penalty=chosen.penalty,
+        augment=chosen.augment,
         redundant_gradients=config.redundant_gradients,
         autocast=autocast,
         accumulate=config.accumulate,
@@ -56,9 +89,9 @@ def gan_of(
     )
 
 
-def strategy_of(config: Config) -> Strategy:
-    """Return the strategy, with its settings, and the wrappers around it that are asked for."""
-    strategy: Any = make(config.steps, "steps", plain_strategy_of(config))
+def strategy_of(config: Config, plain_strategy: Strategy) -> Strategy:
+    """Return a strategy with the wrappers around it that are asked for."""
+    strategy: Any = make(config.steps, "steps", plain_strategy)
     if isinstance(strategy, Constant):
         strategy = strategy.strategy
     if config.latent_step.alpha:

@@ -1,5 +1,6 @@
 """From a checked configuration to a trainer."""
 
+import copy
 import logging
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ganexp.config.assemble import gan_of, networks_of, strategy_of
+from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import Plan, check
 from ganexp.config.demands import CPU_FLOPS
 from ganexp.config.held_out import held_out_of
@@ -16,7 +17,7 @@ from ganexp.config.measured import high_is_best
 from ganexp.config.obtaining import Obtained, obtain
 from ganexp.config.resume import loaded
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import Trust, make, name_of
+from ganexp.config.targets import Trust, name_of
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.printable import printable
@@ -149,8 +150,10 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
     average = EMA(generator, config.ema) if isinstance(config.ema, float) else Average(generator)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average is a copy of what is not
+    chosen = copy.deepcopy(plan.chosen)  # a plan may be built more than once
     gan = gan_of(
         config,
+        chosen,
         generator,
         discriminator,
         device=machine.device,
@@ -159,8 +162,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
         frequencies=frequencies,
         processes=processes,
     )
-    strategy = strategy_of(config)
-    schedule = make(config.schedule, "schedule", config.iterations)
+    strategy, schedule = chosen.strategy, chosen.schedule
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step

@@ -2,29 +2,32 @@
 
 import functools
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from ganexp.augmentations import Augmentation
-from ganexp.config.assemble import networks_of, plain_strategy_of, strategy_of
+from ganexp.config.assemble import Chosen, chosen_by, networks_of, plain_strategy_of, strategy_of
 from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
 from ganexp.config.evaluation import figures_of, missing_for_evaluation, refuse_evaluation, without_effect
 from ganexp.config.labels import classes_of
 from ganexp.config.measured import refuse_unknown_metric
-from ganexp.config.parsing import parse
+from ganexp.config.parsing import parse, shown
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.several import refuse_inexact_shares, refuse_unshared
-from ganexp.config.targets import Trust, check_targets, make, name_of, target
-from ganexp.config.wrapping import refuse_wrappers, wrappers_without_effect
-from ganexp.losses import Loss
-from ganexp.penalties import Penalty
+from ganexp.config.targets import Trust, check_targets, make, name_of, settings_of, target
+from ganexp.data.placement import free_memory
+from ganexp.facts import Facts, Misfit
 from ganexp.training import Strategy
 from ganexp.training.execution import Machine, Unavailable
+from ganexp.wrappers import Constant, LatentStep, Lookahead, Replay, TopK, Wrapper
+
+WRAPPERS: dict[type[Wrapper], str] = {Lookahead: "lookahead", Replay: "replay", TopK: "topk", LatentStep: "latent_step"}
+"""Keys of the wrappers that are no member of a group."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Plan:
         machine: Where it will run.
         shape: Of one sample.
         classes: How many the networks are conditioned on; 0 for none.
+        chosen: The parts that were made and asked whether they fit.
         warnings: What is allowed but probably unintended.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
         missing: What has to be installed or made first, one sentence each.
@@ -47,6 +51,7 @@ class Plan:
     machine: Machine
     shape: tuple[int, ...]
     classes: int
+    chosen: Chosen
     warnings: list[str] = field(default_factory=list)
     demands: Demands | None = None
     missing: list[str] = field(default_factory=list)
@@ -86,53 +91,126 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     _check_pack(config)
     refuse_unshared(config, processes)
-    loss, penalty, plain_strategy = make(config.loss, "loss"), make(config.penalty, "penalty"), plain_strategy_of(config)
-    refuse_wrappers(config, machine, shape, loss, plain_strategy)
-    strategy = strategy_of(config)
-    augment: Augmentation = make(config.augment, "augment")
+    plain_strategy = plain_strategy_of(config)
     try:
-        augment.refuse(shape)
-    except ValueError as error:
-        raise ConfigError(f"augment={name_of(config.augment)}: {error}; choose augment=none.") from None
-    if augment.reads_signs and loss.boundary != 0:
-        raise ConfigError(
-            f"augment={name_of(config.augment)} moves by the signs of D's scores, which mean nothing with "
-            f"loss={name_of(config.loss)}: choose augment=diffaugment, or a loss such as nonsaturating or hinge."
-        )
-    _check_second_derivatives(config, penalty, plain_strategy)
-    _check_schedule(config, loss)
-    warnings = [*without_effect(config, figures), *wrappers_without_effect(config)]
-    discriminator: nn.Module | None = None
+        chosen = chosen_by(config, plain_strategy)
+    except Misfit as misfit:  # replay, which does not go around every strategy
+        raise ConfigError(_sentence("replay", type(config.replay).model_fields, misfit)) from None
+    networks, unseen = _on_meta(config, shape, classes)
+    facts = _facts(config, machine, processes, shape, classes, chosen, networks and networks[1])
+    for key, part in _to_be_asked(config, chosen):
+        _ask(config, key, part, facts)
+    _check_second_derivatives(config, plain_strategy)
+    warnings = [*without_effect(config, figures), *facts.warnings]
     asked: Demands | None = None
-    try:
-        with torch.device(META):
-            generator, discriminator = networks_of(config, shape, classes)
-        _check_scores(config, discriminator, loss, penalty)
-        refuse_inexact_shares(config, processes, plain_strategy, {"generator": generator, "discriminator": discriminator})
-        try_networks(config, shape, classes, generator, discriminator)
-        differentiates = penalty.differentiates_gradients
-        share = config.model_copy(update={"batch_size": config.batch_size // processes})
-        asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=differentiates)
-        few = strategy_of(config.model_copy(update={"steps": Config.model_fields["steps"].default}))  # many steps are alike
-        dry_iteration(config, machine, shape, classes, generator, discriminator, few)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        if "meta" not in reason:
-            raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
-        # a network looks at values, of which there are none
-        warnings.append(f"The networks' shapes are not checked beforehand: {reason}")
-        _check_scores(config, discriminator, loss, penalty)
+    if networks:
+        generator, discriminator = networks
+        try:
+            refuse_inexact_shares(config, processes, plain_strategy, {"generator": generator, "discriminator": discriminator})
+            try_networks(config, shape, classes, generator, discriminator)
+            share = config.model_copy(update={"batch_size": config.batch_size // processes})
+            twice = chosen.penalty.differentiates_gradients
+            asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
+            few = strategy_of(config.model_copy(update={"steps": Config.model_fields["steps"].default}), plain_strategy)
+            dry_iteration(config, machine, shape, classes, chosen, generator, discriminator, few)  # many steps are alike
+        except RuntimeError as error:
+            unseen = _meta_alone(config, error)
+    if unseen:
+        warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
     try_parts(config, shape, classes)
-    refuse = getattr(strategy, "refuse", None)
+    refuse = getattr(chosen.strategy, "refuse", None)
     if refuse:
-        try_values(config, refuse, loss, shape, classes)
+        try_values(config, refuse, chosen.loss, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
-    modules = discriminator.modules() if discriminator else ()
-    if penalty.needs_logits and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
-        warnings.append(f"penalty={name_of(config.penalty)} is meant for a discriminator without batch norm.")
     missing = missing_for_evaluation(config, dataset, shape)
-    return Plan(json.loads(values), config, machine, shape, classes, warnings, asked, missing)
+    return Plan(json.loads(values), config, machine, shape, classes, chosen, warnings, asked, missing)
+
+
+def _on_meta(config: Config, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
+    """Make both networks without memory; None and the reason where a network looks at values, of which there are none."""
+    try:
+        with torch.device(META):
+            return networks_of(config, shape, classes), ""
+    except RuntimeError as error:
+        return None, _meta_alone(config, error)
+
+
+def _meta_alone(config: Config, error: RuntimeError) -> str:
+    """Return the reason of an error that only the meta device causes.
+
+    Raises:
+        ConfigError: It has another cause.
+    """
+    reason = str(error).splitlines()[0]
+    if "meta" not in reason:
+        raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
+    return reason
+
+
+def _facts(
+    config: Config,
+    machine: Machine,
+    processes: int,
+    shape: tuple[int, ...],
+    classes: int,
+    chosen: Chosen,
+    discriminator: nn.Module | None,
+) -> Facts:
+    """Say what the run consists of."""
+    made = target(config.discriminator, "discriminator") if discriminator is None else discriminator
+    modules = [] if discriminator is None else discriminator.modules()
+    return Facts(
+        shape=shape,
+        classes=classes,
+        batch_size=config.batch_size,
+        pack=config.pack,
+        iterations=config.iterations,
+        d_steps=config.d_steps,
+        processes=processes,
+        compiled=config.compile,
+        itemsize=machine.dtype.itemsize,
+        free_bytes=free_memory(machine.device),
+        loss=chosen.loss,
+        constant_steps=issubclass(target(config.steps, "steps"), Constant),  # type: ignore[arg-type]  # a class
+        scores=getattr(made, "output", "logit"),  # of any module, also one that is not ganexp's
+        further=None if discriminator is None else getattr(discriminator, "further", ""),
+        batch_norm=any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules),
+    )
+
+
+def _to_be_asked(config: Config, chosen: Chosen) -> list[tuple[str, Any]]:
+    """Return the parts that know whether they fit, by their keys."""
+    wrappers, strategy = [], chosen.strategy
+    while isinstance(strategy, Wrapper):
+        wrappers.append((WRAPPERS.get(type(strategy), "steps"), strategy))
+        strategy = strategy.strategy
+    named = {"augment": chosen.augment, "penalty": chosen.penalty, "loss": chosen.loss, "schedule": chosen.schedule}
+    return [*wrappers, *named.items()]
+
+
+def _ask(config: Config, key: str, part: Any, facts: Facts) -> None:
+    """Ask a part whether it fits, and say in the command line's words what it answers.
+
+    Raises:
+        ConfigError: It does not fit.
+    """
+    node = getattr(config, key)
+    subject, settings = (f"{key}={name_of(node)}", settings_of(node, key)) if isinstance(node, dict) else (key, {*dict(node)})
+    before = len(facts.warnings)
+    try:
+        part.check(facts)
+    except Misfit as misfit:
+        raise ConfigError(_sentence(subject, settings, misfit)) from None
+    facts.warnings[before:] = [f"{subject} {said}." for said in facts.warnings[before:]]
+
+
+def _sentence(subject: str, settings: Collection[str], misfit: Misfit) -> str:
+    """Say that a part does not fit: `settings` are those that are written below its key."""
+    key = subject.partition("=")[0]
+    named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
+    remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
+    return f"{subject} {misfit.reason}{f': choose {remedy}' if remedy else ''}."
 
 
 def machine_of(config: Config) -> Machine:
@@ -167,72 +245,10 @@ def _check_pack(config: Config) -> None:
         )
 
 
-def _check_second_derivatives(config: Config, penalty: Penalty, strategy: Strategy) -> None:
-    if not config.compile:
-        return
-    for key, one in {"penalty": penalty, "strategy": strategy}.items():
-        if getattr(one, "differentiates_gradients", False):
-            name = name_of(getattr(config, key))
-            raise ConfigError(f"{key}={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
-
-
-def _check_schedule(config: Config, loss: Loss) -> None:
-    needs = make(config.schedule, "schedule", config.iterations).needs
-    if needs is None or needs in loss.measures:
-        return
-    remedy = (
-        f"schedule.metric as one of {', '.join(sorted(loss.measures))}" if loss.measures else "loss=began, or another schedule"
-    )
-    raise ConfigError(
-        f"schedule={name_of(config.schedule)} observes {needs}, which loss={name_of(config.loss)} does not measure: "
-        f"choose {remedy}."
-    )
-
-
-def _check_scores(config: Config, discriminator: nn.Module | None, loss: Loss, penalty: Penalty) -> None:
-    output = getattr(discriminator, "output", getattr(target(config.discriminator, "discriminator"), "output", "logit"))
-    returned = f"discriminator={name_of(config.discriminator)} returns {output} scores"
-    if output not in loss.accepts:
-        kinds = " or ".join(sorted(loss.accepts))
-        if isinstance(base := config.loss.get("base"), dict):
-            raise ConfigError(
-                f"loss={name_of(config.loss)} around {name_of(base)} needs a discriminator that returns {kinds} scores, and "
-                f"{returned}: choose another loss@loss.base, such as loss@loss.base=nonsaturating."
-            )
-        raise ConfigError(
-            f"loss={name_of(config.loss)} needs a discriminator that returns {kinds} scores, and {returned}: {_remedy(output)}."
-        )
-    if penalty.needs_logits and output != "logit":
-        raise ConfigError(
-            f"penalty={name_of(config.penalty)} needs a discriminator that returns logit scores, and {returned}: "
-            "choose penalty=none."
-        )
-    # of a network that cannot be made here, that is not known
-    further = getattr(discriminator, "further", loss.reads if discriminator is None else "")
-    if further != loss.reads:
-        raise ConfigError(_unread(config, further, loss.reads))
-
-
-def _unread(config: Config, further: str, reads: str) -> str:
-    """Say how a discriminator and a loss come to agree on what stands behind the scores."""
-    discriminator, loss = f"discriminator={name_of(config.discriminator)}", f"loss={name_of(config.loss)}"
-    if reads == "class_loss":
-        remedy = "choose conditional=true and discriminator.conditioning=classifier, with dcgan, resnet or mlp"
-    elif reads == "code":
-        remedy = "choose discriminator=began discriminator.returns_code=true, or loss.pulling_away=0"
-    elif further == "class_loss":
-        remedy = "choose loss=acgan, or discriminator.conditioning=projection"
-    else:
-        remedy = "choose a loss that does, such as loss=ebgan loss.pulling_away=0.1, or discriminator.returns_code=false"
-    if reads:
-        return f"{loss} reads the {reads} of each sample, and {discriminator} returns {further or 'scores alone'}: {remedy}."
-    return f"{discriminator} returns the {further} of each sample, which {loss} does not read: {remedy}."
-
-
-def _remedy(output: str) -> str:
-    if output == "logit":
-        return "choose discriminator=began, or a loss on logits such as loss=nonsaturating"
-    return "choose discriminator=dcgan or discriminator=mlp, or loss=began"
+def _check_second_derivatives(config: Config, strategy: Strategy) -> None:
+    if config.compile and getattr(strategy, "differentiates_gradients", False):
+        name = name_of(config.strategy)
+        raise ConfigError(f"strategy={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
 
 
 def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:

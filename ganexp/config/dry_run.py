@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.config.assemble import gan_of, networks_of
+from ganexp.config.assemble import Chosen, gan_of, networks_of
 from ganexp.config.demands import TRIED, Demands, demands
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import make, name_of
@@ -98,6 +98,7 @@ def dry_iteration(
     machine: Machine,
     shape: tuple[int, ...],
     classes: int,
+    chosen: Chosen,
     generator: nn.Module,
     discriminator: nn.Module,
     strategy: Strategy,
@@ -110,7 +111,8 @@ def dry_iteration(
     """
     networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
     config = config.model_copy(update={"accumulate": min(2, config.accumulate)})
-    gan = gan_of(config, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
+    chosen = copy.deepcopy(chosen)
+    gan = gan_of(config, chosen, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
     x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
     reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
     try:

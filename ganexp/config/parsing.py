@@ -72,13 +72,13 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
         return unknown_key(key, _siblings(path))
     if first["type"] == "model_type" and path:
         below = ", ".join(_siblings([*path, "any"]))
-        return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {_shown(value)}."
+        return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {shown(value)}."
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."
     declared = dict(keys_of()).get(".".join(part for part in path if not part.isdigit()))
     choices = choices_of(declared) if declared else ""
     if choices:
-        return f"{key} should be {choices}, not {_shown(value)}."
+        return f"{key} should be {choices}, not {shown(value)}."
     return _told(key, first["msg"], value)
 
 
@@ -110,9 +110,10 @@ def _told(key: str, message: str, value: Any) -> str:
     said = message[0].lower() + message[1:]
     for subject in ("input ", "string "):
         said = said.removeprefix(subject)
-    return f"{key} {said}, not {_shown(value)}."
+    return f"{key} {said}, not {shown(value)}."
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a plain value as it is typed, cut off where it is too long for a sentence."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -142,6 +142,11 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
         )
 
 
+def settings_of(node: Node, key: str) -> set[str]:
+    """Return the names of the settings that a member of a group takes."""
+    return {*inspect.signature(target(node, key)).parameters}
+
+
 def name_of(node: Node) -> str:
     """Return what a member of a group is called."""
     return str(node["name"] if "name" in node else node["_target_"])

@@ -6,6 +6,7 @@ from annotated_types import Gt
 from torch import Tensor
 
 from ganexp.batch import further_of, scores_of
+from ganexp.facts import Facts, Misfit
 from ganexp.instruments.measure import Measure
 from ganexp.losses.base import Loss
 from ganexp.ranges import checked
@@ -25,6 +26,7 @@ class ACGAN(Loss):
     """
 
     reads = "class_loss"
+    remedy: ClassVar = {"discriminator.conditioning": "classifier"}
     measures: ClassVar = {
         "acgan/real": Measure("cross-entropy of D's classification of real images", "last,min"),
         "acgan/fake": Measure("cross-entropy of D's classification of generated images", "last,min", label="class"),
@@ -43,6 +45,18 @@ class ACGAN(Loss):
         self.pairs = base.pairs
         self.boundary = base.boundary
         self.measures = {**base.measures, **type(self).measures}  # type: ignore[misc]  # the class has its own alone
+
+    def check(self, run: Facts) -> None:
+        """Refuse a discriminator that does not return what the loss, or the one inside, reads.
+
+        Raises:
+            Misfit: It does not.
+        """
+        if run.scores and run.scores not in self.accepts:
+            inside, kinds = type(self.base).__name__, " or ".join(sorted(self.accepts))
+            reason = f"is around {inside}, which needs {kinds} scores, and the discriminator returns {run.scores} scores"
+            raise Misfit(reason, **{"loss@loss.base": "nonsaturating"})
+        super().check(run)
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         classes = further_of(real).mean() + further_of(fake).mean()

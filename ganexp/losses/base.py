@@ -1,11 +1,18 @@
 """The contract of a loss."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
+from ganexp.facts import Facts, Misfit
 from ganexp.instruments.measure import Measure
+
+UNREAD: dict[str, dict[str, Any]] = {
+    "class_loss": {"loss": "acgan", "discriminator.conditioning": "projection"},
+    "code": {"discriminator.returns_code": False},
+}
+"""Settings that fit a discriminator whose further numbers a loss does not read, by what these are."""
 
 
 class Loss(nn.Module):
@@ -23,6 +30,9 @@ class Loss(nn.Module):
 
     reads = ""
     """What D has to return behind each score, by the name that D gives it in `further`; empty for scores alone."""
+
+    remedy: ClassVar[Mapping[str, Any]] = {}
+    """Settings with which D returns what the loss reads, any one of them, for messages."""
 
     g_needs_real = False
     """Whether `g_loss` compares with the real scores; they are given without a graph, since G cannot change them."""
@@ -44,6 +54,25 @@ class Loss(nn.Module):
 
     measures: ClassVar[Mapping[str, Measure]] = {}
     """What `measurements` returns, by key; the report, the dashboard, W&B, the progress bar and `keep_best` read it here."""
+
+    def check(self, run: Facts) -> None:
+        """Refuse a discriminator that does not return what the loss reads.
+
+        Raises:
+            Misfit: Its scores are of another kind, or what stands behind them is not what the loss reads.
+        """
+        if run.scores and run.scores not in self.accepts:
+            kinds = " or ".join(sorted(self.accepts))
+            raise Misfit(
+                f"needs a discriminator that returns {kinds} scores, and this one returns {run.scores} scores",
+                discriminator="began" if "energy" in self.accepts else "dcgan",
+                loss="began" if run.scores == "energy" else "nonsaturating",
+            )
+        if run.further not in (None, self.reads):
+            returned = f"returns the {run.further} of each sample" if run.further else "returns scores alone"
+            wanted = f"reads the {self.reads} of each sample" if self.reads else "reads scores alone"
+            remedy = self.remedy if self.reads else UNREAD.get(run.further or "", {})
+            raise Misfit(f"{wanted}, and the discriminator {returned}", **remedy)
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return D's objective, a scalar."""

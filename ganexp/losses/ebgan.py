@@ -1,6 +1,6 @@
 """Energy with a margin."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt
 from torch import Tensor
@@ -27,6 +27,7 @@ class EBGAN(Loss):
 
     accepts = frozenset({"energy"})
     low_is_real = True
+    remedy: ClassVar = {"pulling_away": 0, "discriminator.returns_code": True}
 
     @checked
     def __init__(self, *, margin: Annotated[float, Gt(0)] = 1.0, pulling_away: Annotated[float, Ge(0)] = 0.0) -> None:

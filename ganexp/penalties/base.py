@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
+from ganexp.facts import Facts, Misfit
 
 Discriminator = Callable[..., Tensor]
 """A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
@@ -45,6 +46,21 @@ class Penalty:
 
     processes = Processes()
     """Those that train together."""
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that the penalty does not fit.
+
+        Raises:
+            Misfit: D's scores have no meaning for it, or compiled networks cannot be differentiated twice.
+        """
+        if self.needs_logits and run.scores not in ("logit", ""):
+            raise Misfit(
+                f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty="none"
+            )
+        if self.differentiates_gradients and run.compiled:
+            raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)
+        if self.needs_logits and run.batch_norm:
+            run.warn("is meant for a discriminator without batch norm")
 
     def share_among(self, processes: Processes) -> None:
         """Take part with other processes; called once, by the GAN."""

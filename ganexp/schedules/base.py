@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ganexp.facts import Facts, Misfit
+
 
 class Schedule:
     """What moves learning rates over a run; by itself, nothing: optimisers are not touched, and there is no state.
@@ -21,6 +23,17 @@ class Schedule:
 
     def __init__(self, iterations: int = 0) -> None:
         self.iterations = iterations
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run whose loss does not measure what the schedule observes.
+
+        Raises:
+            Misfit: It does not.
+        """
+        if self.needs is not None and self.needs not in run.loss.measures:
+            measured = sorted(run.loss.measures)
+            remedy = {"metric": measured[0]} if measured else {"loss": "began"}
+            raise Misfit(f"observes {self.needs}, which the loss does not measure", **remedy)
 
     def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
         """Take over the rates of both optimisers, `d` and `g`."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ganexp.batch import Batch
+from ganexp.facts import Facts
 from ganexp.gan import GAN
 
 Part = TypeVar("Part")
@@ -32,6 +33,13 @@ class Wrapper:
 
     def __init__(self, strategy: Callable[..., None]) -> None:
         self.strategy = strategy
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that the wrapper does not fit, or warn of one in which it changes nothing.
+
+        Raises:
+            Misfit: It does not fit.
+        """
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside.

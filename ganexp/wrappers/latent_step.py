@@ -8,6 +8,7 @@ import torch
 from annotated_types import Ge, Gt
 
 from ganexp.batch import Batch, scores_of
+from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.ranges import checked
 from ganexp.strategies.unrolled import apart
@@ -52,6 +53,15 @@ class LatentStep(Wrapper):
     def differentiates_gradients(self) -> bool:
         """Whether this step, or the strategy inside, does."""
         return (self.through and self.alpha > 0) or getattr(self.strategy, "differentiates_gradients", False)
+
+    def check(self, run: Facts) -> None:
+        """Refuse compiled networks where the step is differentiated.
+
+        Raises:
+            Misfit: They are compiled.
+        """
+        if run.compiled and self.alpha and self.through:
+            raise Misfit("differentiates gradients, which compiled networks cannot", compile=False, through=False)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, for which latents are drawn and moved."""

@@ -1,6 +1,7 @@
 """A wrapper that shows D fakes of earlier iterations beside those at hand."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from ganexp.batch import Batch
+from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.ranges import checked
 from ganexp.streams import stream
@@ -33,7 +35,7 @@ class Replay(Remembering):
         share: Of D's fakes that come from it, rounded; 0 is the strategy inside, as it is.
 
     Raises:
-        ValueError: The strategy needs G's graph of all of D's fakes.
+        Misfit: The strategy needs G's graph of all of D's fakes.
     """
 
     @checked
@@ -46,11 +48,38 @@ class Replay(Remembering):
     ) -> None:
         super().__init__(strategy)
         if share and getattr(strategy, "learns_through_d_loss", False):
-            raise ValueError("replay goes around strategies whose G has its own scoring of the fakes, unlike this one's")
+            raise Misfit(
+                "shows D earlier fakes, which have no graph, and in this strategy G learns through D's objective",
+                strategy="joint",
+            )
         self.size = size
         self.share = share
         self.draws = 0
         self.kept: list[Tensor] = []
+
+    def check(self, run: Facts) -> None:
+        """Refuse a buffer or a share that a batch makes nothing of, and warn of a run that ends before the buffer is full.
+
+        Raises:
+            Misfit: No fake comes from the buffer, it is too small for a batch, or too large for the memory.
+        """
+        if not self.share:
+            return
+        others = round(self.share * run.scored)
+        if not others:
+            raise Misfit(f"takes share={self.share} of a batch's {run.scored} fakes, which is none", share=0.5)
+        if self.size < others:
+            raise Misfit(f"takes {others} fakes of a batch from a buffer of size={self.size}", size=run.scored)
+        each = math.prod(run.shape) * run.pack * run.itemsize
+        if self.size * each > run.free_bytes:
+            needed, free = self.size * each / 2**30, run.free_bytes / 2**30
+            half = run.free_bytes // (2 * each)
+            raise Misfit(f"has a buffer that takes {needed:,.1f} GiB, and {free:,.1f} GiB are free", size=half)
+        most = 2 * run.iterations * run.d_steps * run.scored  # extragradient draws twice
+        if run.constant_steps and most <= self.size:
+            run.warn(
+                f"shows D no earlier fakes within iterations={run.iterations}, for which its buffer is not full: lower size"
+            )
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, whose D sees other fakes."""

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from ganexp.batch import Batch, scores_of
+from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
@@ -103,6 +104,17 @@ class Balanced(Remembering):
         self.window = window
         self.right: list[int] = []
         """How many samples D has put on the right side in each of the last iterations."""
+
+    def check(self, run: Facts) -> None:
+        """Refuse a loss whose scores have no boundary.
+
+        Raises:
+            Misfit: The loss has none.
+        """
+        if run.loss.boundary is None:
+            raise Misfit(
+                "needs a loss with a boundary between real and generated scores, and this one has none", loss="nonsaturating"
+            )
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, or of G alone, and look at D's accuracy.

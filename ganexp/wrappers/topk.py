@@ -7,6 +7,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
 from ganexp.batch import Batch, scores_of
+from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
@@ -45,6 +46,21 @@ class TopK(Remembering):
         self.every = every
         self.iterations = 0
 
+    def check(self, run: Facts) -> None:
+        """Refuse a share of all fakes, and warn of a run that ends before the first fake is left out.
+
+        Raises:
+            Misfit: No fake is ever left out.
+        """
+        if self.nu == 1:
+            return
+        if max(1, round(self.nu * run.scored)) == run.scored:
+            raise Misfit(
+                f"leaves out none of a batch's {run.scored} fakes with nu={self.nu}", nu=0.5, batch_size=2 * run.batch_size
+            )
+        if self.k(run.scored, run.iterations - 1) == run.scored:
+            run.warn(f"leaves out no fake within iterations={run.iterations}: lower every or gamma")
+
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside on the chosen fakes."""
         if self.nu < 1:
@@ -52,15 +68,15 @@ class TopK(Remembering):
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
         self.iterations += 1
 
-    def k(self, count: int) -> int:
-        """Return how many of so many fakes count now, at least 1."""
-        return max(1, round(max(self.gamma ** (self.iterations // self.every), self.nu) * count))
+    def k(self, count: int, iteration: int) -> int:
+        """Return how many of so many fakes count in an iteration, at least 1."""
+        return max(1, round(max(self.gamma ** (iteration // self.every), self.nu) * count))
 
     def of_best(self, loss: Loss) -> Loss:
         """Return a loss whose G looks at the best fakes only, so that its gradient is 0 at the others."""
 
         def g_loss(real: Tensor | None, fake: Tensor) -> Tensor:
-            k = self.k(len(fake))
+            k = self.k(len(fake), self.iterations)
             if k == len(fake):
                 return loss.g_loss(real, fake)
             chosen = scores_of(fake.detach()).topk(k, largest=not loss.low_is_real).indices

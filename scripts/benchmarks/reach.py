@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.batch import Batch, Gradients
-from ganexp.config.assemble import gan_of, networks_of, strategy_of
+from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import check
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes, Whole
@@ -110,11 +110,17 @@ def recipe_of(name: str) -> Recipe:
     for network in networks:
         synchronise(network, processes)
     gan = gan_of(
-        config, *networks, device=META, dtype=torch.float32, processes=processes, frequencies=[1.0] * plan.classes or None
+        config,
+        plan.chosen,
+        *networks,
+        device=META,
+        dtype=torch.float32,
+        processes=processes,
+        frequencies=[1.0] * plan.classes or None,
     )
     labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.classes else ()
     x = processes.own(Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels))
-    strategy_of(config)(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
+    plan.chosen.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
     assert plan.demands
     count_g, count_d = (sum(one.numel() for one in network.parameters()) for network in networks)
     flop = plan.demands.flop(1, config.d_steps, config.g_steps)

@@ -181,7 +181,7 @@ def test_mixed_precision_does_not_reach_it(name):
 @pytest.mark.parametrize("dataset", ["ring", "grid"])
 def test_points_are_refused(name, dataset):
     with pytest.raises(
-        ConfigError, match=rf"^augment={name}: it transforms images, but .*\(2,\) are not; choose augment=none\.$"
+        ConfigError, match=rf"^augment={name} .*it transforms images, but .*\(2,\) are not: choose augment=none\.$"
     ):
         build(composed(*CHOICES[name], f"dataset={dataset}", "generator=mlp", "discriminator=mlp"))
 

@@ -190,12 +190,12 @@ def test_classes_are_learnt():
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["loss=acgan"], "loss=acgan reads the class_loss of each sample, and discriminator=mlp returns scores alone: choose "),
-        (["discriminator.conditioning=classifier"], "which loss=nonsaturating does not read: choose loss=acgan, or "),
+        (["loss=acgan"], "loss=acgan reads the class_loss of each sample, and the discriminator returns scores alone: choose "),
+        (["discriminator.conditioning=classifier"], "loss=nonsaturating reads scores alone, .*: choose loss=acgan or "),
         ([*CHOSEN, "conditional=false"], "conditioning=classifier needs class labels: choose conditional=true"),
         ([*CHOSEN, "loss.base=3"], r"loss=acgan: base should be a loss of scores alone, as in loss@loss\.base=hinge"),
         ([*CHOSEN, "loss@loss.base=acgan"], "base should be a loss of scores alone"),
-        ([*CHOSEN, "loss@loss.base=began"], "loss=acgan around began needs a discriminator that returns energy scores"),
+        ([*CHOSEN, "loss@loss.base=began"], "loss=acgan is around BEGAN, which needs energy scores"),
         ([*CHOSEN, "loss.base._target_=os.system"], r"loss\.base\._target_=os\.system is not ganexp's"),
         ([*CHOSEN, "+loss.base.margin=1"], r"loss\.base\.margin is no key of the configuration"),
         ([*CHOSEN, "keep_best=softmaxgan/d_excess"], "keep_best=softmaxgan/d_excess is not logged with loss=acgan"),

@@ -95,11 +95,11 @@ def test_it_resumes_to_the_last_bit(further, tmp_path):
     [
         (
             ["discriminator.returns_code=false"],
-            "loss=ebgan reads the code of each sample, and discriminator=began returns scores",
+            "loss=ebgan reads the code of each sample, and the discriminator returns scores alone",
         ),
         (
             ["loss.pulling_away=0"],
-            "discriminator=began returns the code of each sample, which loss=ebgan does not read: choose",
+            "loss=ebgan reads scores alone, and the discriminator returns the code of each sample: choose",
         ),
         (["loss.pulling_away=-1"], r"loss\.pulling_away should be greater than or equal to 0, not -1"),
     ],

@@ -31,7 +31,7 @@ CASES = {
         (["schedule=linear", "schedule.begin=9", "schedule.end=9"], "schedule.begin=9 should be less than its end"),
         (["schedule=linear", "schedule.final=2"], "schedule.final should be less than or equal to 1, not 2"),
         (["schedule=linear", "schedule.of=x"], "schedule.of should be 'both', 'd' or 'g', not x"),
-        (["schedule=stalled"], "observes began/convergence, which loss=nonsaturating does not measure"),
+        (["schedule=stalled"], "observes began/convergence, which the loss does not measure: choose loss=began"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(wrong, sentence):

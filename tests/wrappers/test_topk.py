@@ -17,11 +17,11 @@ def test_k_falls_by_gamma_down_to_nu():
     wrapped = TopK(detach, nu=0.25, gamma=0.5, every=3)
     seen = []
     for wrapped.iterations in range(10):
-        seen.append(wrapped.k(32))
+        seen.append(wrapped.k(32, wrapped.iterations))
     assert seen == [32, 32, 32, 16, 16, 16, 8, 8, 8, 8]
-    assert TopK(detach, nu=0.01).k(1) == 1
+    assert TopK(detach, nu=0.01).k(1, 0) == 1
     wrapped.iterations = 10**6
-    assert wrapped.k(2) == 1  # never none
+    assert wrapped.k(2, wrapped.iterations) == 1  # never none
 
 
 def test_objectives_are_those_of_the_best_by_hand():

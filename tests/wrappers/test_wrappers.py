@@ -110,7 +110,7 @@ def test_classes_of_strategies_stay_equal_inside():
 
 def test_replay_goes_around_no_strategy_that_learns_through_ds_objective():
     for name in WITHOUT_REPLAY:
-        with pytest.raises(ValueError, match="has its own scoring of the fakes"):
+        with pytest.raises(ValueError, match="choose strategy=joint"):
             Replay(LatentStep(STRATEGIES[name]))
 
 

@@ -1,0 +1,89 @@
+"""Parts say for themselves whether they fit a run, in the same words in Python and on the command line."""
+
+import pytest
+import torch
+
+from ganexp import Facts, Misfit, build
+from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.losses import ACGAN, BEGAN, EBGAN, WGAN, Hinge, NonSaturating
+from ganexp.penalties import R1, GradientPenalty, NoPenalty
+from ganexp.strategies import detach
+from ganexp.wrappers import Balanced, LatentStep, Replay, TopK
+from tests.composing import composed
+
+IMAGES, POINTS = (3, 32, 32), (2,)
+
+
+@pytest.mark.parametrize(
+    ("part", "run", "remedy"),
+    [
+        (Hinge(), {"scores": "energy"}, {"discriminator": "dcgan", "loss": "began"}),
+        (BEGAN(), {"scores": "logit"}, {"discriminator": "began", "loss": "nonsaturating"}),
+        (ACGAN(base=BEGAN()), {"scores": "logit"}, {"loss@loss.base": "nonsaturating"}),
+        (ACGAN(base=Hinge()), {"scores": "logit", "further": ""}, {"discriminator.conditioning": "classifier"}),
+        (EBGAN(pulling_away=0.1), {"further": ""}, {"pulling_away": 0, "discriminator.returns_code": True}),
+        (EBGAN(), {"further": "code"}, {"discriminator.returns_code": False}),
+        (GradientPenalty(), {"scores": "energy"}, {"penalty": "none"}),
+        (R1(), {"compiled": True}, {"compile": False}),
+        (DiffAugment(), {"shape": POINTS, "loss": Hinge()}, {"augment": "none"}),
+        (Ada(), {"loss": WGAN()}, {"augment": "diffaugment", "loss": "hinge"}),
+        (TopK(detach, nu=0.99), {"batch_size": 8}, {"nu": 0.5, "batch_size": 16}),
+        (Replay(detach, share=0.01), {"batch_size": 8}, {"share": 0.5}),
+        (Replay(detach, size=3), {"batch_size": 8}, {"size": 8}),
+        (Replay(detach, size=1000), {"free_bytes": 10**6}, {"size": 10**6 // (2 * 3 * 32 * 32 * 4)}),
+        (LatentStep(detach), {"compiled": True}, {"compile": False, "through": False}),
+        (Balanced(detach), {"loss": WGAN()}, {"loss": "nonsaturating"}),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, dict) else "",
+)
+def test_what_does_not_fit_names_what_would(part, run, remedy):
+    with pytest.raises(Misfit) as raised:
+        part.check(Facts(**{"shape": IMAGES, "loss": NonSaturating(), **run}))
+    assert raised.value.remedy == remedy
+    assert str(raised.value) == f"{raised.value.reason}: choose " + " or ".join(f"{k}={v}" for k, v in remedy.items())
+
+
+def test_what_fits_is_silent():
+    run = Facts(shape=IMAGES, loss=NonSaturating(), scores="logit", further="", batch_size=32, iterations=10_000)
+    wrappers = [TopK(detach, nu=0.5), Replay(detach), LatentStep(detach), Balanced(detach)]
+    for part in [NonSaturating(), R1(), NoPenalty(), Ada(), NoAugmentation(), *wrappers]:
+        part.check(run)
+    assert not run.warnings
+
+
+def test_what_cannot_be_known_is_not_refused():
+    """A discriminator that looks at values cannot be made without memory, and so what it returns is unknown."""
+    for part in (Hinge(), BEGAN(), ACGAN(base=Hinge()), GradientPenalty()):
+        part.check(Facts(shape=IMAGES))
+
+
+def test_a_plan_holds_the_parts_and_building_leaves_them_as_they_are():
+    plan = check(composed("loss=began", "generator=began", "discriminator=began", "wandb.mode=disabled"))
+    assert isinstance(plan.chosen.loss, BEGAN)
+    k_t = plan.chosen.loss.state_dict()
+    made = build(plan.values)
+    with torch.no_grad():
+        for buffer in made.gan.loss.buffers():
+            buffer.add_(1)
+    assert all(torch.equal(k_t[key], value) for key, value in plan.chosen.loss.state_dict().items())
+
+
+def test_a_part_of_ones_own_speaks_on_the_command_line_as_in_python(tmp_path, monkeypatch):
+    (tmp_path / "picky.py").write_text(
+        "from ganexp import Misfit\n"
+        "from ganexp.losses import Hinge\n\n\n"
+        "class Picky(Hinge):\n"
+        "    def __init__(self, *, least: int = 100) -> None:\n"
+        "        super().__init__()\n"
+        "        self.least = least\n\n"
+        "    def check(self, run):\n"
+        "        super().check(run)\n"
+        "        if run.batch_size < self.least:\n"
+        "            raise Misfit('wants larger batches', least=run.batch_size, batch_size=self.least)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    cfg = composed("loss._target_=picky.Picky", "loss.name=picky", "+loss.least=64")
+    with pytest.raises(ConfigError, match=r"^loss=picky wants larger batches: choose loss\.least=32 or batch_size=64\.$"):
+        check(cfg, trust="picky")
