@@ -1,6 +1,7 @@
 """Tiny GANs in float64, and real batches to feed them."""
 
 import copy
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,8 +18,8 @@ from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
 from ganexp.training.cuda_graph import Recorded
 
 
-class Strategies(dict):
-    """Strategies by name; one with a state is a new one each time that it is looked up."""
+class Strategies(UserDict):
+    """Strategies by name; one with a state is a new one each time that it is looked up, also by `values` and `items`."""
 
     def __getitem__(self, name):
         return copy.deepcopy(super().__getitem__(name))

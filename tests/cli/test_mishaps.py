@@ -129,31 +129,34 @@ def test_a_disk_that_fills_keeps_what_was_written(tmp_path):
     logger.write = full
     with pytest.raises(OSError, match="No space left on device"):
         made.fit()
-    assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 4
+    assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 5  # of the iterations 0 to 4
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
 
 
-def limited(folder):
+def limited(folder, caplog):
     """Train with a limit on the size of files, which holds for every write as a full disk does."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
-    settings = [*overrides("detach"), "log_every=1", "sample_every=2", "checkpoint_every=2", "iterations=9"]
+    settings = [*overrides("detach"), "log_every=1", "sample_every=4", "checkpoint_every=2", "iterations=9"]
     made = build(composed(*settings), folder)
-    Image.fromarray = lambda image: Image.effect_noise((400, 400), 99)  # a picture too large to be kept
+    # pictures that fit before training, and that do not fit later
+    Image.fromarray = lambda image: Image.effect_noise((400, 400) if made.iteration else (9, 9), 99)
     with pytest.raises(OSError, match="File too large") as told:
         made.fit()
     assert "make room" in explain(told.value)
+    assert "No checkpoint at iteration 2" in caplog.text
 
 
 def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
     """A checkpoint of 20 kB does not fit, which stops nothing; a picture does not either, which ends the run in order."""
-    process = multiprocessing.get_context("fork").Process(target=limited, args=(tmp_path,))
+    process = multiprocessing.get_context("fork").Process(target=limited, args=(tmp_path, caplog))
     process.start()
     process.join(120)
     assert process.exitcode == 0
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
     assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"metrics.jsonl", "summary.json", "config.json", "provenance.json", "measures.json", ".lock"}
+    record = {"metrics.jsonl", "summary.json", "config.json", "provenance.json", "measures.json", ".lock"}
+    assert left == record | {"real.png", "samples_0000000.png"}
 
 
 def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):

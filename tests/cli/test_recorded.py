@@ -81,7 +81,10 @@ def test_what_is_recorded_is_not_interpolated(line):
         refuse_risky([line], "resume=x")
 
 
-@given(st.text("$\\{}:a'\", ", min_size=1))
+TEXTS = st.text("$\\{}:a'\", ", min_size=1)
+
+
+@given(TEXTS | TEXTS.map(lambda text: "'" + text.replace("'", "\\'") + "'"))  # few are valid without quotes
 @example("$\\{oc.env:HOME}")
 def test_what_is_not_refused_stays_as_it_was_written(text):
     """OmegaConf is the judge: it makes the same of the value with and without resolving it."""

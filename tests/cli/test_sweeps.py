@@ -123,7 +123,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
         (["losss=hinge,wgan"], "losss is no key of the configuration; did you mean loss?"),
         (["loss=hinge,wgann"], "loss=wgann is not an option; choose one of"),
         (["loss=hinge,wgan", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
-        (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; choose one of accuracy/fake,"),
+        (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; did you mean loss/g?"),
         (["hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=began/k_t"], "sweep.metric=began/k_t is not logged with"),
         (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must name what a search optimises"),
         (["sweep.resume=nowhere"], "sweep.resume=nowhere holds no sweep"),

@@ -120,6 +120,9 @@ def fitted(processes, asked_at):
 
 
 def test_a_request_to_stop_ends_with_its_run(tmp_path):
-    """An answer is read an iteration after it was given, so that the last ones are never read by their own run."""
+    """An answer is read an iteration after it was given, so that the last ones are never read by their own run.
+
+    The first batch comes before the first iteration.
+    """
     ends = several(2, lambda processes: [fitted(processes, at) for at in (0, 3, 99)], tmp_path)
-    assert ends == [[("preempted", 2), ("finished", 5), ("finished", 5)]] * 2
+    assert ends == [[("preempted", 1), ("finished", 5), ("finished", 5)]] * 2

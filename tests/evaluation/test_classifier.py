@@ -162,7 +162,7 @@ def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
     ("arguments", "sentence"),
     [
         (["digits", "dataset.image_size=large"], "Error: dataset.image_size should be"),
-        (["digits", "+dataset.foo=1"], "Error: dataset.foo is no key of the configuration; there are image_size."),
+        (["digits", "+dataset.foo=1"], "Error: dataset.foo is no key of the configuration; this dataset has image_size."),
         (["ring"], "Error: dataset=ring has no labelled images"),
         (["digits", "--epochs=0"], "should be a number of at least 1, not 0"),
         (["digits", "--device=nonsense"], "should be cpu, cuda or cuda:N, and be there, not nonsense"),

@@ -12,6 +12,7 @@ import pytest
         ("claims", "_timed_first", ["--output", "{}"]),
         ("compare_strategies", "compare", ["--output", "{}"]),
         ("draw_graphs", "draw", ["--output", "{}/graphs.png"]),
+        ("draw_rounding", "draw", ["--output", "{}/rounding.png"]),
         ("playground", "page", ["--output", "{}/page.html"]),
         ("report", "page", ["{run}", "--output", "{}/page.html"]),
         ("study", "sweeps", ["--folder", "{}"]),

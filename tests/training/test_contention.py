@@ -1,6 +1,7 @@
 """When the log says that idle threads spin: by given numbers, never by a clock."""
 
 import logging
+import time
 
 import pytest
 
@@ -58,4 +59,6 @@ def test_what_is_used_is_counted_by_the_machine():
     sum(range(1_000_000))
     after = contention.used()
     assert all(later >= earlier for later, earlier in zip(after, before, strict=True))
-    assert 0 < after.thread_s - before.thread_s <= after.process_s - before.process_s
+    assert after.thread_s > before.thread_s
+    for clock, read in ((time.perf_counter, "wall_s"), (time.process_time, "process_s"), (time.thread_time, "thread_s")):
+        assert clock() <= getattr(contention.used(), read) <= clock()
