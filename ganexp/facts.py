@@ -36,7 +36,6 @@ class Facts:
         itemsize: Bytes of a number of a sample.
         free_bytes: Of the device's memory.
         loss: A `ganexp.losses.Loss`.
-        strategy: What runs innermost, a strategy without the wrappers around it.
         constant_steps: Whether `d_steps` and `g_steps` are the same in every iteration.
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
@@ -55,7 +54,6 @@ class Facts:
     itemsize: int = 4
     free_bytes: int = 2**62
     loss: Any = None
-    strategy: Any = None
     constant_steps: bool = True
     scores: str = ""
     further: str | None = None

@@ -13,7 +13,7 @@ if __name__ == "__main__":
     quiet.wait_quietly()
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -30,17 +30,17 @@ STEPS = (
     "z  sample latents        D+  update D        G+  update G        DG+  update both        "
     "a dot without a bar: a pass that built no graph"
 )
-DRAWN = (
-    strategies.resample,
-    strategies.reuse_z,
-    strategies.detach,
-    strategies.retain_graph,
-    strategies.g_first,
-    strategies.g_first_resample,
-    strategies.joint,
-    strategies.one_stage,
-    strategies.extragradient,
-)
+DRAWN: dict[str, Callable[..., None]] = {
+    "resample": strategies.resample,
+    "reuse_z": strategies.reuse_z,
+    "detach": strategies.detach,
+    "retain_graph": strategies.retain_graph,
+    "g_first": strategies.g_first,
+    "g_first_resample": strategies.g_first_resample,
+    "joint": strategies.joint,
+    "one_stage": strategies.OneStage(),
+    "extragradient": strategies.extragradient,
+}
 
 
 def draw() -> Figure:
@@ -49,7 +49,7 @@ def draw() -> Figure:
     rows = len(DRAWN) // columns
     figure = Figure(figsize=(4.2 * columns, 1.9 * rows + 0.9), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, strategy in zip(panels, DRAWN, strict=True):
+    for axes, (name, strategy) in zip(panels, DRAWN.items(), strict=True):
         gan = traced(strategy)
         trace, passes = gan.trace, gan.passes
         for line, one in enumerate(passes):
@@ -57,7 +57,7 @@ def draw() -> Figure:
             axes.plot(one.start + 0.5, line, marker="o", markersize=5, color=color)
             if one.end > one.start:
                 axes.barh(line, one.end - one.start - 0.1, left=one.start + 0.5, height=0.55, color=color, alpha=0.75)
-        axes.set_title(strategy.__name__, loc="left", fontsize=10, family="monospace")
+        axes.set_title(name, loc="left", fontsize=10, family="monospace")
         axes.set_xticks([i + 0.5 for i in range(len(trace))], trace, family="monospace", fontsize=9)
         axes.set(xlim=(0, len(trace) + 0.8), ylim=(len(passes) - 0.4, -0.6), yticks=[])
         axes.grid(axis="x", color="0.9")

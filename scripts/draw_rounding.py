@@ -7,7 +7,7 @@ the same latents and batches; drawn is the relative distance of the weights of G
 """
 
 if __name__ == "__main__":
-    from ganexp.command_line import interrupting, quiet
+    from ganexp.cli import interrupting, quiet
 
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ganexp import build, compose
-from ganexp.runs.documents import refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from pages.writing import writing
 
 ITERATIONS = 300

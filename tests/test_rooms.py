@@ -39,7 +39,7 @@ ALLOWED = {
     "augmentations": ({"facts", "batch", "instruments", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": (SUBJECT - {"gan", "strategies", "wrappers"} | {"instruments", "distributed"}, FRAMEWORK),
-    "strategies": ({"batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "strategies": ({"facts", "batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "wrappers": ({"facts", "batch", "gan", "losses", "ranges", "strategies", "streams"}, FRAMEWORK | {"annotated_types"}),
     "data": (
         {"batch", "printable", "distributed", "ranges", "streams"},
@@ -48,7 +48,7 @@ ALLOWED = {
     "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
     "logging": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (
-        SUBJECT - {"losses", "networks", "strategies", "wrappers"} | {"evaluation", "instruments", "distributed", "logging"},
+        SUBJECT - {"losses", "networks", "wrappers"} | {"evaluation", "instruments", "distributed", "logging"},
         FRAMEWORK,
     ),
     "sampling": (

@@ -26,6 +26,7 @@ class Strategies(UserDict):
 
 
 STRATEGIES = Strategies((name, getattr(strategies, name)) for name in strategies.__all__ if name.islower())
+STRATEGIES["one_stage"] = strategies.OneStage()
 STRATEGIES["unrolled"] = strategies.Unrolled(k=2, rate=0.05)
 STRATEGIES["consensus"] = strategies.Consensus(gamma=0.3)
 STRATEGIES["symplectic"] = strategies.Symplectic(strength=0.7)

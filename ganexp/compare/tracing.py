@@ -14,7 +14,6 @@ from ganexp.gan import GAN
 from ganexp.losses import SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.prior import Prior
-from ganexp.training import Strategy
 
 
 @dataclass
@@ -107,7 +106,7 @@ class LivesOfGraphs(SavedTensors):
         return freed
 
 
-def traced(strategy: Strategy) -> TracingGAN:
+def traced(strategy: Callable[..., None]) -> TracingGAN:
     """Run one iteration on a small GAN whose generator loss needs real scores, and return the GAN with its trace."""
     generator, discriminator = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
     optimizers = [torch.optim.SGD(network.parameters(), lr=1e-3) for network in (generator, discriminator)]

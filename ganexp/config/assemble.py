@@ -4,7 +4,6 @@ import functools
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +18,8 @@ from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.prior import Prior
 from ganexp.schedules import Schedule
-from ganexp.training import Strategy
+from ganexp.strategies import Strategy
+from ganexp.strategies.base import as_strategy
 from ganexp.wrappers import Constant, LatentStep, Lookahead, Replay, TopK
 
 
@@ -91,7 +91,7 @@ def gan_of(
 
 def strategy_of(config: Config, plain_strategy: Strategy) -> Strategy:
     """Return a strategy with the wrappers around it that are asked for."""
-    strategy: Any = make(config.steps, "steps", plain_strategy)
+    strategy: Strategy = make(config.steps, "steps", plain_strategy)
     if isinstance(strategy, Constant):
         strategy = strategy.strategy
     if config.latent_step.alpha:
@@ -108,8 +108,7 @@ def strategy_of(config: Config, plain_strategy: Strategy) -> Strategy:
 def plain_strategy_of(config: Config) -> Strategy:
     """Return the strategy, with its settings, and nothing around it."""
     found = target(config.strategy, "strategy")
-    settings = arguments(config.strategy)
-    strategy: Any = make(config.strategy, "strategy") if inspect.isclass(found) else found
-    if settings and not inspect.isclass(found):
-        strategy = functools.update_wrapper(functools.partial(found, **settings), found)
-    return strategy
+    if inspect.isclass(found):
+        made: Strategy = make(config.strategy, "strategy")
+        return made
+    return as_strategy(functools.update_wrapper(functools.partial(found, **arguments(config.strategy)), found))

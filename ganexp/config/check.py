@@ -22,7 +22,6 @@ from ganexp.config.several import refuse_inexact_shares, refuse_unshared
 from ganexp.config.targets import Trust, check_targets, make, name_of, settings_of, target
 from ganexp.data.placement import free_memory
 from ganexp.facts import Facts, Misfit
-from ganexp.training import Strategy
 from ganexp.training.execution import Machine, Unavailable
 from ganexp.wrappers import Constant, LatentStep, Lookahead, Replay, TopK, Wrapper
 
@@ -100,13 +99,12 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     facts = _facts(config, machine, processes, shape, classes, chosen, networks and networks[1])
     for key, part in _to_be_asked(config, chosen):
         _ask(config, key, part, facts)
-    _check_second_derivatives(config, plain_strategy)
     warnings = [*without_effect(config, figures), *facts.warnings]
     asked: Demands | None = None
     if networks:
         generator, discriminator = networks
         try:
-            refuse_inexact_shares(config, processes, plain_strategy, {"generator": generator, "discriminator": discriminator})
+            refuse_inexact_shares(config, processes, {"generator": generator, "discriminator": discriminator})
             try_networks(config, shape, classes, generator, discriminator)
             share = config.model_copy(update={"batch_size": config.batch_size // processes})
             twice = chosen.penalty.differentiates_gradients
@@ -118,9 +116,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
     try_parts(config, shape, classes)
-    refuse = getattr(chosen.strategy, "refuse", None)
-    if refuse:
-        try_values(config, refuse, chosen.loss, shape, classes)
+    if chosen.strategy.tries_discriminator:
+        try_values(config, chosen.strategy, chosen.loss, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     missing = missing_for_evaluation(config, dataset, shape)
@@ -181,11 +178,18 @@ def _facts(
 
 def _to_be_asked(config: Config, chosen: Chosen) -> list[tuple[str, Any]]:
     """Return the parts that know whether they fit, by their keys."""
-    wrappers, strategy = [], chosen.strategy
+    wrappers: list[tuple[str, Any]] = []
+    strategy = chosen.strategy
     while isinstance(strategy, Wrapper):
         wrappers.append((WRAPPERS.get(type(strategy), "steps"), strategy))
         strategy = strategy.strategy
-    named = {"augment": chosen.augment, "penalty": chosen.penalty, "loss": chosen.loss, "schedule": chosen.schedule}
+    named = {
+        "strategy": strategy,
+        "augment": chosen.augment,
+        "penalty": chosen.penalty,
+        "loss": chosen.loss,
+        "schedule": chosen.schedule,
+    }
     return [*wrappers, *named.items()]
 
 
@@ -243,12 +247,6 @@ def _check_pack(config: Config) -> None:
             f"discriminator={name_of(config.discriminator)} reconstructs samples, and pack={config.pack} is for discriminators "
             "that judge packs: choose pack=1, or a discriminator on logits such as dcgan."
         )
-
-
-def _check_second_derivatives(config: Config, strategy: Strategy) -> None:
-    if config.compile and getattr(strategy, "differentiates_gradients", False):
-        name = name_of(config.strategy)
-        raise ConfigError(f"strategy={name} differentiates gradients, which compiled networks cannot: choose compile=false.")
 
 
 def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:

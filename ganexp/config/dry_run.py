@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +14,8 @@ from ganexp.config.targets import make, name_of
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.losses import Loss
+from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
-from ganexp.training import Strategy
 from ganexp.training.execution import Machine
 
 META = torch.device("meta")
@@ -131,7 +130,7 @@ def dry_iteration(
         )
 
 
-def try_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...], classes: int) -> None:
+def try_values(config: Config, strategy: Strategy, loss: Loss, shape: tuple[int, ...], classes: int) -> None:
     """Let a strategy test the discriminator on a few random images, which takes a network in memory.
 
     Raises:
@@ -141,7 +140,7 @@ def try_values(config: Config, refuse: Any, loss: Loss, shape: tuple[int, ...], 
         conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, config.pack)
         discriminator, x = make(config.discriminator, "discriminator", shape, **conditions), torch.rand(4, *shape) * 2 - 1
         try:
-            refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
+            strategy.refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
         except ValueError as error:
             raise ConfigError(f"strategy: {error}.") from None
 

@@ -8,7 +8,6 @@ from torch.nn.modules.dropout import _DropoutNd
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import name_of
 from ganexp.networks import MinibatchDeviation
-from ganexp.training import Strategy
 
 
 def refuse_unshared(config: Config, processes: int) -> None:
@@ -32,13 +31,12 @@ def refuse_unshared(config: Config, processes: int) -> None:
         raise ConfigError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")
 
 
-def refuse_inexact_shares(config: Config, processes: int, strategy: Strategy, networks: Mapping[str, nn.Module]) -> None:
+def refuse_inexact_shares(config: Config, processes: int, networks: Mapping[str, nn.Module]) -> None:
     """Refuse what would not train as in one process.
 
     Args:
         config: The whole.
         processes: How many train together.
-        strategy: Without what is around it.
         networks: By key.
 
     Raises:
@@ -46,11 +44,6 @@ def refuse_inexact_shares(config: Config, processes: int, strategy: Strategy, ne
     """
     if processes == 1:
         return
-    if getattr(strategy, "differentiates_gradients", False):
-        raise ConfigError(
-            f"strategy={name_of(config.strategy)} differentiates gradients, of which each of {processes} processes has its "
-            "share only: choose another strategy, or start one process."
-        )
     share = config.batch_size // processes // config.pack
     for key, network in networks.items():
         for module in network.modules():

@@ -23,6 +23,7 @@ from ganexp.config.schema import Config, ConfigError, Node
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
+from ganexp.strategies import Strategy
 from ganexp.wrappers import Wrapper
 
 Target = Callable[..., Any]
@@ -222,11 +223,10 @@ def _is_optimizer(found: Any) -> bool:
 
 
 def _is_strategy(found: Any) -> bool:
-    """Return whether it, or for a class its objects, can be called as `strategy(gan, reals, d_steps=1, g_steps=1)`."""
-    call, own = (getattr(found, "__call__", None), 1) if inspect.isclass(found) else (found, 0)  # noqa: B004 (of its objects)
-    if not inspect.isfunction(call):
-        return False
-    parameters = list(inspect.signature(call).parameters.values())[own:]
+    """Return whether it is a class of strategies, or can be called as `strategy(gan, reals, d_steps=1, g_steps=1)`."""
+    if not inspect.isfunction(found):
+        return _is_a(Strategy)(found)
+    parameters = list(inspect.signature(found).parameters.values())
     leading = [p for p in parameters[:2] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     steps = {p.name for p in parameters[2:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
     return len(leading) == 2 and {"d_steps", "g_steps"} <= steps
@@ -242,7 +242,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "augment": (_is_a(Augmentation), "a ganexp.augmentations.Augmentation, as a class"),
     "strategy": (
         _is_strategy,
-        "a function of (gan, reals, *, d_steps, g_steps), or a class whose objects are called so",
+        "a function of (gan, reals, *, d_steps, g_steps), or a ganexp.strategies.Strategy, as a class",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
     "steps": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),

@@ -1,4 +1,4 @@
-"""The GAN, in three files: the game that both networks play, their moves, and the game's Jacobian."""
+"""The GAN with its verbs, how batches go through its networks, and its Jacobian."""
 
 from ganexp.gan.field import Field, Vector, dot
 from ganexp.gan.gan import GAN

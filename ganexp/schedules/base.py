@@ -1,6 +1,7 @@
 """The contract of a schedule."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -47,3 +48,10 @@ class Schedule:
     def rates(self) -> dict[str, float]:
         """Return the rates of the iteration that was done last, by network; empty if they do not move."""
         return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""

@@ -12,10 +12,10 @@ from ganexp.gan import GAN, Vector, dot
 from ganexp.losses import Loss
 from ganexp.ranges import checked
 from ganexp.strategies.memory import ParameterMemory
-from ganexp.strategies.steps import d_step, g_step
+from ganexp.strategies.simultaneous import Simultaneous
 
 
-class Competitive:
+class Competitive(Simultaneous):
     """Competitive gradient descent, zero-sum (algorithm 1, with f = L_G and −f in L_D). Trace: `z G r f DG+`.
 
     Each player expects the other's step: with the mixed second derivatives D_θψ and D_ψθ of f, the vectors that the
@@ -54,22 +54,16 @@ class Competitive:
         self.tolerance = tolerance
         self.kept = ParameterMemory("competitive's solution")
 
-    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration.
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once.
 
         Raises:
             ValueError: The loss is not zero-sum.
         """
-        both = min(d_steps, g_steps)
-        for _ in range(both):
-            x, fake = next(reals), gan.generate(gan.sample())
-            self.refuse(gan.discriminator, gan.loss, x)
-            d, g = gan.losses(x, fake)
-            gan.update_both(d, g, self.anticipated(gan, d, g))
-        for _ in range(d_steps - both):
-            d_step(gan, reals)
-        for _ in range(g_steps - both):
-            g_step(gan, reals)
+        x, fake = next(reals), gan.generate(gan.sample())
+        self.refuse(gan.discriminator, gan.loss, x)
+        d, g = gan.losses(x, fake)
+        gan.update_both(d, g, self.anticipated(gan, d, g))
 
     def anticipated(self, gan: GAN, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
         """Return y and x, which replace the gradients of D and G.

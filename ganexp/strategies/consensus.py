@@ -9,10 +9,10 @@ from annotated_types import Ge
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.strategies.steps import d_step, g_step
+from ganexp.strategies.simultaneous import Simultaneous
 
 
-class Consensus:
+class Consensus(Simultaneous):
     """Move along v + γ ∇½‖v‖² = v + γ Jᵀv, with v both networks' gradients (algorithm 2). Trace: `z G r f DG+`.
 
     This is `joint` for γ = 0, and so are the steps that only one network has left. The penalty is a part of L_D.
@@ -28,16 +28,10 @@ class Consensus:
     def __init__(self, *, gamma: Annotated[float, Ge(0)] = 0.1) -> None:
         self.gamma = gamma
 
-    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration."""
-        both = min(d_steps, g_steps)
-        for _ in range(both):
-            x, fake = next(reals), gan.generate(gan.sample())
-            d, g = gan.losses_of_both(x, fake)
-            field = gan.field(d, g)
-            v = field.vector
-            gan.update_both(d, g, field.gradients(torch._foreach_add(v, field.transposed(v), alpha=self.gamma)))
-        for _ in range(d_steps - both):
-            d_step(gan, reals)
-        for _ in range(g_steps - both):
-            g_step(gan, reals)
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        d, g = gan.losses_of_both(x, fake)
+        field = gan.field(d, g)
+        v = field.vector
+        gan.update_both(d, g, field.gradients(torch._foreach_add(v, field.transposed(v), alpha=self.gamma)))

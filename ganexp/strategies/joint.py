@@ -4,20 +4,15 @@ from collections.abc import Iterator
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
-from ganexp.strategies.steps import d_step, g_step
+from ganexp.strategies.simultaneous import simultaneous
 
 
-def joint(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+@simultaneous
+def joint(gan: GAN, reals: Iterator[Batch]) -> None:
     """Move both networks by gradients taken at the same point. Trace: `z G r f DG+`.
 
     min(d_steps, g_steps) rounds move both, and the rest move the one that has steps left, each on a new batch.
     `d_steps=1 g_steps=2` is SoftmaxGAN's recipe (Lin 2017).
     """
-    both = min(d_steps, g_steps)
-    for _ in range(both):
-        x, fake = next(reals), gan.generate(gan.sample())
-        gan.update_both(*gan.losses(x, fake))
-    for _ in range(d_steps - both):
-        d_step(gan, reals)
-    for _ in range(g_steps - both):
-        g_step(gan, reals)
+    x, fake = next(reals), gan.generate(gan.sample())
+    gan.update_both(*gan.losses(x, fake))

@@ -25,35 +25,59 @@ from ganexp.batch import Batch, Gradients, Objective, scores_of
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.networks.coupling import coupled
-from ganexp.strategies.steps import d_step, g_step
+from ganexp.strategies.simultaneous import Simultaneous
 from ganexp.streams import undisturbed
 
 TAU = {torch.float64: 1e-30, torch.float32: 1e-20, torch.bfloat16: 1e-20}
 
-_scoring_alone: WeakSet[nn.Module] = WeakSet()
-"""Discriminators that were tried: a trial waits for the device, so there is one, before the first iteration."""
 
+class OneStage(Simultaneous):
+    """The updates of `joint`, cheaper. Trace: `z G r f DG+`."""
 
-def one_stage(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """The updates of `joint`, cheaper. Trace: `z G r f DG+`.
+    learns_through_d_loss = True
+    tries_discriminator = True
 
-    Raises:
-        ValueError: Images interact inside D, and the loss is one for which that matters; the loss reads more than scores; or
-            scores are too narrow for τ.
-    """
-    refuse_further_numbers(gan.loss)
-    both = min(d_steps, g_steps)
-    for _ in range(both):
+    def __init__(self) -> None:
+        self._scoring_alone: WeakSet[nn.Module] = WeakSet()
+        """Discriminators that were tried: a trial waits for the device, so there is one, before the first iteration."""
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once.
+
+        Raises:
+            ValueError: Images interact inside D, and the loss is one for which that matters; the loss reads more than scores;
+                or scores are too narrow for τ.
+        """
+        refuse_further_numbers(gan.loss)
         x, fake = next(reals), gan.generate(gan.sample())
-        if gan.discriminator not in _scoring_alone and not fake.values.is_meta:
-            refuse(gan.discriminator, gan.loss, x)
-            _scoring_alone.add(gan.discriminator)
+        if gan.discriminator not in self._scoring_alone and not fake.values.is_meta:
+            self.refuse(gan.discriminator, gan.loss, x)
+            self._scoring_alone.add(gan.discriminator)
         d, g = gan.losses(x, fake)
         gan.update_both(d, g, gradients_in_one_pass(gan, fake, d, g))
-    for _ in range(d_steps - both):
-        d_step(gan, reals)
-    for _ in range(g_steps - both):
-        g_step(gan, reals)
+
+    def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
+        """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss has one ratio for all.
+
+        Tried by autograd: the gradient of one image's score with respect to another image must be zero. D's buffers and the
+        random streams are left as they were.
+
+        Args:
+            discriminator: In the mode in which it is trained; batch norm in evaluation mode couples nothing.
+            loss: What its scores are for.
+            x: A batch to try it on.
+
+        Raises:
+            ValueError: One score depends on several images, or the loss reads more than scores.
+        """
+        refuse_further_numbers(loss)
+        if loss.uniform_ratio or not _coupled(discriminator, x):
+            return
+        raise ValueError(
+            f"one_stage with {type(loss).__name__} is exact only for a discriminator that scores each image by itself, and "
+            "this one's depend on other images of the batch (by batch norm, minibatch statistics or the like): take "
+            "strategy=joint, or a discriminator without it"
+        )
 
 
 def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
@@ -118,30 +142,6 @@ def refuse_further_numbers(loss: Loss) -> None:
         )
 
 
-def refuse(discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-    """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss's ratio is the same for all.
-
-    Tried by autograd: the gradient of one image's score with respect to another image must be zero. D's buffers and the
-    random streams are left as they were.
-
-    Args:
-        discriminator: In the mode in which it is trained; batch norm in evaluation mode couples nothing.
-        loss: What its scores are for.
-        x: A batch to try it on.
-
-    Raises:
-        ValueError: One score depends on several images, or the loss reads more than scores.
-    """
-    refuse_further_numbers(loss)
-    if loss.uniform_ratio or not _coupled(discriminator, x):
-        return
-    raise ValueError(
-        f"one_stage with {type(loss).__name__} is exact only for a discriminator that scores each image by itself, and this "
-        "one's depend on other images of the batch (by batch norm, minibatch statistics or the like): take strategy=joint, "
-        "or a discriminator without it"
-    )
-
-
 def _coupled(discriminator: nn.Module, x: Batch) -> bool:
     """Return whether the score of an image depends on other images of its batch."""
     x = Batch.of(x)
@@ -166,7 +166,3 @@ def _buffers_kept(network: nn.Module) -> Iterator[None]:
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return second if first is None else first if second is None else first + second
-
-
-for name, value in {"refuse": refuse, "learns_through_d_loss": True}.items():
-    setattr(one_stage, name, value)  # what a function has beside its signature

@@ -6,10 +6,11 @@ from typing import Any
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.strategies.memory import ParameterMemory
-from ganexp.strategies.steps import d_step, g_step, looking_ahead
+from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.steps import looking_ahead
 
 
-class PastExtragradient:
+class PastExtragradient(Simultaneous):
     """Popov 1980; for GANs Gidel et al. 2019, extrapolation from the past. Trace: `(DG+) z G r f DG+`.
 
     `extragradient` for the operations of `joint`: the step ahead takes the gradients that the previous iteration found ahead,
@@ -22,23 +23,17 @@ class PastExtragradient:
     def __init__(self) -> None:
         self.past = ParameterMemory("past_extragradient's gradients")
 
-    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration."""
-        both = min(d_steps, g_steps)
-        for _ in range(both):
-            parameters = gan.d_parameters, gan.g_parameters
-            with looking_ahead(gan):
-                if self.past.tensors:
-                    gan.move_along(*(self.past.of(gan, own) for own in parameters))
-                x, fake = next(reals), gan.generate(gan.sample())
-                d, g = gan.losses(x, fake)
-                there = gan.gradients(d, g)
-            d_gradients, g_gradients = gan.update_both(d, g, there)
-            self.past.keep(gan, [*parameters[0], *parameters[1]], [*d_gradients, *g_gradients])
-        for _ in range(d_steps - both):
-            d_step(gan, reals)
-        for _ in range(g_steps - both):
-            g_step(gan, reals)
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        parameters = gan.d_parameters, gan.g_parameters
+        with looking_ahead(gan):
+            if self.past.tensors:
+                gan.move_along(*(self.past.of(gan, own) for own in parameters))
+            x, fake = next(reals), gan.generate(gan.sample())
+            d, g = gan.losses(x, fake)
+            there = gan.gradients(d, g)
+        d_gradients, g_gradients = gan.update_both(d, g, there)
+        self.past.keep(gan, [*parameters[0], *parameters[1]], [*d_gradients, *g_gradients])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

@@ -9,13 +9,13 @@ from annotated_types import Ge
 from ganexp.batch import Batch
 from ganexp.gan import GAN, dot
 from ganexp.ranges import checked
-from ganexp.strategies.steps import d_step, g_step
+from ganexp.strategies.simultaneous import Simultaneous
 
 EPSILON = 0.1
 """The paper's ε, by which the sign is + where there is nothing to align."""
 
 
-class Symplectic:
+class Symplectic(Simultaneous):
     """Move along v + λ Aᵀv, A = ½(J − Jᵀ): symplectic gradient adjustment (algorithm 1). Trace: `z G r f DG+`.
 
     If aligned, λ takes the sign of ⟨v, Jᵀv⟩⟨Aᵀv, Jᵀv⟩/n + ε for n weights, so that the adjustment attracts to stable points and
@@ -35,21 +35,15 @@ class Symplectic:
         self.strength = strength
         self.align = align
 
-    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration."""
-        both = min(d_steps, g_steps)
-        for _ in range(both):
-            x, fake = next(reals), gan.generate(gan.sample())
-            d, g = gan.losses_of_both(x, fake)
-            field = gan.field(d, g)
-            v = field.vector
-            transposed, along = field.both(v)
-            adjustment = torch._foreach_mul(torch._foreach_sub(transposed, along), 0.5)
-            if self.align:
-                alignment = dot(v, transposed) * dot(adjustment, transposed) / sum(one.numel() for one in v)
-                adjustment = torch._foreach_mul(adjustment, torch.sign(alignment + EPSILON))
-            gan.update_both(d, g, field.gradients(torch._foreach_add(v, adjustment, alpha=self.strength)))
-        for _ in range(d_steps - both):
-            d_step(gan, reals)
-        for _ in range(g_steps - both):
-            g_step(gan, reals)
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        d, g = gan.losses_of_both(x, fake)
+        field = gan.field(d, g)
+        v = field.vector
+        transposed, along = field.both(v)
+        adjustment = torch._foreach_mul(torch._foreach_sub(transposed, along), 0.5)
+        if self.align:
+            alignment = dot(v, transposed) * dot(adjustment, transposed) / sum(one.numel() for one in v)
+            adjustment = torch._foreach_mul(adjustment, torch.sign(alignment + EPSILON))
+        gan.update_both(d, g, field.gradients(torch._foreach_add(v, adjustment, alpha=self.strength)))

@@ -11,13 +11,13 @@ from torch.func import functional_call
 from ganexp.batch import Batch, Objective
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.strategies.steps import d_step
+from ganexp.strategies.simultaneous import Simultaneous
 
 Scorer = Callable[..., Tensor]
 """From images, and what they are conditioned on, to scores."""
 
 
-class Unrolled:
+class Unrolled(Simultaneous):
     """G descends its loss after `k` differentiable D steps, which are then undone (equations 10, 11).
 
     Both networks move from where they were, as in `joint`, which this is for k = 0. Trace: `z G r f DG+`. Departure: the
@@ -36,17 +36,15 @@ class Unrolled:
         self.k = k
         self.rate = rate
 
-    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration; the steps that only D has left are those of `joint`."""
-        both = min(d_steps, g_steps)
-        for _ in range(both):
-            x, fake = next(reals), gan.generate(gan.sample())
-            gan.update_both(gan.d_loss(x, fake.detach()), self.g_loss(gan, x, fake))
-        for _ in range(d_steps - both):
-            d_step(gan, reals)
-        for _ in range(g_steps - both):
-            x, fake = next(reals), gan.generate(gan.sample())
-            gan.update_g(self.g_loss(gan, x, fake))
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        gan.update_both(gan.d_loss(x, fake.detach()), self.g_loss(gan, x, fake))
+
+    def g_step(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Update G alone; the inner steps of D need a real batch, whatever the loss."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        gan.update_g(self.g_loss(gan, x, fake))
 
     def g_loss(self, gan: GAN, x: Batch, fake: Batch) -> Objective:
         """Form G's objective against the discriminator that the inner steps lead to."""

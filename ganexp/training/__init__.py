@@ -5,7 +5,7 @@ from ganexp.training.checkpoints import Checkpoints
 from ganexp.training.ema import EMA, Average
 from ganexp.training.guard import Diverged, Guard
 from ganexp.training.run import Callback
-from ganexp.training.step import Step, Strategy
+from ganexp.training.step import Step
 from ganexp.training.stopping import Stopping
 from ganexp.training.trainer import Trainer
 from ganexp.training.untrusted import CheckpointError
@@ -25,6 +25,5 @@ __all__ = [
     "SharedEvaluation",
     "Step",
     "Stopping",
-    "Strategy",
     "Trainer",
 ]

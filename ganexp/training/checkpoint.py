@@ -14,7 +14,7 @@ from ganexp.training.untrusted import CheckpointError, refuse_bomb, refuse_overs
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
 
-FORMAT = 5
+FORMAT = 6
 
 
 def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0) -> State:

@@ -15,7 +15,8 @@ from ganexp.batch import Batch
 from ganexp.optimizers.rates import counts_on_host, keep_on_device
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
-from ganexp.training.step import Step, Strategy
+from ganexp.strategies import Strategy
+from ganexp.training.step import Step
 
 log = logging.getLogger(__name__)
 
@@ -199,10 +200,7 @@ def reason_against(
     augment: Augmentation | None = None,
     optimizers: Sequence[Optimizer] = (),
 ) -> str:
-    """Return why iterations cannot be recorded, or an empty string.
-
-    A strategy with a `state_dict` keeps state on the host, unless it says by `keeps_count` that it does not.
-    """
+    """Return why iterations cannot be recorded, or an empty string."""
     if schedule and schedule.on_host:
         return f"{schedule.on_host[0]} reads a scheduled learning rate on the host"
     if augment and augment.gathers and torch.are_deterministic_algorithms_enabled():
@@ -212,7 +210,4 @@ def reason_against(
             return f"{type(optimizer).__name__} may count its steps on the host"
     if penalty.keeps_count:
         return f"{type(penalty).__name__} keeps count of updates"
-    while "strategy" in vars(strategy) and not hasattr(type(strategy), "state_dict"):
-        strategy = strategy.strategy  # type: ignore[attr-defined]  # a wrapper without a state says that of what is inside
-    counts = getattr(strategy, "keeps_count", hasattr(strategy, "state_dict"))
-    return f"{type(strategy).__name__} keeps count of iterations" if counts else ""
+    return f"{strategy} keeps count of iterations" if strategy.keeps_count else ""

@@ -10,12 +10,10 @@ import torch
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.schedules import Schedule
+from ganexp.strategies.base import as_strategy
 from ganexp.training.ema import Average
 
 log = logging.getLogger(__name__)
-
-Strategy = Callable[..., None]
-"""`strategy(gan, reals, *, d_steps, g_steps)`: see `ganexp.strategies`."""
 
 
 class Step:
@@ -23,7 +21,7 @@ class Step:
 
     Args:
         gan: The networks with all that belongs to them.
-        strategy: One of `ganexp.strategies`, or any function like them.
+        strategy: One of `ganexp.strategies`, or a function or a `Strategy` like them.
         d_steps, g_steps: Updates of each network, each at least 1.
         average: The averaged generator that samples come from; by default the generator itself.
         schedule: What moves the learning rates; by default nothing.
@@ -35,7 +33,7 @@ class Step:
     def __init__(
         self,
         gan: GAN,
-        strategy: Strategy,
+        strategy: Callable[..., None],
         *,
         d_steps: int = 1,
         g_steps: int = 1,
@@ -46,7 +44,7 @@ class Step:
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, not {count}")
         self.gan = gan
-        self.strategy = strategy
+        self.strategy = as_strategy(strategy)
         self._looked = False
         self.d_steps = d_steps
         self.g_steps = g_steps
@@ -64,12 +62,11 @@ class Step:
     def _look(self, made: Counter[str]) -> None:
         """Warn, after the first iteration, of a strategy that makes fewer updates than it is asked for."""
         self._looked = True
-        name = getattr(self.strategy, "__name__", type(self.strategy).__name__)
         for network, asked in {"d": self.d_steps, "g": self.g_steps}.items():
             if made[network] < asked:
                 log.warning(
                     "Strategy %s made %d of the %d updates that %s_steps asks for in the first iteration.",
-                    name,
+                    self.strategy,
                     made[network],
                     asked,
                     network,
@@ -87,8 +84,7 @@ class Step:
 
     def parts(self) -> dict[str, Any]:
         """Return everything in it that has a state, by name; the GAN keeps its own."""
-        named = {"average": self.average, "strategy": self.strategy, "schedule": self.schedule}
-        return {name: part for name, part in named.items() if hasattr(part, "state_dict")}
+        return {"average": self.average, "strategy": self.strategy, "schedule": self.schedule}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

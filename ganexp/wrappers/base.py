@@ -4,9 +4,14 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from torch import nn
+
 from ganexp.batch import Batch
 from ganexp.facts import Facts
 from ganexp.gan import GAN
+from ganexp.losses import Loss
+from ganexp.strategies import Strategy
+from ganexp.strategies.base import as_strategy
 
 Part = TypeVar("Part")
 
@@ -22,7 +27,7 @@ def seen(part: Part, **instead: Any) -> Part:
     return view
 
 
-class Wrapper:
+class Wrapper(Strategy):
     """A strategy around a strategy. What it does not say itself, such as what it refuses, the strategy inside says.
 
     A subclass runs what is inside by `super().__call__`, which knows what to do where an outer wrapper lets D rest.
@@ -32,7 +37,10 @@ class Wrapper:
     """
 
     def __init__(self, strategy: Callable[..., None]) -> None:
-        self.strategy = strategy
+        self.strategy = as_strategy(strategy)
+        self.differentiates_gradients = self.strategy.differentiates_gradients
+        self.learns_through_d_loss = self.strategy.learns_through_d_loss
+        self.tries_discriminator = self.strategy.tries_discriminator
 
     def check(self, run: Facts) -> None:
         """Refuse a run that the wrapper does not fit, or warn of one in which it changes nothing.
@@ -50,16 +58,37 @@ class Wrapper:
         if d_steps or isinstance(self.strategy, Wrapper):
             self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
             return
-        own = getattr(self.strategy, "g_loss", None)
         for _ in range(g_steps):
-            x = next(reals) if own else gan.reals_for_g(reals)
-            fake = gan.generate(gan.sample())
-            gan.update_g(own(gan, x, fake) if own else gan.g_loss(x, fake))
+            self.strategy.g_step(gan, reals)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "strategy":  # a copy asks before there is anything inside
-            raise AttributeError(name)
-        return getattr(self.strategy, name)
+    def g_step(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Update G alone, as the strategy inside does."""
+        self.strategy.g_step(gan, reals)
+
+    def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
+        """Refuse what the strategy inside refuses."""
+        self.strategy.refuse(discriminator, loss, x)
+
+    @property
+    def keeps_count(self) -> bool:
+        """Whether the strategy inside has a state on the host."""
+        return self.strategy.keeps_count
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the strategy inside."""
+        return self.strategy.state_dict()
+
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of a run like this one."""
+        self.strategy.check_state_dict(state, gan)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.strategy.load_state_dict(state)
+
+    def __str__(self) -> str:
+        """Return what the strategy inside is called."""
+        return str(self.strategy)
 
 
 class Remembering(Wrapper):
@@ -85,8 +114,8 @@ class Remembering(Wrapper):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
-        inside = {"strategy": self.strategy.state_dict()} if hasattr(self.strategy, "state_dict") else {}
-        return self.remembered() | inside
+        inside = super().state_dict()
+        return self.remembered() | ({"strategy": inside} if inside else {})
 
     def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
         """Refuse a state that is not of a run like this one.
@@ -95,14 +124,16 @@ class Remembering(Wrapper):
             ValueError: It is not, the strategy inside included.
         """
         self.refuse_state(state, gan)
-        if hasattr(self.strategy, "check_state_dict"):
-            self.strategy.check_state_dict(state["strategy"], gan)
+        super().check_state_dict(state.get("strategy", {}), gan)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
         self.remember(state)
-        if hasattr(self.strategy, "load_state_dict"):
-            self.strategy.load_state_dict(state["strategy"])
+        super().load_state_dict(state.get("strategy", {}))
+
+    def __str__(self) -> str:
+        """Return what it is called itself."""
+        return type(self).__name__
 
 
 def refuse_no_count(name: str, count: Any) -> None:

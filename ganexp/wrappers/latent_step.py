@@ -48,11 +48,7 @@ class LatentStep(Wrapper):
         self.natural = natural
         self.beta = beta
         self.through = through
-
-    @property
-    def differentiates_gradients(self) -> bool:
-        """Whether this step, or the strategy inside, does."""
-        return (self.through and self.alpha > 0) or getattr(self.strategy, "differentiates_gradients", False)
+        self.differentiates_gradients |= through and alpha > 0
 
     def check(self, run: Facts) -> None:
         """Refuse compiled networks where the step is differentiated.

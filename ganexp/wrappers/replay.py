@@ -47,7 +47,7 @@ class Replay(Remembering):
         share: Annotated[float, Ge(0), Le(1)] = 0.5,
     ) -> None:
         super().__init__(strategy)
-        if share and getattr(strategy, "learns_through_d_loss", False):
+        if share and self.learns_through_d_loss:
             raise Misfit(
                 "shows D earlier fakes, which have no graph, and in this strategy G learns through D's objective",
                 strategy="joint",

@@ -92,9 +92,7 @@ class TopK(Remembering):
         Raises:
             ValueError: It does.
         """
-        inside = getattr(self.strategy, "refuse", None)
-        if inside:
-            inside(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
+        super().refuse(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 
     def remembered(self) -> dict[str, Any]:
         """Return its own state."""

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from cases import trainer_of
 from experiments.quality import Quality
 from ganexp import GAN, Trainer, build, compose
-from ganexp.training import Strategy
+from ganexp.strategies.base import as_strategy
 from ganexp.training.callbacks.drawing import looking, made
 
 Probe = Callable[[GAN], dict[str, float]]
@@ -28,7 +28,7 @@ class Job:
     iterations: int
     times: int
     quality: Quality
-    strategy: Strategy | None = None
+    strategy: Callable[..., None] | None = None
     """In place of the configured one, for an experiment with a strategy of its own."""
     probe: Probe | None = None
 
@@ -59,7 +59,7 @@ def train(job: Job) -> Course:
     """Run one job."""
     trainer = build(compose(*job.overrides))
     if job.strategy:
-        trainer.step.strategy = job.strategy
+        trainer.step.strategy = as_strategy(job.strategy)
     course = Course()
     moments = {round(job.iterations * (i + 1) / job.times) for i in range(job.times)}
     for iteration in range(1, job.iterations + 1):

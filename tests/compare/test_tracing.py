@@ -25,8 +25,8 @@ def test_no_graph_is_built_for_a_generation_that_only_d_sees(strategy):
 
 
 def test_one_stage_frees_every_graph_with_the_one_update():
-    assert traced(strategies.one_stage).trace == ["z", "G", "r", "f", "DG+"]
-    assert lives(strategies.one_stage) == [("G", 1, 4), ("r", 2, 4), ("f", 3, 4)]
+    assert traced(strategies.OneStage()).trace == ["z", "G", "r", "f", "DG+"]
+    assert lives(strategies.OneStage()) == [("G", 1, 4), ("r", 2, 4), ("f", 3, 4)]
 
 
 def test_looking_ahead_is_part_of_the_trace():

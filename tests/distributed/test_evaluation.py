@@ -31,14 +31,14 @@ def trainer_of(name, processes):
     return build(composed(*CASES[name], *settings), processes=processes)
 
 
-def watcher_of(trainer):
-    (found,) = (one for one in trainer.watchers if isinstance(one, evaluation.Evaluation))
+def callback_of(trainer):
+    (found,) = (one for one in trainer.callbacks if isinstance(one, evaluation.Evaluation))
     return found
 
 
 def figures(processes):
     made = {name: trainer_of(name, processes) for name in CASES}
-    return {name: watcher_of(trainer)(trainer) for name, trainer in made.items()}
+    return {name: callback_of(trainer)(trainer) for name, trainer in made.items()}
 
 
 @pytest.mark.slow
@@ -52,8 +52,8 @@ def test_figures_are_those_of_one_process(count, tmp_path):
 def breaking(processes):
     """Evaluate with samples that are not finite, which only the last process generates, and then finite ones."""
     trainer = trainer_of("points", processes)
-    watcher, calls = watcher_of(trainer), []
-    see = watcher.evaluator.see
+    callback, calls = callback_of(trainer), []
+    see = callback.evaluator.see
 
     def seen(samples):
         calls.append(len(samples))

@@ -12,12 +12,13 @@ from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.losses import NonSaturating
 from ganexp.penalties import R1, Dragan, GradientPenalty, Orthogonal, Sum
+from ganexp.strategies.base import as_strategy
 from ganexp.training import Stopping
 from tests.distributed.forks import several
 from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan, tiny_trainer
 
 ITERATIONS = 10
-EXACT = {name: one for name, one in STRATEGIES.items() if not getattr(one, "differentiates_gradients", False)}
+EXACT = {name: one for name, one in STRATEGIES.items() if not as_strategy(one).differentiates_gradients}
 QUICK = [
     ("softmaxgan", "one_stage"),
     ("began", "detach"),

@@ -78,7 +78,7 @@ def test_it_is_a_plain_loop_over_packs(loss, penalty, by_hand, joint):
 @pytest.mark.parametrize("loss", [NonSaturating, WGAN])
 def test_one_stage_is_exact_for_packs(loss):
     ends = []
-    for strategy in (strategies.joint, strategies.one_stage):
+    for strategy in (strategies.joint, strategies.OneStage()):
         gan, reals = gan_of_packs(loss, R1), real_batches()
         for _ in range(5):
             Step(gan, strategy)(reals)

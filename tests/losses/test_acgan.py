@@ -159,7 +159,7 @@ def test_every_strategy_trains_or_refuses(strategy):
 
 def test_one_stage_refuses_it_in_python_too():
     with pytest.raises(ValueError, match="take strategy=joint"):
-        strategies.one_stage(tiny(), batches(), d_steps=1, g_steps=1)
+        strategies.OneStage()(tiny(), batches(), d_steps=1, g_steps=1)
 
 
 @pytest.mark.parametrize(

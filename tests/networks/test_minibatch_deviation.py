@@ -66,8 +66,8 @@ def ends(strategy, loss):
 
 def test_one_stage_refuses_it_where_it_would_be_wrong():
     with pytest.raises(ValueError, match="depend on other images of the batch"):
-        ends(strategies.one_stage, NonSaturating)
-    torch.testing.assert_close(ends(strategies.one_stage, WGAN), ends(strategies.joint, WGAN), rtol=1e-10, atol=1e-11)
+        ends(strategies.OneStage(), NonSaturating)
+    torch.testing.assert_close(ends(strategies.OneStage(), WGAN), ends(strategies.joint, WGAN), rtol=1e-10, atol=1e-11)
 
 
 def test_a_group_of_one_is_refused():

@@ -6,6 +6,7 @@ import torch
 from ganexp import strategies
 from ganexp.losses import Minimax, NonSaturating
 from ganexp.penalties import R1, GradientPenalty
+from ganexp.strategies.base import as_strategy
 from ganexp.training import Step
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import every_strategy
@@ -98,7 +99,7 @@ def test_the_count_is_resumed_with_the_stream():
 
 
 def test_iterations_that_differ_are_not_recorded():
-    assert reason_against(strategies.detach, R1(every=2)) == "R1 keeps count of updates"
-    assert reason_against(strategies.detach, R1(every=1)) == ""
+    assert reason_against(as_strategy(strategies.detach), R1(every=2)) == "R1 keeps count of updates"
+    assert reason_against(as_strategy(strategies.detach), R1(every=1)) == ""
     with pytest.raises(ValueError, match="it cannot be recorded: Noted keeps count of updates"):
         Recorded(Step(lazy_gan(2), strategies.detach), Tape)

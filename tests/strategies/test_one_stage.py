@@ -48,7 +48,7 @@ def images(dtype=torch.float64):
 @pytest.mark.parametrize("steps", [*(pytest.param(steps, marks=pytest.mark.slow) for steps in ((1, 1), (1, 2))), (2, 1)])
 def test_equals_joint_after_twenty_iterations(network, loss, steps):
     case, ends = CASES[loss], []
-    for strategy in (strategies.joint, strategies.one_stage):
+    for strategy in (strategies.joint, strategies.OneStage()):
         made, reals = gan(network, BEGAN(lambda_k=0.3) if loss == "began" else case.loss(), case.penalty()), images()
         for _ in range(20):
             strategy(made, reals, d_steps=steps[0], g_steps=steps[1])
@@ -162,7 +162,7 @@ def test_images_that_see_each_other_are_refused_and_the_trial_leaves_no_trace(co
     made = gan_with(discriminator, NonSaturating())
     before = {name: b.clone() for name, b in discriminator.named_buffers()}, torch.get_rng_state()
     with pytest.raises(ValueError, match=r"exact only for a discriminator that scores each image by itself.*strategy=joint"):
-        strategies.one_stage(made, images(), d_steps=1, g_steps=1)
+        strategies.OneStage()(made, images(), d_steps=1, g_steps=1)
     assert torch.equal(torch.get_rng_state(), before[1])
     assert all(torch.equal(b, before[0][name]) for name, b in discriminator.named_buffers())
 
@@ -176,7 +176,7 @@ def couplings_that_are_none():
 @pytest.mark.parametrize("name", couplings_that_are_none())
 def test_what_acts_on_each_image_alone_is_allowed_and_exact(name):
     ends = []
-    for strategy in (strategies.joint, strategies.one_stage):
+    for strategy in (strategies.joint, strategies.OneStage()):
         torch.manual_seed(1)
         made = gan_with(Coupled(couplings_that_are_none()[name]).double(), NonSaturating())
         reals = images()
@@ -190,7 +190,7 @@ def test_what_acts_on_each_image_alone_is_allowed_and_exact(name):
 @pytest.mark.parametrize("loss", [Minimax, WGAN])
 def test_any_coupling_is_exact_where_the_ratio_is_uniform(loss, coupling):
     ends = []
-    for strategy in (strategies.joint, strategies.one_stage):
+    for strategy in (strategies.joint, strategies.OneStage()):
         torch.manual_seed(1)
         made = gan_with(Coupled(COUPLINGS[coupling]()).double(), loss())
         reals = images()

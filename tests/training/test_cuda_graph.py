@@ -8,6 +8,7 @@ import torch
 
 from ganexp import build, strategies, wrappers
 from ganexp.penalties import R1, NoPenalty
+from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, options, suited
 from tests.tiny import CASES, STRATEGIES, iterate, real_batches, state, tiny_gan, tiny_trainer
@@ -155,9 +156,9 @@ def test_a_batch_of_another_shape_is_refused_and_an_end_is_an_end(width, sentenc
 
 def test_strategies_that_remember_are_not_recorded():
     assert reason_against(wrappers.Lookahead(strategies.detach, every=2), NoPenalty()) == "Lookahead keeps count of iterations"
-    assert all(reason_against(strategy, R1()) == "" for strategy in STRATEGIES.values())
+    assert all(reason_against(as_strategy(strategy), R1()) == "" for strategy in STRATEGIES.values())
     counting = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(1))], lr_decay=0.1)
-    said = reason_against(strategies.detach, NoPenalty(), optimizers=[counting])
+    said = reason_against(as_strategy(strategies.detach), NoPenalty(), optimizers=[counting])
     assert said == "Adagrad may count its steps on the host"
     with pytest.raises(ValueError, match="cannot be recorded: Lookahead keeps count"):
         small("hinge", wrappers.Lookahead(strategies.detach, every=2))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ganexp import build
+from ganexp.strategies.base import as_strategy
 from ganexp.training import Diverged, checkpoint
 from ganexp.training.guard import unfit
 from tests.composing import composed
@@ -28,7 +29,7 @@ def poisoned(folder, *further, at=5, times=1, network="generator", value=math.na
             with torch.no_grad():
                 next(getattr(gan, network).parameters()).fill_(value)
 
-    made.step.strategy = poison
+    made.step.strategy = as_strategy(poison)
     return made
 
 
@@ -75,7 +76,7 @@ def test_the_best_checkpoint_stays_the_best_through_a_rollback(tmp_path):
         if made.iteration == 4 and not made.guard.rollbacks:
             made.checkpoints.lowest = -7.0  # after the checkpoint that the run goes back to
 
-    made.step.strategy = reach
+    made.step.strategy = as_strategy(reach)
     made.fit()
     assert (made.guard.rollbacks, made.checkpoints.lowest) == (1, -7)
 
@@ -106,7 +107,7 @@ def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
             for group in [*gan.optimizer_g.param_groups, *gan.optimizer_d.param_groups]:
                 group["lr"] = 1e6
 
-    made.step.strategy = blow_up
+    made.step.strategy = as_strategy(blow_up)
     with pytest.raises(Diverged):
         made.fit()
     kept = checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]

@@ -142,8 +142,8 @@ def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
     trainer.log_to([logger])
     with torch.no_grad():
         next(trainer.step.average.generator.parameters()).fill_(math.nan)
-    (watcher,) = (one for one in trainer.watchers if isinstance(one, Evaluation))
-    assert watcher(trainer) == {}
+    (callback,) = (one for one in trainer.callbacks if isinstance(one, Evaluation))
+    assert callback(trainer) == {}
     assert "No evaluation at iteration 0: the generated samples are not finite." in caplog.text
 
 

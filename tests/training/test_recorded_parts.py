@@ -5,6 +5,7 @@ import torch
 
 from ganexp import build, strategies
 from ganexp.config.check import check
+from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, losses_of_scores, options
 from tests.tiny import iterate
@@ -60,7 +61,7 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
 
 def test_a_deterministic_augmentation_is_not_recorded():
     gan = build(composed(*SMALL, "device=cpu", "augment=diffaugment")).gan
-    given = strategies.detach, gan.penalty, None, gan.augment
+    given = as_strategy(strategies.detach), gan.penalty, None, gan.augment
     assert reason_against(*given) == ""
     torch.use_deterministic_algorithms(True)
     try:

@@ -13,6 +13,7 @@ from PIL import Image
 from ganexp import build
 from ganexp.config.schema import ConfigError
 from ganexp.networks import MLPGenerator
+from ganexp.strategies.base import as_strategy
 from ganexp.training import Checkpoints, checkpoint
 from tests.composing import composed, options, suited
 from tests.tiny import iterate
@@ -92,10 +93,9 @@ def trained(folder, settings, iterations, *, resume=False, stop_after=None):
                 raise KeyboardInterrupt
             strategy(*arguments, **counts)
 
-        for name in ("state_dict", "check_state_dict"):
-            if hasattr(strategy, name):
-                setattr(killed, name, getattr(strategy, name))
-        made.step.strategy = killed
+        for name in ("state_dict", "check_state_dict", "load_state_dict"):
+            setattr(killed, name, getattr(strategy, name))
+        made.step.strategy = as_strategy(killed)
         with pytest.raises(KeyboardInterrupt):
             made.fit()
     else:

@@ -10,6 +10,7 @@ import torch
 from ganexp import build, strategies, wrappers
 from ganexp.logging import FolderLogger, Logger
 from ganexp.logging.keys import known
+from ganexp.strategies.base import as_strategy
 from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, suited
 from tests.tiny import BATCH, CASES, STRATEGIES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
@@ -120,7 +121,7 @@ def test_the_average_follows_the_generator_through_training():
         d = min(0.6, (1 + t) / (10 + t))
         by_hand = [d * slow + (1 - d) * p.detach().numpy() for slow, p in zip(by_hand, gan.generator.parameters(), strict=True)]
 
-    made.step.strategy = strategy
+    made.step.strategy = as_strategy(strategy)
     made.fit()
     for slow, expected in zip(made.step.average.generator.parameters(), by_hand, strict=True):
         np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,106 @@
+"""The contract of update strategies."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+from ganexp.batch import Batch
+from ganexp.facts import Facts, Misfit
+from ganexp.gan import GAN
+from ganexp.losses import Loss
+from ganexp.strategies.steps import g_step
+
+
+class Strategy:
+    """One training iteration, written in the verbs of `ganexp.gan.GAN`. All that a subclass must say is `__call__`."""
+
+    differentiates_gradients = False
+    """Whether it takes gradients of gradients, which compiled networks do not have."""
+
+    learns_through_d_loss = False
+    """Whether G's gradient passes through D's objective on the fakes at hand, so that D cannot be shown others."""
+
+    tries_discriminator = False
+    """Whether `refuse` looks at a discriminator's values, so that one must be made for it before a run."""
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration, with so many updates of each network, on batches drawn from `reals`."""
+        raise NotImplementedError
+
+    def g_step(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Update G alone, on a batch of its own, by the objective that this strategy has for G."""
+        g_step(gan, reals)
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that the strategy does not fit.
+
+        Raises:
+            Misfit: It differentiates gradients, which compiled networks do not have, and of which a process has its share only.
+        """
+        if self.differentiates_gradients and run.compiled:
+            raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)
+        if self.differentiates_gradients and run.processes > 1:
+            reason = f"differentiates gradients, of which each of {run.processes} processes has its share only"
+            raise Misfit(reason, strategy="joint")
+
+    def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
+        """Refuse a discriminator or a loss that the strategy is not exact for; `x` is a batch to try it on.
+
+        Raises:
+            ValueError: It is not.
+        """
+
+    @property
+    def keeps_count(self) -> bool:
+        """Whether its state, if it has one, is on the host, so that iterations cannot be recorded."""
+        return bool(self.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint; it is empty, or has the same keys at all times."""
+        return {}
+
+    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
+        """Refuse a state that is not of a run like this one.
+
+        Raises:
+            ValueError: It is not.
+        """
+        if state.keys() != self.state_dict().keys():
+            raise ValueError(f"the state of {self} should have the keys of its own")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+
+    def __str__(self) -> str:
+        """Return what it is called in messages."""
+        return type(self).__name__
+
+
+def as_strategy(strategy: Callable[..., None]) -> Strategy:
+    """Return a strategy, or a function of `(gan, reals, *, d_steps, g_steps)` as one, with what it has for attributes.
+
+    Raises:
+        TypeError: It is neither. Any other object may have a state, which would not be found.
+    """
+    if isinstance(strategy, Strategy):
+        return strategy
+    if not inspect.isroutine(strategy) and not isinstance(strategy, functools.partial):
+        raise TypeError(f"a strategy should be a function, or a ganexp.strategies.Strategy, not a {type(strategy).__name__}")
+    return _Function(strategy)
+
+
+class _Function(Strategy):
+    """A strategy that is all function."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        self.function(gan, reals, d_steps=d_steps, g_steps=g_steps)
+
+    def __str__(self) -> str:
+        return str(vars(self).get("__name__", self.function))

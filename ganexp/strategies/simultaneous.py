@@ -1,0 +1,40 @@
+"""Who moves when both networks move at once, and one of them has more steps than the other."""
+
+import functools
+from collections.abc import Callable, Iterator
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.strategies.base import Strategy
+from ganexp.strategies.steps import d_step, g_step
+
+Rule = Callable[[GAN, Iterator[Batch]], None]
+"""What moves the networks once."""
+
+
+def simultaneous(rule: Rule, g_step: Rule = g_step) -> Callable[..., None]:
+    """Return the strategy that moves both networks by a rule min(d_steps, g_steps) times, and then the one with steps left."""
+
+    def strategy(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        for _ in range(min(d_steps, g_steps)):
+            rule(gan, reals)
+        for _ in range(d_steps - g_steps):
+            d_step(gan, reals)
+        for _ in range(g_steps - d_steps):
+            g_step(gan, reals)
+
+    functools.update_wrapper(strategy, rule, ("__module__", "__name__", "__qualname__", "__doc__"))
+    del strategy.__wrapped__  # type: ignore[attr-defined]  # the signature is that of a strategy
+    return strategy
+
+
+class Simultaneous(Strategy):
+    """A strategy by a rule that moves both networks at once: see `simultaneous`, which makes one of a function."""
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        raise NotImplementedError
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration."""
+        simultaneous(self.rule, self.g_step)(gan, reals, d_steps=d_steps, g_steps=g_steps)
