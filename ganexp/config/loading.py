@@ -18,7 +18,7 @@ from ganexp.sampling import Origin, SamplingError, Trained
 from ganexp.sampling.saved import is_saved
 from ganexp.sampling.saved import read as saved
 from ganexp.training import CheckpointError, checkpoint
-from ganexp.training.fitting import refuse_unlike
+from ganexp.training.checkpoint import refuse_unlike
 
 
 @dataclass(frozen=True)

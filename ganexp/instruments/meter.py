@@ -84,18 +84,20 @@ class Meter:
         """Return the state to checkpoint."""
         return {
             "updates": dict(self.updates),
-            "sums": self._sums,
-            "counts": dict(self.counts),
-            "last_real": self.last_real,
-            "last_fake": self.last_fake,
+            "keys": [*self._sums],
+            "sums": [*self._sums.values()],
+            "counts": [self.counts[key] for key in self._sums],
+            "last_real": [] if self.last_real is None else [self.last_real],
+            "last_fake": [] if self.last_fake is None else [self.last_fake],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
-        for counter, kept in ((self.updates, state["updates"]), (self.counts, state["counts"])):
-            counter.clear()
-            counter.update(kept)
-        self._sums = {key: value.to(self.device, copy=True) for key, value in state["sums"].items()}
-        real, fake = state["last_real"], state["last_fake"]
-        self.last_real = None if real is None else real.to(self.device, copy=True)
-        self.last_fake = None if fake is None else fake.to(self.device, copy=True)
+        self.updates = Counter(state["updates"])
+        self._sums, self.counts = {}, Counter()
+        for key, total, count in zip(state["keys"], state["sums"], state["counts"], strict=False):
+            self._sums[key] = torch.as_tensor(total).to(self.device, copy=True)
+            self.counts += Counter({key: count})  # which leaves out what has not been counted since the last row
+        self.last_real, self.last_fake = (
+            state[name][0].to(self.device, copy=True) if state[name] else None for name in ("last_real", "last_fake")
+        )

@@ -62,15 +62,6 @@ class Strategy:
         """Return the state to checkpoint; it is empty, or has the same keys at all times."""
         return {}
 
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of a run like this one.
-
-        Raises:
-            ValueError: It is not.
-        """
-        if state.keys() != self.state_dict().keys():
-            raise ValueError(f"the state of {self} should have the keys of its own")
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
 

@@ -52,7 +52,7 @@ class Competitive(Simultaneous):
         self.rate = rate
         self.steps = steps
         self.tolerance = tolerance
-        self.kept = ParameterMemory("competitive's solution")
+        self.kept = ParameterMemory()
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once.
@@ -120,10 +120,6 @@ class Competitive(Simultaneous):
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
         return self.kept.state_dict()
-
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of networks like these."""
-        self.kept.check_state_dict(state, gan)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""

@@ -11,14 +11,9 @@ from ganexp.gan import GAN
 
 
 class ParameterMemory:
-    """A tensor, or None, for each parameter of both networks, always in the same memory, where a recorded iteration finds it.
+    """A tensor, or None, for each parameter of both networks, always in the same memory, for recorded iterations."""
 
-    Args:
-        what: It in words, for messages.
-    """
-
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self) -> None:
         self.tensors: list[Tensor | None] = []
 
     def of(self, gan: GAN, parameters: Sequence[Tensor]) -> Gradients:
@@ -39,23 +34,6 @@ class ParameterMemory:
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
         return {"kept": self.tensors}
-
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of networks like these.
-
-        Raises:
-            ValueError: It is not one tensor, or None, for each parameter, of its shape and type, and finite.
-        """
-        kept, own = state["kept"], _everything(gan)
-        if not isinstance(kept, list) or (kept and len(kept) != len(own)):
-            raise ValueError(f"{self.what} should be one for each parameter")
-        for copied, parameter in zip(kept, own, strict=False):
-            if copied is None:
-                continue
-            if not isinstance(copied, Tensor) or (copied.shape, copied.dtype) != (parameter.shape, parameter.dtype):
-                raise ValueError(f"{self.what} should have the shapes and types of the parameters")
-            if not copied.isfinite().all():
-                raise ValueError(f"{self.what} should be finite")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""

@@ -21,7 +21,7 @@ class PastExtragradient(Simultaneous):
     keeps_count = False
 
     def __init__(self) -> None:
-        self.past = ParameterMemory("past_extragradient's gradients")
+        self.past = ParameterMemory()
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once."""
@@ -38,10 +38,6 @@ class PastExtragradient(Simultaneous):
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
         return self.past.state_dict()
-
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of networks like these."""
-        self.past.check_state_dict(state, gan)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""

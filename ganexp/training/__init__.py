@@ -1,6 +1,7 @@
 """The training loop and its instruments."""
 
 from ganexp.training.callbacks import Diagnostics, Evaluation, Measures, Samples, SharedEvaluation
+from ganexp.training.checkpoint import CheckpointError
 from ganexp.training.checkpoints import Checkpoints
 from ganexp.training.ema import EMA, Average
 from ganexp.training.guard import Diverged, Guard
@@ -8,7 +9,6 @@ from ganexp.training.run import Callback
 from ganexp.training.step import Step
 from ganexp.training.stopping import Stopping
 from ganexp.training.trainer import Trainer
-from ganexp.training.untrusted import CheckpointError
 
 __all__ = [
     "EMA",

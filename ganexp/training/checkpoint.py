@@ -1,20 +1,38 @@
 """Checkpoint files: written atomically, read without being trusted."""
 
+import copy
+import math
 import os
+import pickletools
 import shutil
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from ganexp.gan import GAN
 from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
-from ganexp.training.untrusted import CheckpointError, refuse_bomb, refuse_oversized
 
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
 
 FORMAT = 6
+CALLED = {"torch", "torch.storage", "collections"}
+"""Modules with the types of tensors and storages; a checkpoint calls nothing else, except for `torch._utils`' tensors."""
+DEEPEST = 40
+MOST_VALUES = 500_000
+MOST = 10**15
+"""No run counts further."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be read or does not fit, said in one sentence."""
 
 
 def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0) -> State:
@@ -82,7 +100,7 @@ def load(path: Path) -> State:
         CheckpointError: There is none, it is broken, or it is not one of ganexp's.
     """
     try:
-        refuse_bomb(path)
+        _refuse_bomb(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
@@ -94,7 +112,154 @@ def load(path: Path) -> State:
     ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
     if not ours or not isinstance(state.get("config"), dict) or not isinstance(state.get("run"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")
-    refuse_oversized(path, state)
+    _refuse_claims(path, state)
     if type(state["run"].get("iteration")) is not int or state["run"]["iteration"] < 0:
         raise CheckpointError(f"{path} does not say at which iteration it was written")
     return state
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Look at a file's directory and at its pickle's instructions, without following any.
+
+    Raises:
+        CheckpointError: It would unpack to far more than its size, or calls what no checkpoint needs.
+        Exception: It is no archive, in one of many ways.
+    """
+    with zipfile.ZipFile(path) as archive:
+        parts = archive.infolist()
+        (pickled,) = [part for part in parts if part.filename.lower().endswith("/data.pkl")]  # one, whoever reads it
+        unpacked = sum(part.file_size for part in parts)
+        if unpacked > 2 * path.stat().st_size + 2**20 or pickled.file_size > 2**18 + 2**11 * len(parts):
+            raise CheckpointError(f"{path} unpacks to far more than its size; it is no checkpoint of ganexp")
+        for instruction, argument, _ in pickletools.genops(archive.read(pickled)):
+            called = str(argument)
+            if instruction.name == "GLOBAL" and called.split()[0] not in CALLED and called != "torch._utils _rebuild_tensor_v2":
+                raise CheckpointError(f"{path} would call {called[:80]!r}; it is no checkpoint of ganexp")
+
+
+def _refuse_claims(path: Path, state: State) -> None:
+    """Refuse what is small in the file and would be large once it is copied, compared or written out.
+
+    Raises:
+        CheckpointError: Values are nested too deeply or shared too often, numbers are too long, or tensors claim more elements
+            than they have.
+    """
+    for count, value in enumerate(_values(state)):
+        plain = value is None or isinstance(value, (dict, list, tuple, str, float))
+        if isinstance(value, Tensor):
+            fits = value.numel() * value.element_size() <= value.untyped_storage().nbytes() and not value.requires_grad
+        else:
+            fits = plain or (isinstance(value, int) and abs(value) < 2**63)
+        if not fits or count > MOST_VALUES:
+            raise CheckpointError(f"{path} is no checkpoint of ganexp: it claims more than it holds")
+    if any(isinstance(value, Tensor) for value in _values(state["config"])):
+        raise CheckpointError(f"{path} is no checkpoint of ganexp: a setting in it is a tensor")
+
+
+def _values(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield a value and all values inside, each as often as it is reached."""
+    if depth > DEEPEST:
+        raise CheckpointError("the checkpoint is nested too deeply")
+    yield value
+    inside = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for one in inside:
+        yield from _values(one, depth + 1)
+
+
+def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> None:
+    """Refuse a state that has other keys, shapes or types than a part's own, or numbers that are not finite.
+
+    What grows as a run goes on is a list: of numbers or texts, of a tensor (or None) for each parameter of the GAN, or of
+    tensors with one row for each of as many samples. Optimisers are compared on their own.
+
+    Raises:
+        ValueError: It differs, as the text says.
+    """
+    if isinstance(own, dict) and isinstance(given, dict):
+        for key in own.keys() ^ given.keys():
+            raise ValueError(f"{name} {'lacks' if key in own else 'should not have'} {str(key)[:80]}")
+        for key in own if "param_groups" not in own else ():
+            refuse_unlike(f"{name}.{key}", own[key], given[key], gan)
+    elif isinstance(own, list) and isinstance(given, list):
+        _refuse_unlike_list(name, own, given, gan)
+    elif isinstance(own, Tensor):
+        if not isinstance(given, Tensor) or given.shape != own.shape or given.dtype != own.dtype:
+            raise ValueError(f"{name} should be {_described(own)}, not {_described(given)}")
+        if not given.isfinite().all() and (own.is_meta or own.isfinite().all()):
+            raise ValueError(f"{name} is not finite")
+        if gan and name.endswith("rng"):
+            torch.Generator(gan.prior.device).set_state(given)  # which has a look at it
+    elif own is None or type(own) is float:
+        if given is not None and (type(given) is not float or math.isnan(given)):
+            raise ValueError(f"{name} should be a number, not {_described(given)}")
+    elif type(given) is not type(own) or (type(own) is int and not 0 <= given <= MOST):
+        raise ValueError(f"{name} should be {_described(own)}, not {_described(given)}")
+
+
+def _refuse_unlike_list(name: str, own: list[Any], given: list[Any], gan: GAN | None) -> None:
+    tensors = [one for one in given if isinstance(one, Tensor)]
+    if not tensors:
+        kinds = {type(one) for one in own} or {int, float, str, type(None)}
+        if not {type(one) for one in given} <= kinds:
+            raise ValueError(f"{name} should hold other values")
+        return
+    parameters = [*gan.generator.parameters(), *gan.discriminator.parameters()] if gan else []
+    of_parameters = len(given) == len(parameters) and all(
+        one is None or (isinstance(one, Tensor) and one.shape == parameter.shape and one.dtype == parameter.dtype)
+        for one, parameter in zip(given, parameters, strict=True)
+    )
+    of_samples = len({one.shape[:1] for one in tensors}) == 1 and len(tensors) == len(given)
+    if not (of_parameters or of_samples):
+        raise ValueError(f"{name} should hold a tensor for each parameter, or for as many samples")
+    if not all(one.isfinite().all() for one in tensors):
+        raise ValueError(f"{name} is not finite")
+
+
+def refuse_unlike_optimizer(name: str, optimizer: Optimizer, given: State) -> None:
+    """Refuse an optimiser's state whose tensors are neither scalars nor shaped like the parameter that they belong to.
+
+    Which ones are scalars is what a step on a stand-in parameter shows.
+
+    Raises:
+        ValueError: One of them is not, or is not finite, or the state is one of other parameters.
+    """
+    own, groups = optimizer.state_dict()["param_groups"], given["param_groups"]
+    if [group["params"] for group in own] != [group["params"] for group in groups]:
+        raise ValueError(f"{name} belongs to other parameters")
+    if not all(type(group["lr"]) is float and math.isfinite(group["lr"]) for group in groups):
+        raise ValueError(f"the learning rate of {name} should be a finite number")
+    likes: list[tuple[Tensor, State | None]] = []
+    for group in optimizer.param_groups:
+        after = _after_a_step(optimizer, group)
+        likes += [(parameter, after) for parameter in group["params"]]
+    for index, moments in given["state"].items():
+        parameter, after = likes[index]
+        after = moments if after is None or not moments else after
+        refuse_unlike(f"{name}.{index}", {key: _like(parameter, value) for key, value in after.items()}, moments)
+
+
+def _like(parameter: Tensor, moment: Any) -> Any:
+    if not isinstance(moment, Tensor):
+        return moment
+    return torch.empty(parameter.shape if moment.dim() else (), dtype=moment.dtype, device="meta")
+
+
+def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
+    """Return what an optimiser remembers of a parameter after a step, or None if it takes more than a gradient."""
+    real = group["params"][0]
+    stand_in = nn.Parameter(torch.zeros(2, 3, dtype=real.dtype, device=real.device))
+    stand_in.grad = torch.zeros_like(stand_in)
+    like = copy.copy(optimizer)
+    like.param_groups, like.state = [{**group, "params": [stand_in]}], defaultdict(dict)
+    try:
+        like.step()
+    except Exception:  # of a user's own optimiser
+        return None
+    return dict(like.state[stand_in])
+
+
+def _described(value: Any) -> str:
+    """Return in words what kind of value it is."""
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
+    return "nothing" if value is None else f"of type {type(value).__name__}"

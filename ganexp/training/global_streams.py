@@ -30,11 +30,11 @@ class GlobalStreams:
             },
         }
 
-    def refuse_unfitting(self, state: dict[str, Any]) -> None:
-        """Try states on streams of their own, where nothing else draws from.
+    def refuse(self, state: dict[str, Any]) -> None:
+        """Try a state on other streams, from which nothing draws.
 
         Raises:
-            Exception: One of them is not such a state; in which way, its stream says.
+            Exception: It is no state of a stream, as the stream says.
         """
         torch.Generator().set_state(state["torch"])
         if (state["cuda"] is not None) != (self.device.type == "cuda"):

@@ -12,8 +12,6 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.gan import GAN
-from ganexp.training.fitting import check_counts, refuse_unlike
 
 log = logging.getLogger(__name__)
 
@@ -124,25 +122,12 @@ class Reals:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what identifies the data, how many batches and images were drawn, and the points that pictures show."""
-        return {"digest": self.digest, "batches": self.batches, "images": self.images, "points": self._points()}
-
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of data like these.
-
-        Raises:
-            ValueError: It is not.
-        """
-        own, points = self.state_dict(), state["points"]
-        refuse_unlike("reals", {**own, "points": None}, {**state, "points": None})
-        check_counts("reals", {**own, "points": None}, state)
-        if not isinstance(points, Tensor) or points.dtype != self.dtype or points.dim() == 0 or len(points) > ENOUGH:
-            raise ValueError(f"the points that pictures show should be at most {ENOUGH} of {self.dtype}")
-        if not points.isfinite().all():
-            raise ValueError("the points that pictures show should be finite")
+        points = [self._points()] if self._first else []
+        return {"digest": self.digest, "batches": self.batches, "images": self.images, "points": points}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where a checkpoint's run had stopped drawing."""
-        self._first = [state["points"].to(self.device)] if len(state["points"]) else []
+        self._first = [points.to(self.device) for points in state["points"]]
         self.seek(state["batches"], state["images"])
 
     def _look(self, values: Tensor) -> None:

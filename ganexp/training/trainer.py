@@ -12,15 +12,14 @@ from ganexp.gan import GAN
 from ganexp.logging import Ending, Logger, Picture, Row, Summary
 from ganexp.training.callbacks import Diagnostics, Measures, Samples
 from ganexp.training.callbacks.diagnostics import collapse
+from ganexp.training.checkpoint import CheckpointError, refuse_unlike, refuse_unlike_optimizer
 from ganexp.training.checkpoints import Checkpoints
-from ganexp.training.fitting import refuse_unfitting
 from ganexp.training.global_streams import GlobalStreams
 from ganexp.training.guard import Guard
 from ganexp.training.reals import Reals
 from ganexp.training.run import Callback
 from ganexp.training.step import Step
 from ganexp.training.stopping import Stopping
-from ganexp.training.untrusted import CheckpointError
 
 log = logging.getLogger(__name__)
 
@@ -203,11 +202,14 @@ class Trainer:
         """Resume from a checkpoint's state; loggers drop the rows of later iterations.
 
         Raises:
-            CheckpointError: It does not fit; the run is as it was.
+            CheckpointError: It does not fit; the run is as it was, unless a list in it has numbers where tensors were to be.
         """
         self._refuse_unfitting(state)
-        for name, part in self.parts().items():
-            part.load_state_dict(state[name])
+        try:
+            for name, part in self.parts().items():
+                part.load_state_dict(state[name])
+        except (AttributeError, TypeError) as error:
+            raise CheckpointError(f"the checkpoint does not fit this run ({error})") from error
         self.iteration, self.trained_s = state["iteration"], state["trained_s"]
         self.gan.timer.restart()
         for callback in self.callbacks:
@@ -217,8 +219,11 @@ class Trainer:
 
     def _refuse_unfitting(self, state: dict[str, Any]) -> None:
         try:
-            refuse_unfitting(self.gan, self.parts(), self.state_dict(), state)
-        except Exception as error:  # what a tampered value makes a stream or a strategy raise has no common type
+            refuse_unlike("the checkpoint", self.state_dict(), state, self.gan)
+            refuse_unlike_optimizer("optimizer_g", self.gan.optimizer_g, state["gan"]["optimizer_g"])
+            refuse_unlike_optimizer("optimizer_d", self.gan.optimizer_d, state["gan"]["optimizer_d"])
+            self.streams.refuse(state["streams"])
+        except Exception as error:  # what a tampered value makes a stream raise has no common type
             reason = " ".join(str(error).split())[:200]
             said = reason if type(error) is ValueError else f"{type(error).__name__}: {reason}"
             raise CheckpointError(f"the checkpoint does not fit this run ({said})") from error

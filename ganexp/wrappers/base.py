@@ -78,10 +78,6 @@ class Wrapper(Strategy):
         """Return the state of the strategy inside."""
         return self.strategy.state_dict()
 
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of a run like this one."""
-        self.strategy.check_state_dict(state, gan)
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
         self.strategy.load_state_dict(state)
@@ -104,27 +100,10 @@ class Remembering(Wrapper):
         """Take over its own state."""
         raise NotImplementedError
 
-    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse what is no state of its own.
-
-        Raises:
-            ValueError: It is not.
-        """
-        raise NotImplementedError
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
         inside = super().state_dict()
         return self.remembered() | ({"strategy": inside} if inside else {})
-
-    def check_state_dict(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse a state that is not of a run like this one.
-
-        Raises:
-            ValueError: It is not, the strategy inside included.
-        """
-        self.refuse_state(state, gan)
-        super().check_state_dict(state.get("strategy", {}), gan)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
@@ -134,13 +113,3 @@ class Remembering(Wrapper):
     def __str__(self) -> str:
         """Return what it is called itself."""
         return type(self).__name__
-
-
-def refuse_no_count(name: str, count: Any) -> None:
-    """Refuse what counts nothing.
-
-    Raises:
-        ValueError: It is no count.
-    """
-    if type(count) is not int or not 0 <= count < 2**62:
-        raise ValueError(f"{name} should be a count")

@@ -10,7 +10,7 @@ from torch import Tensor
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering, refuse_no_count
+from ganexp.wrappers.base import Remembering
 
 
 class Lookahead(Remembering):
@@ -61,16 +61,3 @@ class Lookahead(Remembering):
     def remember(self, state: dict[str, Any]) -> None:
         """Take over its own state."""
         self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
-
-    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse what is no state of its own."""
-        slow = state["slow"]
-        refuse_no_count("lookahead's iterations", state["iterations"])
-        fast = [*gan.generator.parameters(), *gan.discriminator.parameters()]
-        if not isinstance(slow, list) or (slow and len(slow) != len(fast)):
-            raise ValueError("lookahead's slow copies should be one for each parameter")
-        for copied, own in zip(slow, fast, strict=False):
-            if not isinstance(copied, Tensor) or (copied.shape, copied.dtype) != (own.shape, own.dtype):
-                raise ValueError("lookahead's slow copies should have the shapes and types of the parameters")
-            if not copied.isfinite().all():
-                raise ValueError("lookahead's slow copies should be finite")

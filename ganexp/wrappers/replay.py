@@ -1,6 +1,5 @@
 """A wrapper that shows D fakes of earlier iterations beside those at hand."""
 
-import copy
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +14,7 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.ranges import checked
 from ganexp.streams import stream
-from ganexp.wrappers.base import Remembering, refuse_no_count, seen
+from ganexp.wrappers.base import Remembering, seen
 
 
 class Replay(Remembering):
@@ -101,6 +100,10 @@ class Replay(Remembering):
             raise ValueError(f"replay.size={self.size} is less than the {others} fakes of a batch that come from the buffer")
         if not self.kept:
             self.kept = [one.new_zeros(self.size, *one.shape[1:]) for one in new]
+        if [one.shape for one in self.kept] != [(self.size, *one.shape[1:]) for one in new]:
+            raise ValueError(
+                "the buffer of replay does not hold samples like those of the generator, or not replay.size of them"
+            )
         filled = min(self.size, self.draws * batch_size)
         rng = stream(gan.prior.seed, "replay", new[0].device, self.draws)
         self.draws += 1
@@ -122,29 +125,7 @@ class Replay(Remembering):
         """Take over its own state."""
         self.draws, self.kept = state["draws"], [one.clone() for one in state["kept"]]
 
-    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse what is no state of its own."""
-        draws, kept = state["draws"], state["kept"]
-        refuse_no_count("replay's draws", draws)
-        if not isinstance(kept, list) or bool(kept) != bool(draws):
-            raise ValueError("replay's buffer should be a list, with something in it once there were draws")
-        for one, like in zip(kept, _likes(gan), strict=True) if kept else ():
-            fits = isinstance(one, Tensor) and one.shape == (self.size, *like.shape[1:]) and one.dtype == like.dtype
-            if not fits or not one.isfinite().all():
-                raise ValueError("replay's buffer should hold samples like those of the generator, as many as configured")
-            if not like.is_floating_point() and not 0 <= one.min() <= one.max() < gan.prior.classes:
-                raise ValueError("replay's buffer should hold labels of classes that there are")
-
 
 def _places(count: int, buffer: Tensor, rng: torch.Generator) -> Tensor:
     """Return so many distinct random indices into something as long as a buffer of numbers, which is overwritten."""
     return buffer.uniform_(generator=rng).topk(count).indices
-
-
-def _likes(gan: GAN) -> list[Tensor]:
-    """Return a pack of fakes, and of labels, without values."""
-    labels = (torch.zeros(gan.pack, dtype=torch.long, device="meta"),) if gan.prior.classes else ()
-    z = torch.empty(gan.pack, gan.prior.latent_dim, dtype=gan.prior.dtype, device="meta")
-    with torch.no_grad():
-        fake = gan.packed(Batch(copy.deepcopy(gan.generator).eval().to("meta")(z, *labels), labels))
-    return [fake.values, *fake.conditions]

@@ -13,7 +13,7 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering, Wrapper, refuse_no_count
+from ganexp.wrappers.base import Remembering, Wrapper
 
 Steps = Annotated[int, Ge(1), Le(10_000)]
 
@@ -70,10 +70,6 @@ class WarmUp(Remembering):
     def remember(self, state: dict[str, Any]) -> None:
         """Take over its own state."""
         self.iterations = state["iterations"]
-
-    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse what is no state of its own."""
-        refuse_no_count("the iterations of steps", state["iterations"])
 
 
 class Balanced(Remembering):
@@ -157,12 +153,6 @@ class Balanced(Remembering):
     def remember(self, state: dict[str, Any]) -> None:
         """Take over its own state."""
         self.right = list(state["right"])
-
-    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse what is no state of its own."""
-        kept, most = state["right"], _samples(gan)
-        if not isinstance(kept, list) or len(kept) > self.window or not all(type(n) is int and 0 <= n <= most for n in kept):
-            raise ValueError(f"what steps keeps should be at most window counts from 0 to {most}")
 
 
 def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering, refuse_no_count, seen
+from ganexp.wrappers.base import Remembering, seen
 
 
 class TopK(Remembering):
@@ -101,7 +101,3 @@ class TopK(Remembering):
     def remember(self, state: dict[str, Any]) -> None:
         """Take over its own state."""
         self.iterations = state["iterations"]
-
-    def refuse_state(self, state: dict[str, Any], gan: GAN) -> None:
-        """Refuse what is no state of its own."""
-        refuse_no_count("topk's iterations", state["iterations"])

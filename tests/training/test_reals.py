@@ -142,14 +142,10 @@ def test_a_picture_shows_the_same_points_after_a_resumption(tmp_path, interrupte
     list(itertools.islice(before, interrupted_at))
     torch.save(before.state_dict(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
-    resumed.check_state_dict(state, gan=None)
     resumed.load_state_dict(state)
     list(itertools.islice(resumed, 15 - interrupted_at))
     assert torch.equal(resumed.shown(), torch.cat(batches)[:1000])
     assert torch.equal(resumed.shown(), undisturbed.shown())
-    for broken in ([], torch.zeros(1001, 2), state["points"].double(), state["points"] * torch.nan):
-        with pytest.raises(ValueError, match="points that pictures show should be"):
-            resumed.check_state_dict(state | {"points": broken}, gan=None)
 
 
 def test_a_picture_shows_the_last_batch_of_images():

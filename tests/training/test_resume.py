@@ -93,7 +93,7 @@ def trained(folder, settings, iterations, *, resume=False, stop_after=None):
                 raise KeyboardInterrupt
             strategy(*arguments, **counts)
 
-        for name in ("state_dict", "check_state_dict", "load_state_dict"):
+        for name in ("state_dict", "load_state_dict"):
             setattr(killed, name, getattr(strategy, name))
         made.step.strategy = as_strategy(killed)
         with pytest.raises(KeyboardInterrupt):

@@ -150,6 +150,41 @@ def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
         trainer.load_state_dict(changed)
 
 
+GROWN = {
+    "a copy less": ("slow", lambda kept: kept[:-1]),
+    "a copy of another shape": ("slow", lambda kept: [kept[0].t(), *kept[1:]]),
+    "copies of another type": ("slow", lambda kept: [one.float() for one in kept]),
+    "a copy that is not finite": ("slow", lambda kept: [kept[0] / 0, *kept[1:]]),
+    "numbers for copies": ("slow", lambda kept: [0.5 for one in kept]),
+    "no list": ("slow", lambda kept: kept[0]),
+}
+
+
+@pytest.mark.parametrize("change", GROWN)
+def test_what_a_new_run_does_not_have_yet_is_compared_with_its_parameters(change):
+    settings = [*CASES["adam"], "lookahead.every=2", "precision=fp64", "iterations=10"]
+    trained, new = build(composed(*settings)), build(composed(*settings))
+    iterate(trained)
+    name, changed = GROWN[change]
+    genuine = trained.state_dict()
+    kept = genuine["step"]["strategy"][name]
+    with pytest.raises(CheckpointError, match="does not fit this run"):
+        new.load_state_dict(tampered(genuine, ("step", "strategy", name), changed(kept)))
+    new.load_state_dict(genuine)
+    assert_same(state(new), state(trained))
+
+
+def test_a_replayed_buffer_of_another_size_ends_in_a_sentence():
+    settings = [*CASES["adam"], "replay.share=0.5", "replay.size=7", "iterations=10"]
+    trained, new = build(composed(*settings)), build(composed(*settings))
+    iterate(trained, 3)
+    genuine = trained.state_dict()
+    (kept,) = genuine["step"]["strategy"]["kept"]
+    new.load_state_dict(tampered(genuine, ("step", "strategy", "kept"), [kept[:3]]))
+    with pytest.raises(ValueError, match="the buffer of replay does not hold"):
+        iterate(new)
+
+
 def test_moments_in_another_layout_are_laid_out_like_their_parameters():
     """The numbers are the same, so the run is: in float32, to the last bit."""
     settings = [*CASES["adam"], "iterations=10"]

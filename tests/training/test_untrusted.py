@@ -122,17 +122,6 @@ def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
-def test_a_part_that_stands_in_the_archive_twice_is_refused(genuine, tmp_path):
-    """Two readers of one file may each take another."""
-    path = tmp_path / "x.pt"
-    path.write_bytes(genuine)
-    with zipfile.ZipFile(path, "a") as archive:
-        root = archive.namelist()[0].partition("/")[0]
-        archive.writestr(f"{root}/DATA.pkl", b"")
-    with pytest.raises(CheckpointError, match="has a part twice"):
-        checkpoint.load(path)
-
-
 @pytest.fixture(scope="module")
 def trainer():
     return build(composed(*overrides("detach"), "iterations=4"))

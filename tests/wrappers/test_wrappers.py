@@ -5,9 +5,7 @@ import itertools
 
 import pytest
 import torch
-from torch import nn
 
-from ganexp import GAN, Prior
 from ganexp.compare.tracing import TracingGAN
 from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 from ganexp.penalties import NoPenalty
@@ -121,17 +119,6 @@ def test_topk_goes_around_no_strategy_that_relies_on_a_zero_sum_loss():
         TopK(Competitive(), nu=0.5).refuse(gan.discriminator, gan.loss, next(real_batches()))
 
 
-def test_a_buffer_is_checked_against_a_generator_with_batch_norm():
-    generator = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-    discriminator = nn.Sequential(nn.Linear(2, 1), nn.Flatten(0))
-    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (generator, discriminator)]
-    gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=8)
-    wrapped = Replay(detach, size=9, share=0.5)
-    for _ in range(3):
-        wrapped(gan, iter([torch.ones(8, 2)]), d_steps=1, g_steps=1)
-    wrapped.check_state_dict(wrapped.state_dict(), gan)
-
-
 def test_views_leave_the_gan_as_it_was():
     gan = tiny_gan(CASES["nonsaturating"], gan_class=TracingGAN)
     before = dict(vars(gan))
@@ -152,7 +139,6 @@ def test_a_state_lies_around_that_of_the_strategy_inside():
     kept = copy.deepcopy(part.state_dict())
     assert kept.keys() == {"iterations", "slow", "strategy"}
     assert kept["strategy"]["strategy"] == {"iterations": 5, "strategy": {"iterations": 5}}
-    resumed.check_state_dict(kept, gan)
     resumed.load_state_dict(kept)
     for _ in range(4):
         resumed(gan, reals, d_steps=1, g_steps=1)
@@ -160,18 +146,6 @@ def test_a_state_lies_around_that_of_the_strategy_inside():
     for _ in range(9):
         whole(other, reals, d_steps=1, g_steps=1)
     assert_same(state(gan), state(other))
-    inside = kept["strategy"]
-    for broken in (
-        {"draws": -1},
-        {"kept": []},
-        {"kept": [inside["kept"][0].float()]},
-        {"kept": [inside["kept"][0][:8]]},
-        {"kept": [inside["kept"][0] * float("nan")]},
-        {"strategy": {"iterations": 1.5, "strategy": {"iterations": 5}}},
-        {"strategy": {"iterations": 5, "strategy": {"iterations": "5"}}},
-    ):
-        with pytest.raises(ValueError, match="should"):
-            resumed.check_state_dict(kept | {"strategy": inside | broken}, gan)
 
 
 def test_only_what_keeps_count_is_in_the_way_of_a_cuda_graph():
