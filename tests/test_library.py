@@ -122,6 +122,16 @@ def test_the_readmes_strategy_is_detach(run):
     assert torch.equal(*trained)
 
 
+def test_parts_for_the_command_line(run):
+    names = run("Parts for the command line")
+    real, fake = torch.tensor([[2.0, 0.0], [4.0, 0.0]]), torch.tensor([[1.0, 3.0], [1.0, 1.0]])
+    loss = names["Mine"]()
+    assert (float(loss.d_loss(real, fake)), float(loss.g_loss(real, fake))) == (-2.0, -0.5)
+    z = names["new_gan"]().sample()
+    before = z.values.clone()
+    assert torch.equal(names["louder"](z).values, 1.5 * before)
+
+
 def test_a_logger(run):
     names = run("A loader of your own", "A logger of your own")
     assert [iteration for iteration, _ in names["curve"].points] == [20, 40, 60, 80, 100]

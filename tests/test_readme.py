@@ -106,7 +106,7 @@ def test_figures_of_evaluation_are_listed_as_they_are_declared():
 def test_the_verbs_that_strategies_use_are_listed_with_their_arguments():
     said = "".join(path.read_text() for path in Path(strategies.__file__).parent.glob("*.py"))
     used = {name for name in re.findall(r"\bgan\.(\w+)\(", said) if inspect.isfunction(getattr(GAN, name, None))}
-    listed = [spans(row[0])[0] for row in table("docs/extending.md", "verb")]
+    listed = [spans(row[0])[0] for row in table("docs/library.md", "verb")]
     assert used <= {verb.partition("(")[0] for verb in listed}
     for verb in listed:
         name, _, arguments = verb.removesuffix(")").partition("(")
