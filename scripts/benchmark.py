@@ -24,10 +24,10 @@ from tqdm import tqdm
 
 from benchmarks import feeding, gpu, overhead, peers, processes, reach, scaling, startup, switches
 from benchmarks.section import Section
-from cases import CASES
+from ganexp.cli.commands.cases import CASES
+from ganexp.cli.commands.pages.machine import measured
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.logging.documents import refuse_unwritable
-from pages.machine import measured
-from pages.writing import writing
 
 READING = (
     "Contenders ran in turn in one process; every ratio is the median of ratios within a turn, and brackets are its 95 % "

@@ -26,8 +26,8 @@ from tqdm import tqdm
 
 from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.logging.documents import refuse_unwritable
-from pages.writing import writing
 
 DCGAN_32 = ("dataset=fake",)
 BEGAN_16 = (*batch_size.BEGAN, "dataset.image_size=16", "generator.width=16", "discriminator.width=16")

@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ganexp import strategies
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.compare.tracing import traced
 from ganexp.logging.documents import refuse_unwritable
-from pages.writing import writing
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
 LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
+from pages.writing import writing
 from torch import Tensor
 
 from ganexp import build, compose
 from ganexp.logging.documents import refuse_unwritable
-from pages.writing import writing
 
 ITERATIONS = 300
 PRECISIONS = {"fp32": "tab:orange", "fp64": "tab:blue"}

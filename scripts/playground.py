@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.logging.documents import atomic_write, refuse_unwritable
-from pages.writing import writing
 from playing import ring
 from playing.page import page
 

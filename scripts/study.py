@@ -20,10 +20,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.cli.sweeping.results import results
 from ganexp.logging.documents import refuse_unwritable
 from ganexp.printable import printable
-from pages.writing import writing
 from studying import page, sweeps, timing
 from studying.courses import courses
 from studying.plan import EVALUATIONS, SETTINGS, STRATEGIES, Arm, arms, comparison, search

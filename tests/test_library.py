@@ -1,5 +1,6 @@
 """docs/library.md: its examples, run as they stand, and what they are said to do."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -224,10 +225,22 @@ def test_a_wheel_brings_everything_and_trains(clone, tmp_path):
     pip(sys.executable, "wheel", "-w", tmp_path, clone, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     pip(sys.executable, "install", "--target", tmp_path / "site", wheel, cwd=tmp_path)
-    for suffix in ("py", "yaml"):
+    for suffix in ("py", "yaml", "css", "js"):
         there = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site" / "ganexp").rglob(f"*.{suffix}")}
         assert there == {str(path.relative_to(clone)) for path in (clone / "ganexp").rglob(f"*.{suffix}")} | {
             str("ganexp" / path.relative_to(clone)) for path in (clone / "conf").rglob(f"*.{suffix}")
         }
     said = python(sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n{TRAINS}", cwd=tmp_path)
     assert said.splitlines()[-1] == f"{tmp_path / 'site' / 'ganexp' / '__init__.py'} 3 Hinge"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); import runpy; sys.argv = sys.argv[1:]"
+    ganexp = (sys.executable, "-c", f"{code}; runpy.run_path(sys.argv[0], run_name='__main__')", tmp_path / "site/bin/ganexp")
+    small = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "wandb.mode=disabled", "device=cpu")
+    python(*ganexp, "train", "iterations=2", *small, cwd=empty)
+    assert json.loads((empty / "outputs/latest/summary.json").read_text())["iteration"] == 2
+    assert "ganexp train iterations=2" in (empty / "outputs/latest/provenance.json").read_text()
+    python(*ganexp, "sample", "outputs/latest", "--n", 4, cwd=empty)
+    assert (empty / "outputs/latest/generated/grid_seed0.png").exists()
+    python(*ganexp, "report", "outputs/latest", cwd=empty)
+    assert [path.name for path in empty.iterdir()] == ["outputs"]

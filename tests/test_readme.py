@@ -12,6 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from ganexp import GAN, strategies
+from ganexp.cli.arguments import parser
 from ganexp.cli.options import options as described
 from ganexp.config.check import check
 from ganexp.config.measured import measures_of
@@ -168,6 +169,16 @@ def test_every_script_has_the_options_it_is_called_with():
         source = (ROOT / script).read_text()
         for argument in arguments:
             assert not argument.startswith("--") or f'"{argument}"' in source, line
+
+
+def test_every_command_of_ganexp_takes_what_it_is_called_with():
+    inline = [span for page in PAGES.values() for span in spans(page) if re.match(r"ganexp \w+ ", span)]
+    called = re.compile(r"(?:torchrun .*-m (?:-- )?)?ganexp (.*)")
+    typed = [found[1] for line in lines("ganexp ") + inline if (found := called.match(line))]
+    assert len(typed) > 10
+    for line in typed:
+        if not line.startswith("train "):
+            parser().parse_args(shlex.split(line))
 
 
 def test_every_extra_exists():

@@ -28,7 +28,7 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
     from ganexp.cli.hydra_errors import composing
 
     further = [] if config_dir is None else [f"hydra.searchpath=['file://{Path(config_dir).resolve()}']"]
-    with composing(), initialize_config_dir(version_base="1.3", config_dir=str(_conf())):
+    with composing(), initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
         cfg = compose("train", [*overrides, *further], return_hydra_config=True)
     refuse_mixed_groups(cfg, cfg.hydra.runtime.choices)
     if cfg.resume is not None:
@@ -38,7 +38,7 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
     return cfg
 
 
-def _conf() -> Path:
+def conf_folder() -> Path:
     """Return the folder of YAML files: inside the package once installed, beside it in a clone without symbolic links."""
     inside = PACKAGE / "conf"
     return (inside if inside.is_dir() else PACKAGE.parent / "conf").resolve()

@@ -44,7 +44,11 @@ def forecast(job_s: float, left: int) -> str:
 def command_to_resume(*overrides: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started."""
     options, rest = config_options(sys.argv[1:])
-    return shlex.join(["python", sys.argv[0], *options, *overrides, *filter(_is_typed_again, rest)])
+    return shlex.join([*_started_as(), *options, *overrides, *filter(_is_typed_again, rest)])
+
+
+def _started_as() -> list[str]:
+    return sys.argv[0].split() if sys.argv[0] == "ganexp train" else ["python", sys.argv[0]]
 
 
 def stopped_by(received: signal.Signals, *overrides: str) -> str:

@@ -87,7 +87,7 @@ def missing_for_evaluation(config: Config, dataset: Any, shape: tuple[int, ...])
         if asked != "classifier":
             remedy = "choose classifier, inception, raw, or a file that is there"
         elif getattr(dataset, "classes", 0):
-            remedy = f"train them by python scripts/train_features.py {path.stem}, or choose inception, raw or a file"
+            remedy = f"train them by ganexp features {path.stem}, or choose inception, raw or a file"
         else:
             remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
         said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
@@ -203,7 +203,7 @@ def _features(config: Config, dataset: Any, device: torch.device) -> Features:
     if side != own:
         log.warning(
             "evaluation.features=classifier was trained at %d×%d, and these images of %d×%d are scaled for it, so figures "
-            "compare with those of the same size only: to train it at this one, python scripts/train_features.py %s "
+            "compare with those of the same size only: to train it at this one, ganexp features %s "
             "dataset.image_size=%d.",
             own,
             own,
@@ -218,7 +218,7 @@ def _features(config: Config, dataset: Any, device: torch.device) -> Features:
     if classes and classes != classifier.classes:
         raise EvaluationError(
             f"{path} is of {classifier.classes} classes, but dataset={name_of(config.dataset)} has {classes}: train it anew by "
-            f"python scripts/train_features.py {name_of(config.dataset)} and the settings of the run's dataset"
+            f"ganexp features {name_of(config.dataset)} and the settings of the run's dataset"
         )
     return classifier
 

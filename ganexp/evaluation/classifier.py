@@ -128,7 +128,7 @@ def stored(folder: Path, dataset: str, which: str = "") -> Path:
 
 def _command(path: Path) -> str:
     dataset, own, _ = path.stem.partition("-")
-    return f"python scripts/train_features.py {dataset}" + (" and the settings of the run's dataset" if own else "")
+    return f"ganexp features {dataset}" + (" and the settings of the run's dataset" if own else "")
 
 
 def train(images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: torch.device | str = "cpu") -> Classifier:

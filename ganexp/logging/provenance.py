@@ -20,7 +20,7 @@ def provenance() -> dict[str, Any]:
     """Return what is needed to run it again: time, command, git commit (None outside a repository), versions, hardware."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(sys.argv),
+        "command": " ".join([sys.argv[0], shlex.join(sys.argv[1:])]),
         "git": _git(),
         "hardware": _hardware(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},

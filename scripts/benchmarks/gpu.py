@@ -6,11 +6,11 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.section import Section
-from cases import CASES, trainer_of
+from ganexp.cli.commands.cases import CASES, trainer_of
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.cost import LiveActivations, operations
 from ganexp.compare.racing import Contender, seconds_of
 from ganexp.gan import GAN
-from pages.markdown import table
 
 SETTINGS = {"default": (), "bf16": ("precision=bf16",)}
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from benchmarks.section import Section, bars
-from cases import CASES, trainer_of
+from ganexp.cli.commands.cases import CASES, trainer_of
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
-from pages.markdown import table
 
 STRATEGIES = ("detach", "joint", "one_stage")
 

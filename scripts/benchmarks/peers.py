@@ -18,11 +18,11 @@ from torch.utils.data import Dataset as MapStyle
 from torchvision import transforms
 
 from benchmarks.section import Section, bars
-from cases import CASES, trainer_of
 from ganexp import GAN
+from ganexp.cli.commands.cases import CASES, trainer_of
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
-from pages.markdown import table
 
 Step = Callable[[], None]
 

@@ -16,14 +16,14 @@ from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 
 from benchmarks.section import Section
-from cases import CASES
 from ganexp import Trainer, build, compose
 from ganexp.batch import Gradients
+from ganexp.cli.commands.cases import CASES
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.racing import Times, seconds_of, synchronize
 from ganexp.distributed.group import DistributedProcesses
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
-from pages.markdown import table
 
 COUNTED = 10
 """Iterations in which collectives are counted and timed."""

@@ -11,11 +11,11 @@ from torch import Tensor
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.batch import Batch, Gradients
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import check
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes, Whole
-from pages.markdown import table
 
 RECIPES = ("dcgan", "began", "sngan", "sagan", "wgan_gp", "r3gan")
 META = torch.device("meta")

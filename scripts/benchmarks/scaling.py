@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from benchmarks.section import Section
-from cases import FAKE, trainer_of
+from ganexp.cli.commands.cases import FAKE, trainer_of
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, Times, race_for
-from pages.markdown import table
 
 NAMES = ("textbook", "detach", "joint", "one_stage")
 

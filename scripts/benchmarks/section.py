@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
+from ganexp.cli.commands.pages import figures
 from ganexp.compare.intervals import Interval
-from pages import figures
 
 
 @dataclass

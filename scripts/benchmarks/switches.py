@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.section import Section
-from cases import CASES, trainer_of
+from ganexp.cli.commands.cases import CASES, trainer_of
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.racing import Contender, race_for
-from pages.markdown import table
 
 ON_CPU = {
     "own gradients only": ("redundant_gradients=true", "redundant_gradients=false"),

@@ -8,14 +8,14 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from matplotlib.figure import Figure
 
-from cases import trainer_of
 from experiments.finding import Finding, Verdict, about, together
 from experiments.racing import raced
+from ganexp.cli.commands.cases import trainer_of
+from ganexp.cli.commands.pages.figures import reaches
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval, of_ratio
 from ganexp.compare.racing import synchronize
-from pages.figures import reaches
-from pages.markdown import table
 
 RACE = ("g_first, redundant", "detach, redundant", "retain_graph, redundant", "g_first", "detach", "retain_graph")
 BEGAN = (

@@ -2,14 +2,14 @@
 
 from matplotlib.figure import Figure
 
-from cases import CASES
 from experiments.finding import NOTICEABLE, Finding, about, at_least, together
 from experiments.racing import raced
 from experiments.training import weights_after
+from ganexp.cli.commands.cases import CASES
+from ganexp.cli.commands.pages.figures import bars
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
-from pages.figures import bars
-from pages.markdown import table
 
 SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")
 RACE = (*(f"{name}, redundant" for name in SHARED), *SHARED, "one_stage")

@@ -12,10 +12,10 @@ from experiments.finding import Finding, Verdict, at_least, together
 from experiments.quality import FEATURES, FrechetDistance, Mixture, Quality, labelled_digits, labelled_mnist
 from experiments.racing import raced
 from experiments.training import Course, Job, train_all, weights_after
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean
 from ganexp.data import Ring
 from ganexp.logging.pictures import image_grid
-from pages.markdown import table
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
 TIMED = (*CLASSES, "one_stage")

@@ -2,7 +2,7 @@
 
 import functools
 
-from cases import settings_of, trainer_of
+from ganexp.cli.commands.cases import settings_of, trainer_of
 from ganexp.compare.cost import Measured, measured
 from ganexp.compare.racing import Contender
 

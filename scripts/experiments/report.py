@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 
 from experiments.finding import Finding
 from experiments.sources import SOURCES
-from pages import html
-from pages.machine import measured
-from pages.markdown import table
+from ganexp.cli.commands.pages import html
+from ganexp.cli.commands.pages.machine import measured
+from ganexp.cli.commands.pages.markdown import table
 
 
 def write(findings: Sequence[Finding], folder: Path, *, how: str, minutes: float) -> None:

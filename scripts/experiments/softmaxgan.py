@@ -13,9 +13,9 @@ from experiments.quality import FEATURES, FrechetDistance, labelled_digits
 from experiments.training import Course, Job, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import of_share_mean
 from ganexp.logging.pictures import image_grid
-from pages.markdown import table
 
 ARMS = {
     "accumulated 1:1": (True, 1),

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from cases import trainer_of
 from experiments.quality import Quality
 from ganexp import GAN, Trainer, build, compose
+from ganexp.cli.commands.cases import trainer_of
 from ganexp.strategies.base import as_strategy
 from ganexp.training.callbacks.drawing import looking, made
 

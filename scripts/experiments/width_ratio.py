@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from cases import trainer_of
 from experiments.finding import NOTICEABLE, Finding, Verdict, at_least
 from experiments.racing import raced
+from ganexp.cli.commands.cases import trainer_of
+from ganexp.cli.commands.pages.figures import reaches
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.cost import forward_gflop
 from ganexp.compare.intervals import Interval
-from pages.figures import reaches
-from pages.markdown import table
 
 RACE = ("joint, redundant", "g_first, redundant", "joint", "g_first", "one_stage")
 

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ganexp.cli.commands.pages import html
 from ganexp.losses import WGAN
-from pages import html
 from playing import ring
 from playing.games import GAMES
 from playing.references import ITERATIONS, MOMENTA, RATES, START, STEPS, references

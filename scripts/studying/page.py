@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from ganexp.cli.commands.pages.machine import machine
+from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import MARKS, Place
-from pages.machine import machine
-from pages.markdown import table
 from studying import ranks
 from studying.courses import Course
 from studying.plan import EVALUATIONS, SETTINGS, TUNING_RUNS, Arm
@@ -33,7 +33,7 @@ of all strategies allow; between two evaluations a figure is read from a straigh
 and `topk` are around `detach`.
 
 Points are judged by the sliced Wasserstein distance, images by the Fréchet distance in the features of a classifier of the data
-(`python scripts/train_features.py mnist dataset.image_size=16`), 2,000 samples each: lower is better. The networks are small
+(`ganexp features mnist dataset.image_size=16`), 2,000 samples each: lower is better. The networks are small
 enough for a CPU: 64 units wide for points, DCGANs without batch norm in D for images of 16×16 pixels.
 
 [low, high] is a 95 % interval over seeds by bootstrap, `*` the best mean in a row, `=` what cannot be told from it at 5 % by

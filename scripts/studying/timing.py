@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from cases import trainer_of
+from ganexp.cli.commands.cases import trainer_of
 from ganexp.compare.racing import Contender, race_for
 from studying.plan import SETTINGS, STRATEGIES
 

@@ -22,6 +22,7 @@ from ganexp.cli.ending import epilogue
 from ganexp.cli.hydra_errors import sentence
 from ganexp.cli.quiet import wait_quietly
 from tests import forked
+from tests.calling import call
 from tests.cli.small_runs import SMALL
 from tests.composing import CONF
 from tests.data.tars import shards
@@ -226,14 +227,18 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
     assert sentence(error) == ("hydra/sweeper=optuna is a plugin that is not installed: pip install -e '.[optuna]'.")
 
 
-@pytest.mark.parametrize(("script", "package"), [("report", "plotly"), ("dashboard", "wandb_workspaces")])
-def test_a_script_without_its_extra_is_one_sentence(script, package, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "package"), [(["report", "a"], "plotly"), (["dashboard", "--entity=a"], "wandb_workspaces")]
+)
+def test_a_command_without_its_extra_is_one_sentence(command, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr(sys, "path", [str(CONF.parent / "scripts"), *sys.path])
+    monkeypatch.delitem(sys.modules, f"ganexp.cli.commands.{command[0]}", raising=False)
     for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(SystemExit, match=rf"^Error: this needs .*, which is not installed: pip install -e '\.\[{script}\]'\.$"):
-        runpy.run_path(str(CONF.parent / "scripts" / f"{script}.py"))
+    with pytest.raises(
+        SystemExit, match=rf"^Error: this needs .*, which is not installed: pip install -e '\.\[{command[0]}\]'\.$"
+    ):
+        call(*command)
 
 
 def test_the_end_of_a_run_that_has_no_row_yet():
@@ -266,7 +271,7 @@ def test_idle_threads_sleep_beside_other_work_unless_the_user_says_otherwise(giv
     clean = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            command = [sys.executable, "-c", "import train, torch"]
+            command = [sys.executable, "-c", "from ganexp.cli.quiet import wait_quietly as w; w(); import torch"]
             environment = clean | given | {"OMP_DISPLAY_ENV": "true"}
             done = subprocess.run(command, cwd=CONF.parent, env=environment, capture_output=True, text=True, check=True)
         finally:
@@ -275,10 +280,13 @@ def test_idle_threads_sleep_beside_other_work_unless_the_user_says_otherwise(giv
 
 
 SCRIPTS = [path for path in sorted((CONF.parent / "scripts").glob("*.py")) if "def main(" in path.read_text()]
+COMMANDS = [[path] for path in [CONF.parent / "train.py", *SCRIPTS]] + [
+    [CONF.parent / "ganexp" / "__main__.py", *words] for words in (["train"], ["sample", "a"])
+]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_every_command_of_scripts_looks_at_the_cores_before_it_imports_torch(script, monkeypatch):
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: f"{command[0].stem} {' '.join(command[1:])}")
+def test_every_command_looks_at_the_cores_before_it_imports_torch(command, monkeypatch):
     class Looked(Exception):
         pass
 
@@ -288,10 +296,11 @@ def test_every_command_of_scripts_looks_at_the_cores_before_it_imports_torch(scr
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("psutil.cpu_percent", look)
+    monkeypatch.setattr(sys, "argv", [*map(str, command)])
     monkeypatch.setattr("ganexp.cli.interrupting.at_once", lambda: None)  # which would stay
     monkeypatch.setitem(sys.modules, "torch", None)  # so that it cannot be imported
     with pytest.raises(Looked):
-        runpy.run_path(str(script), run_name="__main__")
+        runpy.run_path(str(command[0]), run_name="__main__")
 
 
 @pytest.mark.parametrize(("percent", "cores", "policy"), [(20, 2, None), (30, 2, "passive"), (2, 16, None), (5, 16, "passive")])

@@ -7,11 +7,11 @@ import sys
 import pytest
 import wandb
 
-import dashboard
 import ganexp
-import report
+from ganexp.cli.commands import dashboard
 from ganexp.cli.composing import compose
 from ganexp.config.schema import ConfigError
+from tests.calling import call
 from tests.forked import train
 from tests.logging.test_wandb import records
 
@@ -166,7 +166,7 @@ def test_the_progress_shows_what_has_a_label(run):
 
 
 def test_the_report_explains_its_measures(run):
-    page = report.main([str(run[1])]).read_text()
+    page = call("report", str(run[1])).read_text()
     assert "how far real scores lie above generated ones" in page
     assert {"shifted/gap", "shifted/spread"} <= set(re.findall("<th>(.*?)</th>", page))
 

@@ -142,3 +142,5 @@ def test_the_command_names_what_the_user_trusts_and_no_more(monkeypatch):
     for said, kept in (("trust=[]", ""), ("trust=[mine]", " 'trust=[mine]'")):
         monkeypatch.setattr(sys, "argv", ["train.py", "resume=outputs/a", said])
         assert command_to_resume("resume=outputs/a") == f"python train.py resume=outputs/a{kept}"
+    monkeypatch.setattr(sys, "argv", ["ganexp train", "loss=hinge"])
+    assert command_to_resume("resume=outputs/a") == "ganexp train resume=outputs/a"

@@ -1,17 +1,16 @@
 """The classifier in whose features images are compared: trained, stored, and read back as it was."""
 
-import sys
-
 import pytest
 import torch
 
-import train_features
 from ganexp import build
+from ganexp.cli.commands import features
 from ganexp.config.evaluation import classifier_file
 from ganexp.config.schema import ConfigError
 from ganexp.data import Digits
 from ganexp.evaluation import Classifier, EvaluationError
 from ganexp.evaluation.classifier import Origin, accuracy, stored, train
+from tests.calling import call
 from tests.composing import composed
 from tests.full import on_a_full_disk
 
@@ -43,15 +42,14 @@ def test_on_a_full_disk_nothing_is_left(small, tmp_path):
 def test_that_it_cannot_be_written_is_said_before_it_is_trained(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "file"))
     (tmp_path / "file").touch()
-    monkeypatch.setattr(sys, "argv", ["train_features.py", "digits", "--device=cpu"])
-    monkeypatch.setattr(train_features, "train", lambda *_, **__: pytest.fail("it is trained"))
+    monkeypatch.setattr(features, "train", lambda *_, **__: pytest.fail("it is trained"))
     with pytest.raises(SystemExit, match=r"^Error: .*digits\.pt cannot be written: Not a directory; .* GANEXP_CACHE\.$"):
-        train_features.main()
+        call("features", "digits", "--device=cpu")
 
 
 def test_a_file_that_was_changed_is_refused(small, tmp_path):
     path = tmp_path / "digits.pt"
-    with pytest.raises(EvaluationError, match=r"is not there: train it by python scripts/train_features\.py digits$"):
+    with pytest.raises(EvaluationError, match=r"is not there: train it by ganexp features digits$"):
         Classifier.load(path)
     small.save(path)
     saved = torch.load(path, weights_only=True)
@@ -92,10 +90,9 @@ def test_it_knows_digits():
     assert train(digits.load(), digits.labels(), "digits", epochs=25).origin.accuracy >= 0.97
 
 
-def test_a_run_is_evaluated_in_the_features_that_the_script_has_trained(monkeypatch, tmp_path, capsys):
+def test_a_run_is_evaluated_in_the_features_that_were_trained(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["train_features.py", "digits", "dataset.image_size=8", "--epochs=1", "--device=cpu"])
-    train_features.main()
+    call("features", "digits", "dataset.image_size=8", "--epochs=1", "--device=cpu")
     path = classifier_file({"name": "digits"})
     checksum = Classifier.load(path).checksum
     assert checksum in capsys.readouterr().out
@@ -127,7 +124,7 @@ def test_a_classifier_of_another_size_says_so_and_has_its_size_in_its_name(small
     assert "scaled for it" not in caplog.text
     build(composed(*settings))
     assert "was trained at 8×8, and these images of 16×16 are scaled for it" in caplog.text
-    assert "python scripts/train_features.py digits dataset.image_size=16." in caplog.text
+    assert "ganexp features digits dataset.image_size=16." in caplog.text
 
 
 def test_other_images_or_other_features_have_other_statistics(small, monkeypatch, tmp_path):
@@ -147,7 +144,7 @@ def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, 
     a, b = ({"name": "image_folder", "path": str(path), "image_size": size} for path, size in ((tmp_path / "a", 8), ("b", 16)))
     assert len({classifier_file(a), classifier_file(b), classifier_file({"name": "image_folder", "path": "s3://a"})}) == 3
     assert classifier_file(a) == classifier_file({"name": "image_folder", "path": "a", "image_size": 16})
-    with pytest.raises(EvaluationError, match=r"train_features\.py image_folder and the settings of the run's dataset$"):
+    with pytest.raises(EvaluationError, match=r"ganexp features image_folder and the settings of the run's dataset$"):
         Classifier.load(classifier_file(a))
 
 
@@ -165,11 +162,10 @@ def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
         (["digits", "+dataset.foo=1"], "Error: dataset.foo is no key of the configuration; this dataset has image_size."),
         (["ring"], "Error: dataset=ring has no labelled images"),
         (["digits", "--epochs=0"], "should be a number of at least 1, not 0"),
-        (["digits", "--device=nonsense"], "should be cpu, cuda or cuda:N, and be there, not nonsense"),
+        (["digits", "--device=nonsense"], "Error: --device should be auto, cpu, cuda or cuda:N, and be there, not nonsense."),
     ],
 )
-def test_mistakes_end_in_a_sentence(arguments, sentence, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["train_features.py", *arguments])
+def test_mistakes_end_in_a_sentence(arguments, sentence, capsys):
     with pytest.raises(SystemExit) as ended:
-        train_features.main()
+        call("features", *arguments)
     assert sentence in f"{ended.value} {capsys.readouterr().err}"

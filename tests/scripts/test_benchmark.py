@@ -10,8 +10,8 @@ from PIL import Image
 import benchmark
 from benchmarks import feeding, overhead, peers, scaling, section, startup, switches
 from benchmarks.section import Section
-from cases import CASES, trainer_of
 from ganexp import compose
+from ganexp.cli.commands.cases import CASES, trainer_of
 from ganexp.compare.cost import operations
 from ganexp.compare.intervals import Interval
 from ganexp.compare.plain_loops import images_of

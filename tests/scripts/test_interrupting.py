@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,31 +13,43 @@ from ganexp.cli import interrupting
 from tests.composing import CONF
 
 ROOT = CONF.parent
-COMMANDS = [ROOT / "train.py", *(path for path in sorted((ROOT / "scripts").glob("*.py")) if "__main__" in path.read_text())]
+SCRIPTS = [path for path in sorted((ROOT / "scripts").glob("*.py")) if "__main__" in path.read_text()]
+COMMANDS = [
+    [ROOT / "train.py", "loss=hinge"],
+    ["-m", "ganexp", "train", "loss=hinge"],
+    ["-m", "ganexp", "sample", "outputs/latest"],
+]
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
-def test_a_command_hears_ctrl_c_before_it_imports_anything_that_takes_long(path):
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_hears_ctrl_c_before_it_imports_anything_that_takes_long(path):
     head = path.read_text().partition("interrupting.at_once()")[0]
     imported = re.findall(r"^ *(?:from|import) (\S+)", head, re.M)
     assert head.count('if __name__ == "__main__":') == 1
     assert set(imported) <= {"os", "sys", "ganexp.cli"}
 
 
+@pytest.mark.parametrize("module", ["main", "train"])
+def test_so_does_a_command(module):
+    code = f"import sys, ganexp.cli.{module}; assert not {{'torch', 'hydra', 'omegaconf', 'pydantic'}} & {{*sys.modules}}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path.stem != "report"], ids=lambda path: path.stem)
-def test_ctrl_c_while_torch_is_imported_is_one_line(path, tmp_path):
-    """A stand-in for torch sends the signal, and shows every exception that it is given. Only report.py imports torch later."""
+@pytest.mark.parametrize(
+    "command", [*([path] for path in SCRIPTS), *COMMANDS], ids=lambda words: " ".join(Path(one).stem for one in words)
+)
+def test_ctrl_c_while_torch_is_imported_is_one_line(command, tmp_path):
+    """A stand-in for torch sends the signal, and shows every exception that it is given."""
     (tmp_path / "torch.py").write_text(
         "import os, signal, sys, traceback\n"
         "sys.stderr.write('torch ')\n"
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(10**6))\n"
         "except BaseException:\n    traceback.print_exc()\n"
     )
-    arguments = ["loss=hinge"] if path.stem == "train" else []
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    command = [sys.executable, str(path), *arguments]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    words = [sys.executable, *map(str, command)]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, f"torch {interrupting.SAID}\n")
 
 

@@ -4,27 +4,40 @@ import importlib
 
 import pytest
 
+from tests.calling import call
+
 
 @pytest.mark.parametrize(
     ("script", "work", "arguments"),
     [
         ("benchmark", "parts", ["--output", "{}"]),
         ("claims", "_timed_first", ["--output", "{}"]),
-        ("compare_strategies", "compare", ["--output", "{}"]),
         ("draw_graphs", "draw", ["--output", "{}/graphs.png"]),
         ("draw_rounding", "draw", ["--output", "{}/rounding.png"]),
         ("playground", "page", ["--output", "{}/page.html"]),
-        ("report", "page", ["{run}", "--output", "{}/page.html"]),
         ("study", "sweeps", ["--folder", "{}"]),
         ("study", "sweeps", ["--folder", "{run}", "--page", "{}/study.md"]),
     ],
 )
 def test_a_place_below_a_file_is_refused_at_once(script, work, arguments, tmp_path, monkeypatch):
+    module = importlib.import_module(script)
+    refused(module, work, module.main, arguments, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "work", "arguments"),
+    [("compare", "compare", ["--output", "{}"]), ("report", "page", ["{run}", "--output", "{}/page.html"])],
+)
+def test_so_it_is_by_a_command(name, work, arguments, tmp_path, monkeypatch):
+    module = importlib.import_module(f"ganexp.cli.commands.{name}")
+    refused(module, work, lambda words: call(name, *words), arguments, tmp_path, monkeypatch)
+
+
+def refused(module, work, main, arguments, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.jsonl").touch()
-    module = importlib.import_module(script)
     monkeypatch.setattr(module, work, None)
     with pytest.raises(SystemExit, match=r"^Error: .*file.* cannot be written: Not a directory; name .*\.$"):
-        module.main([one.format(tmp_path / "file", run=tmp_path / "run") for one in arguments])
+        main([one.format(tmp_path / "file", run=tmp_path / "run") for one in arguments])
     assert (tmp_path / "file").read_bytes() == b""

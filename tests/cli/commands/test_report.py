@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import report
+from ganexp.cli.commands import report
+from ganexp.cli.commands.reporting import charts
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import SIGNS
-from reporting import charts
+from tests.calling import call
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -57,7 +58,7 @@ def figures(page):
 
 
 def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
-    page = report.main([str(sweep)]).read_text()
+    page = call("report", sweep).read_text()
     band_joint, joint, _, detach = figures(page)["loss/d"]["data"]
     assert (joint["name"], detach["name"]) == ("strategy=joint", "strategy=detach")
     assert [re.sub("<.*?>", "", key) for key in re.findall("<button.*?</button>", page)] == [
@@ -76,14 +77,14 @@ def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
 
 
 def test_what_a_loss_measures_is_explained_and_stands_in_the_table(sweep):
-    page = report.main([str(sweep)]).read_text()
+    page = call("report", sweep).read_text()
     assert "a &lt;control&gt; variable" in page
     assert "began/k_t" in re.findall(r"<th>(.*?)</th>", page)
     assert list(figures(page)).index("began/k_t") < list(figures(page)).index("time/iteration_ms")
 
 
 def test_the_page_needs_nothing_but_itself(sweep):
-    page = report.main([str(sweep)]).read_text()
+    page = call("report", sweep).read_text()
     outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert not re.search(r'(src|href)="(?!data:)', outside)
     assert outside.count("<figure ") == 4
@@ -105,7 +106,7 @@ def test_broken_and_unfinished_runs_are_shown_with_what_is_left_of_them(sweep):
     found = [runs.read(folder) for folder in runs.find(sweep)]
     assert [run.state for run in found] == ["finished", "unfinished", "finished", "finished", "skipped"]
     assert [len(run.rows) for run in found] == [20, 20, 20, 0, 0]
-    page = report.main([str(sweep)]).read_text()
+    page = call("report", sweep).read_text()
     for said in (
         "metrics.jsonl, line 21, is not a row",
         "config.json cannot be read",
@@ -119,7 +120,7 @@ def test_broken_and_unfinished_runs_are_shown_with_what_is_left_of_them(sweep):
 def test_long_runs_are_thinned_and_many_pictures_are_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PICTURES", 3)
     folder = make_run(tmp_path / "run", rows=5000)
-    page = report.main([str(folder), "--output", str(tmp_path / "page.html")]).read_text()
+    page = call("report", folder, "--output", str(tmp_path / "page.html")).read_text()
     (line,) = figures(page)["loss/d"]["data"]
     assert len(line["y"]) == charts.POINTS
     assert line["x"][0] == 1
@@ -131,9 +132,9 @@ def test_long_runs_are_thinned_and_many_pictures_are_limited(tmp_path, monkeypat
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path):
     with pytest.raises(SystemExit, match="holds no run; name a run's folder"):
-        report.main([str(tmp_path)])
+        call("report", tmp_path)
     with pytest.raises(SystemExit, match="holds no run; name a run's folder"):
-        report.main([str(tmp_path / "nowhere")])
+        call("report", str(tmp_path / "nowhere"))
 
 
 @pytest.mark.slow
@@ -142,7 +143,7 @@ def test_a_browser_draws_it(tmp_path):
     """One group has a name that would turn the rest of the page into a comment, were it not escaped."""
     for number, strategy in enumerate(["joint", "<!--<script>"]):
         make_run(tmp_path / "sweep" / f"{number}_run", strategy=strategy, level=1.0 + 3 * number)
-    page = report.main([str(tmp_path / "sweep")])
+    page = call("report", str(tmp_path / "sweep"))
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1300,2200"]
@@ -174,6 +175,6 @@ def test_early_signs_have_charts_with_their_meanings(tmp_path):
     row = {"progress/iteration": 21, **dict.fromkeys(SIGNS, 0.5)}
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(row) + "\n")
-    page = report.main([str(folder)]).read_text()
+    page = call("report", folder).read_text()
     assert SIGNS.keys() <= figures(page).keys()
     assert all(measure.meaning in page for measure in SIGNS.values())

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import report
+from tests.calling import call
+from tests.cli.commands.test_report_comparing import config, make_run
 from tests.cli.handmade_sweeps import make_sweep
-from tests.scripts.test_report_comparing import config, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 REACHED = {"loss=hinge": [2.0, 2.2, 2.1], "loss=wgan": [2.1, "failed", 2.15], "loss=lsgan": [8.0, 8.3, "missing"]}
@@ -29,7 +29,7 @@ def ranking(page):
 
 
 def test_a_sweep_is_ranked_by_its_metric_with_its_missing_jobs_named(tmp_path):
-    heading, lines, notes = ranking(report.main([str(make_sweep(tmp_path, REACHED))]))
+    heading, lines, notes = ranking(call("report", str(make_sweep(tmp_path, REACHED))))
     assert heading == "Ranked by eval/fid, lowest first"
     assert [line[:4] for line in lines] == [
         ["*", "hinge", "3", "2.10 [2.00, 2.20]"],
@@ -42,14 +42,14 @@ def test_a_sweep_is_ranked_by_its_metric_with_its_missing_jobs_named(tmp_path):
 
 
 def test_without_a_metric_there_is_no_ranking(tmp_path):
-    assert ranking(report.main([str(make_run(tmp_path / "a", config()))])) == ("", [], [])
+    assert ranking(call("report", str(make_run(tmp_path / "a", config())))) == ("", [], [])
 
 
 def test_any_runs_are_ranked_by_any_key(tmp_path):
     for i, (loss, values) in enumerate({"hinge": (1.0, 1.2), "wgan": (3.0, 3.1)}.items()):
         for seed, value in enumerate(values):
             make_run(tmp_path / f"{i}{seed}_{loss}", config(seed, loss=loss), values=(9.0, value))
-    heading, lines, _ = ranking(report.main([str(tmp_path), "--metric", "loss/d", "--direction", "maximize"]))
+    heading, lines, _ = ranking(call("report", tmp_path, "--metric", "loss/d", "--direction", "maximize"))
     assert heading == "Ranked by loss/d, highest first"
     assert [line[:3] for line in lines] == [["*", "loss=wgan", "2"], ["", "loss=hinge", "2"]]
 
@@ -57,7 +57,7 @@ def test_any_runs_are_ranked_by_any_key(tmp_path):
 def test_runs_on_other_data_are_ranked_apart(tmp_path):
     for i, dataset in enumerate(["ring", "ring", "grid"]):
         make_run(tmp_path / f"{i}_a", config(i % 2, dataset=dataset))
-    page = report.main([str(tmp_path), "--metric", "loss/d"])
+    page = call("report", tmp_path, "--metric", "loss/d")
     assert "<p>dataset=ring</p>" in page.read_text()
     assert "<p>dataset=grid</p>" in page.read_text()
     _, lines, notes = ranking(page)
@@ -68,15 +68,15 @@ def test_runs_on_other_data_are_ranked_apart(tmp_path):
 def test_an_unknown_metric_is_one_sentence_and_no_page(tmp_path):
     make_run(tmp_path / "0_a", config())
     with pytest.raises(SystemExit, match=r"--metric=eval/fod is in no row of these runs; choose one of loss/d, progress/iter"):
-        report.main([str(tmp_path), "--metric", "eval/fod"])
+        call("report", tmp_path, "--metric", "eval/fod")
     assert not (tmp_path / "report.html").exists()
 
 
 def test_a_broken_record_of_a_sweep_breaks_no_page(tmp_path):
     folder = make_sweep(tmp_path, REACHED)
     (folder / "sweep.json").write_text('{"metric": 5}')
-    assert ranking(report.main([str(folder)])) == ("", [], [])
-    assert ranking(report.main([str(folder), "--metric", "eval/fid"]))[1][0][:2] == ["*", "loss=hinge"]
+    assert ranking(call("report", folder)) == ("", [], [])
+    assert ranking(call("report", folder, "--metric", "eval/fid"))[1][0][:2] == ["*", "loss=hinge"]
 
 
 def test_broken_runs_are_named_and_the_others_ranked(tmp_path):
@@ -86,7 +86,7 @@ def test_broken_runs_are_named_and_the_others_ranked(tmp_path):
     (folder / "3_run" / "summary.json").write_text('{"state": 5}')
     (folder / "6_run" / "measures.json").write_text('{"eval/fid": 7}')
     (folder / "7_run" / "config.json").write_text("nonsense")
-    page = report.main([str(folder)])
+    page = call("report", folder)
     _, lines, notes = ranking(page)
     assert [line[1] for line in lines].count("hinge") == 2  # whatever its data are, they are others
     assert "No figure: job 2 finished without eval/fid in the last row." in notes
@@ -96,14 +96,14 @@ def test_broken_runs_are_named_and_the_others_ranked(tmp_path):
 def test_what_a_sweep_says_is_escaped(tmp_path):
     each = {"loss=<b>x": [1.0], "loss=y": [2.0]}
     measures = {key: {"meaning": "m", "basis": "features: <!--<script>"} for key in each}
-    page = report.main([str(make_sweep(tmp_path, each, measures=measures))]).read_text()
+    page = call("report", str(make_sweep(tmp_path, each, measures=measures))).read_text()
     assert "<b>x" not in page.partition("<script>")[0]
     assert "<p>features: &lt;!--&lt;script&gt;</p>" in page
 
 
 def test_a_figure_that_a_measure_describes_has_one_column(tmp_path):
     measures = {key: {"meaning": "Fréchet distance"} for key in REACHED}
-    page = report.main([str(make_sweep(tmp_path, REACHED, measures=measures))]).read_text()
+    page = call("report", str(make_sweep(tmp_path, REACHED, measures=measures))).read_text()
     assert page.count("<th>eval/fid</th>") == 1
 
 
@@ -111,7 +111,7 @@ def test_a_figure_that_a_measure_describes_has_one_column(tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser")
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_draws_intervals_and_no_page_wider_than_the_window(width, tmp_path):
-    page = report.main([str(make_sweep(tmp_path / "sweep", REACHED))])
+    page = call("report", str(make_sweep(tmp_path / "sweep", REACHED)))
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},1400"]

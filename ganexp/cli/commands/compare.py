@@ -1,19 +1,4 @@
-"""Compare update strategies on this machine: time, phases, operations and memory, side by side.
-
-    python scripts/compare_strategies.py --strategies detach joint one_stage --losses nonsaturating hinge
-    python scripts/compare_strategies.py --repeats 9 --overrides generator.width=64 batch_size=32 dataset.image_size=64
-
-All rows run in turn, many times over, so that drift hits all alike. A ratio is taken within each turn, against `detach`
-with redundant gradients, and the table shows its median and 95 % confidence interval. Two rows are plain PyTorch loops
-of `detach`, with and without redundant gradients: what the framework costs is the ratio to them. Writes table.md,
-table.csv and plots below outputs/.
-"""
-
-if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
-
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+"""`ganexp compare`: compare update strategies on this machine, side by side."""
 
 import argparse
 import csv
@@ -27,20 +12,18 @@ import torch
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from cases import CASES, REDUNDANT, settings_of, trainer_of
+from ganexp.cli.commands.cases import CASES, REDUNDANT, settings_of, trainer_of
+from ganexp.cli.commands.pages.figures import bars
+from ganexp.cli.commands.pages.machine import machine
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.compare import plain_loops
 from ganexp.compare.cost import Measured, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.logging.documents import refuse_unwritable
-from pages.figures import bars
-from pages.machine import machine
-from pages.writing import writing
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
 BASELINE = f"detach{REDUNDANT}"
-DEFAULT_STRATEGIES = [path.stem for path in sorted((CONF / "strategy").glob("*.yaml"))]
 LEAN = {"one_stage", "consensus", "symplectic", "competitive"}
 """Strategies that have nothing redundant to compute."""
 ZERO_SUM = {"minimax", "wgan", "wgan_gp"}
@@ -48,9 +31,10 @@ ZERO_SUM = {"minimax", "wgan", "wgan_gp"}
 Row = dict[str, Any]
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
+def main(options: argparse.Namespace) -> Path:
     """Run the comparison and return the folder of its results."""
-    options = _parser().parse_args(arguments)
+    if options.overrides is None:
+        options.overrides = CASES["dcgan 64"]
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
     with writing(folder):
         refuse_unwritable(folder / "table.md")
@@ -146,20 +130,3 @@ def plot(rows: Sequence[Row]) -> Figure:
 def _phase_ms(one: Measured, phase: str) -> float | str:
     """Return the median over turns, or nothing where no phase was timed, as in plain loops."""
     return round(statistics.median(phases.get(phase, 0.0) for phases in one.phases_ms), 3) if one.phases_ms[0] else ""
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--strategies", nargs="+", default=DEFAULT_STRATEGIES, choices=DEFAULT_STRATEGIES)
-    parser.add_argument("--losses", nargs="+", default=["nonsaturating"])
-    parser.add_argument(
-        "--overrides", nargs="*", default=list(CASES["dcgan 64"]), help="configuration of every run, as for train.py"
-    )
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--iterations", type=int, default=3, help="iterations per repeat")
-    parser.add_argument("--output", type=Path, help="folder of the results")
-    return parser
-
-
-if __name__ == "__main__":
-    interrupting.run(main)

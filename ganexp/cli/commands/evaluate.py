@@ -1,22 +1,4 @@
-"""Measure what was made: runs, checkpoints and sweeps against their data, or a folder of images against any data set.
-
-    python scripts/evaluate.py run=outputs/latest                              # as the run itself measures
-    python scripts/evaluate.py run=outputs/latest --weights best --measures fid kid --samples 50000
-    python scripts/evaluate.py outputs/2026-11-21_08-00-00_multirun --features inception
-    python scripts/evaluate.py path/to/images --dataset mnist --set dataset.image_size=28
-    torchrun --nproc_per_node=8 scripts/evaluate.py run=outputs/latest --device cuda    # each its share of the samples
-
-It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
-training images nearest to them. With the same settings and on the same device, figures are those of the run's last row.
-Of several runs, the best by the first measure comes first, if data, features and number of samples are the same; those of a
-sweep that differ in the seed alone are ranked by their mean, by its sweep.metric.
-"""
-
-if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
-
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+"""`ganexp evaluate`: measure what was made, print a table, and write it as JSON and as a page."""
 
 import argparse
 import json
@@ -25,19 +7,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import torch
 from omegaconf import OmegaConf
 
-from ganexp import compose
+from ganexp.cli.commands.judging import tables
+from ganexp.cli.commands.judging.page import Beside, page
+from ganexp.cli.commands.judging.tables import Entry
+from ganexp.cli.commands.together import fail, refuse, unwritten
+from ganexp.cli.composing import compose
 from ganexp.cli.sweeping import Sweep
 from ganexp.cli.sweeping.ranking import combinations
 from ganexp.cli.sweeping.results import results
 from ganexp.config.judging import Judge, config_of, evaluated
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
-from ganexp.config.sections import MeasureName
 from ganexp.config.targets import check_node, make
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
@@ -48,10 +32,6 @@ from ganexp.logging import reading
 from ganexp.logging.documents import atomic_write, refuse_unwritable
 from ganexp.logging.layout import RunFolder
 from ganexp.training import CheckpointError
-from judging import tables
-from judging.page import Beside, page
-from judging.tables import Entry
-from together import fail, refuse, unwritten
 
 PICTURED = 24
 """Of so many sets of samples the page has pictures."""
@@ -64,9 +44,8 @@ class Refused(ValueError):
     """Nothing can be measured; the message is one sentence without its full stop."""
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
+def main(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the page."""
-    options = _parser().parse_args(arguments)
     processes = Processes()
     try:
         processes = join()
@@ -244,33 +223,3 @@ def _output(options: argparse.Namespace) -> Path:
             raise Refused(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")
         refuse_unwritable(path)
     return folder
-
-
-def _place(typed: str) -> Path:
-    return Path(typed.removeprefix("run="))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
-    parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
-    measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
-    measured.add_argument(
-        "--measures", nargs="+", choices=get_args(MeasureName), metavar="NAME", help=", ".join(get_args(MeasureName))
-    )
-    measured.add_argument("--features", help="classifier, inception, raw or a file, which is code and runs")
-    measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
-    measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
-    images = parser.add_argument_group("folders of images")
-    images.add_argument("--dataset", help="what they are compared with, such as mnist")
-    images.add_argument("--set", dest="overrides", nargs="+", default=[], help="its settings, as in dataset.image_size=64")
-    parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
-    parser.add_argument("--device", help="cpu or cuda; the run's own by default")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
-    parser.add_argument("--output", type=Path, help="the folder of the results; evaluation in the first run or sweep otherwise")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    return parser
-
-
-if __name__ == "__main__":
-    interrupting.run(main)

@@ -1,4 +1,4 @@
-"""`torchrun … scripts/sample.py` and `scripts/evaluate.py`: files and figures are those of one process."""
+"""`torchrun … -m ganexp sample` and `evaluate`: files and figures are those of one process."""
 
 import json
 import sys
@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-import evaluate
 import ganexp
-import sample
-import together
+from ganexp.cli.commands import together
 from ganexp.distributed.processes import Processes
+from tests.calling import call
 from tests.composing import composed
 from tests.distributed.forks import several
 
@@ -25,19 +24,19 @@ def run(tmp_path_factory):
     return folder
 
 
-def called(monkeypatch, main, *arguments):
-    """Return what calls a script in one of several processes, and says what it returns or exits with."""
+def called(monkeypatch, name, *arguments):
+    """Return what calls a command in one of several processes, and says what it returns or exits with."""
 
-    def call(processes=None):
+    def one(processes=None):
         torch.set_num_threads(1)
-        monkeypatch.setattr(sys.modules[main.__module__], "join", lambda: processes or Processes())
+        monkeypatch.setattr(f"ganexp.cli.commands.{name}.join", lambda: processes or Processes())
         monkeypatch.setattr(together, "exit_silently", lambda: sys.exit(1))
         try:
-            return main([*map(str, arguments)])
+            return call(name, *arguments)
         except SystemExit as end:
             return end.code
 
-    return call
+    return one
 
 
 def contents(folder):
@@ -50,8 +49,8 @@ def test_samples_are_those_of_one_process_to_the_last_bit(count, run, tmp_path, 
     for form in ("png", "tar", "npz"):
         how = [run, "--images", "--n", 23, "--format", form, "--batch-size", 4, "--shard-size", 9, "--output"]
         alone, shared = tmp_path / f"alone_{form}", tmp_path / f"shared_{form}"
-        called(monkeypatch, sample.main, *how, alone)()
-        assert several(count, called(monkeypatch, sample.main, *how, shared), tmp_path / form) == [shared] * count
+        called(monkeypatch, "sample", *how, alone)()
+        assert several(count, called(monkeypatch, "sample", *how, shared), tmp_path / form) == [shared] * count
         if form == "npz":
             with np.load(alone) as one, np.load(shared) as other:
                 assert all(np.array_equal(one[key], other[key]) for key in ("arr_0", "arr_1"))
@@ -59,7 +58,7 @@ def test_samples_are_those_of_one_process_to_the_last_bit(count, run, tmp_path, 
         assert contents(shared) == contents(alone)
         for path in sorted(shared.iterdir())[::2]:
             path.unlink() if path.suffix != ".json" else None
-        several(count, called(monkeypatch, sample.main, *how, shared), tmp_path / f"again_{form}")
+        several(count, called(monkeypatch, "sample", *how, shared), tmp_path / f"again_{form}")
         assert contents(shared) == contents(alone)
 
 
@@ -67,10 +66,10 @@ def test_samples_are_those_of_one_process_to_the_last_bit(count, run, tmp_path, 
 def test_what_one_process_does_is_refused_in_one_sentence(run, tmp_path, monkeypatch):
     for number, (main, *arguments) in enumerate(
         [
-            (sample.main, run, "--film"),
-            (sample.main, tmp_path / "none"),
-            (sample.main, run, "--images", "--label", 99),
-            (evaluate.main, tmp_path, "--dataset", "digits"),
+            ("sample", run, "--film"),
+            ("sample", tmp_path / "none"),
+            ("sample", run, "--images", "--label", 99),
+            ("evaluate", tmp_path, "--dataset", "digits"),
         ]
     ):
         ends = several(2, called(monkeypatch, main, *arguments), tmp_path / str(number))
@@ -84,8 +83,8 @@ def test_figures_are_those_of_one_process(count, run, tmp_path, monkeypatch):
     measures = ["--features", "raw", "--measures", "sliced_wasserstein", "density_coverage", "--samples", 900]
     how = [run, run.parent / "none.pt", *measures, "--output"]
     alone, shared = tmp_path / "alone", tmp_path / "shared"
-    called(monkeypatch, evaluate.main, *how, alone)()
-    ends = several(count, called(monkeypatch, evaluate.main, *how, shared), tmp_path / "of")
+    called(monkeypatch, "evaluate", *how, alone)()
+    ends = several(count, called(monkeypatch, "evaluate", *how, shared), tmp_path / "of")
     assert ends == [shared / "evaluation.html"] * count
     one, other = (json.loads((folder / "evaluation.json").read_text()) for folder in (alone, shared))
     assert {**one, "date": ""} == {**other, "date": ""}

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from ganexp.cli.commands.reporting.comparing import Group, measures
 from ganexp.logging.keys import STEPS, known
 from ganexp.logging.reading import Run
-from reporting.comparing import Group, measures
 
 Figure = dict[str, Any]
 """`data` and `layout` as plotly.js takes them, and `axes`: by the axis's name, x of each trace."""

@@ -5,7 +5,7 @@ import csv
 import pytest
 from PIL import Image
 
-import compare_strategies
+from tests.calling import call
 
 TINY = ["dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3"]
 
@@ -14,7 +14,7 @@ TINY = ["dataset=fake", "dataset.image_size=16", "generator.width=2", "discrimin
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     settings = ["--repeats", "2", "--iterations", "1", "--strategies", "joint", "one_stage", "--overrides", *TINY]
-    compare_strategies.main([*settings, "--losses", "nonsaturating", "hinge", "--output", str(folder)])
+    call("compare", *settings, "--losses", "nonsaturating", "hinge", "--output", str(folder))
     with (folder / "table.csv").open() as file:
         return folder, list(csv.DictReader(file))
 

@@ -12,12 +12,13 @@ import pytest
 import torch
 from PIL import Image
 
-import evaluate
 from ganexp import build
+from ganexp.cli.commands import evaluate
 from ganexp.cli.sweeping import Sweep
 from ganexp.data import Digits
+from tests.calling import call
+from tests.cli.commands.test_report import CHROMIUM
 from tests.composing import composed
-from tests.scripts.test_report import CHROMIUM
 
 FAST = ("device=cpu", "log_every=100", "sample_every=0", "wandb.mode=disabled", "batch_size=8", "threads=1")
 RING = (*FAST, "experiment=ring", "iterations=6", "dataset.n=500", "generator.width=8", "discriminator.width=8")
@@ -52,7 +53,7 @@ def runs(tmp_path_factory):
 
 
 def evaluated(*arguments):
-    page = evaluate.main([*map(str, arguments)])
+    page = call("evaluate", *arguments)
     document = json.loads(page.with_suffix(".json").read_text())
     return page, {one["name"]: one for one in document["results"]}, document
 
@@ -131,11 +132,11 @@ def test_nothing_is_overwritten_without_being_told(runs, tmp_path):
     assert page == place / "digits/evaluation/evaluation.html"
     page.write_text("mine")
     with pytest.raises(SystemExit, match=r"^Error: .*evaluation\.json is there already: add --overwrite .* --output\.$"):
-        evaluate.main([str(place / "digits")])
+        call("evaluate", str(place / "digits"))
     assert page.read_text() == "mine"
     with pytest.raises(SystemExit, match=r"^Error: .*evaluation\.json cannot be written: Not a directory\.$"):
-        evaluate.main([str(place / "nowhere"), "--output", str(page / "new")])
-    evaluate.main([str(place / "digits"), "--overwrite"])
+        call("evaluate", str(place / "nowhere"), "--output", str(page / "new"))
+    call("evaluate", str(place / "digits"), "--overwrite")
     assert "<h1>digits</h1>" in page.read_text()
 
 
@@ -167,7 +168,7 @@ def test_real_images_in_a_folder_are_found_among_the_data(tmp_path):
 
 def refused(*arguments):
     with pytest.raises(SystemExit) as stopped:
-        evaluate.main([*map(str, arguments)])
+        call("evaluate", *arguments)
     said = str(stopped.value)
     assert re.fullmatch(r"Error: [^\n]*[^.]\.", said), said
     return said

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import report
+from ganexp.cli.commands.reporting import charts, comparing
 from ganexp.logging import reading as runs
-from reporting import charts, comparing
-from tests.scripts.test_report import figures
+from tests.calling import call
+from tests.cli.commands.test_report import figures
 
 
 def make_run(folder, config, values=(1.0, 2.0, 3.0), every=10, keys=("loss/d",), pictures=()):
@@ -43,7 +43,7 @@ def test_a_resumed_run_is_averaged_with_its_siblings(tmp_path):
     make_run(tmp_path / "1_b", config(1, wandb={"name": "b", "tags": ["x"]}), values=(3.0, 4.0, 5.0))
     (group,) = groups_of(tmp_path)
     assert (group.name, group.size) == ("all runs", "2 seeds")
-    page = report.main([str(tmp_path)]).read_text()
+    page = call("report", tmp_path).read_text()
     _, line = figures(page)["loss/d"]["data"]
     assert line["y"] == [2.0, 3.0, 4.0]
     assert "<button" not in page.partition("<script>")[0]
@@ -77,7 +77,7 @@ def test_names_say_what_tells_runs_apart_and_no_more(tmp_path):
         "loss=hinge, dataset=digits",
         "loss=hinge, dataset=ring",
     ]
-    page = report.main([str(tmp_path)]).read_text()
+    page = call("report", tmp_path).read_text()
     assert re.findall("<th>(.*?)</th>", page)[:4] == ["run", "state", "loss", "dataset"]
     assert "All 5 settings in which they differ" in page
     assert "<th>ema</th><td>off</td><td>0.9</td><td>0.9</td>" in page
@@ -116,7 +116,7 @@ def test_a_diverged_seed_is_a_gap_not_left_out_of_the_mean(tmp_path):
 def test_groups_keep_their_look_in_all_charts_and_no_two_look_alike(tmp_path):
     for i in range(12):
         make_run(tmp_path / f"{i}_a", config(strategy=f"s{i}"), keys=("loss/d",) if i else ("loss/g",))
-    charted = figures(report.main([str(tmp_path)]).read_text())
+    charted = figures(call("report", tmp_path).read_text())
     (line,) = charted["loss/g"]["data"]
     assert line["meta"] == 0
     lines = [(trace["meta"], trace["line"]["color"], trace["line"]["dash"]) for trace in charted["loss/d"]["data"]]
@@ -127,13 +127,13 @@ def test_groups_keep_their_look_in_all_charts_and_no_two_look_alike(tmp_path):
 
 def test_the_title_names_what_was_asked_for(tmp_path):
     one, other = make_run(tmp_path / "one", config()), make_run(tmp_path / "other", config(loss="lsgan"))
-    assert "<h1>one</h1>" in report.main([str(one)]).read_text()
-    assert "<h1>2 runs</h1>" in report.main([str(one), str(other)]).read_text()
-    assert f"<h1>{tmp_path.name}</h1>" in report.main([str(tmp_path)]).read_text()
+    assert "<h1>one</h1>" in call("report", one).read_text()
+    assert "<h1>2 runs</h1>" in call("report", one, str(other)).read_text()
+    assert f"<h1>{tmp_path.name}</h1>" in call("report", tmp_path).read_text()
 
 
 def test_pictures_come_first_and_are_turned_together(tmp_path):
-    page = report.main([str(make_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))]).read_text()
+    page = call("report", str(make_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))).read_text()
     assert re.findall("<figcaption>(.*?) ·", page) == ["run, samples", "run, reconstructions"]
     assert re.findall("<h2>(.*?)</h2>", page)[:3] == ["Samples", "Reconstructions", "Curves"]
     ((last, slider),) = re.findall(r'<input type="range" .*? max="(\d+)" .*? data-iterations="(.*?)">', page)
@@ -148,7 +148,7 @@ def test_bars_share_the_page_by_their_milliseconds(tmp_path):
     times = ("time/iteration_ms", "time/d_ms")
     make_run(tmp_path / "0_a", config(loss="a"), values=(10.0, 10.0, 900.0), keys=times)
     make_run(tmp_path / "1_b", config(loss="b"), values=(5.0, 5.0, 5.0), keys=times)
-    page = report.main([str(tmp_path)]).read_text()
+    page = call("report", tmp_path).read_text()
     widths = [float(width) for width in re.findall(r'<i class="d" style="width:([\d.]+)%', page)]
     assert widths[0] == pytest.approx(2 * widths[1])
     assert re.findall("<b>(.*?)</b>", page) == ["10 ms", "5 ms"]

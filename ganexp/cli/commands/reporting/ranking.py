@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from ganexp.cli.commands.reporting import comparing
+from ganexp.cli.commands.reporting.comparing import Group
 from ganexp.cli.sweeping import Sweep
 from ganexp.cli.sweeping.ranking import rankings as of_sweep
 from ganexp.compare import outcomes
 from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
 from ganexp.logging.reading import Run
-from reporting import comparing
-from reporting.comparing import Group
 
 WIDTH, HEIGHT, MARGIN = 200, 16, 5
 """Of a drawn interval, in pixels."""

@@ -1,4 +1,4 @@
-"""scripts/sample.py: what it leaves where, and what it refuses, on a small run."""
+"""`ganexp sample`: what it leaves where, and what it refuses, on a small run."""
 
 import shutil
 
@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 import ganexp
-import sample
 from ganexp.sampling import Trained
+from tests.calling import call
 from tests.composing import composed
 
 SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
@@ -27,7 +27,7 @@ def copy(run, tmp_path):
 
 
 def test_a_grid_has_a_column_for_each_class_and_says_where_it_lies(copy, capsys):
-    path = sample.main([f"run={copy}", "--n", "20", "--truncation", "0.7", "--seed", "3"])
+    path = call("sample", f"run={copy}", "--n", "20", "--truncation", "0.7", "--seed", "3")
     assert path == copy / "generated" / "grid_seed3_truncation0.7.png"
     assert capsys.readouterr().out == f"Written to {path}\n"
     wanted = ganexp.load(copy).sample(20, seed=3, truncation=0.7).numpy()
@@ -39,35 +39,35 @@ def test_a_grid_has_a_column_for_each_class_and_says_where_it_lies(copy, capsys)
 
 def test_files_films_and_neighbours(copy, capsys):
     last = copy / "checkpoints" / "last.pt"
-    folder = sample.main([str(last), "--images", "--indices", "3", "5", "--label", "7"])
+    folder = call("sample", last, "--images", "--indices", "3", "5", "--label", "7")
     assert folder == copy / "generated" / "samples_seed0_label7"
     assert sorted(path.name for path in folder.iterdir()) == ["000000003.png", "000000005.png", "samples.json"]
-    sample.main([str(last), "--images", "--n", "6", "--label", "7"])
+    call("sample", last, "--images", "--n", "6", "--label", "7")
     assert "4 images written, 2 were there already" in capsys.readouterr().out
-    assert sample.main([str(copy), "--images", "--n", "6", "--format", "npz"]).name == "samples_npz_0-6_seed0.npz"
+    assert call("sample", copy, "--images", "--n", "6", "--format", "npz").name == "samples_npz_0-6_seed0.npz"
     chosen = [str(copy), "--images", "--indices", "3", "1", "--format", "npz"]
-    assert sample.main(chosen).name == "samples_npz_seed0_indices3-1.npz"
-    shards = sample.main([str(copy), "--images", "--n", "6", "--format", "tar", "--shard-size", "4", "--first", "2"])
+    assert call("sample", *chosen).name == "samples_npz_seed0_indices3-1.npz"
+    shards = call("sample", copy, "--images", "--n", "6", "--format", "tar", "--shard-size", "4", "--first", "2")
     assert sorted(path.name for path in shards.glob("*.tar")) == ["samples-000000.tar", "samples-000001.tar"]
-    with Image.open(sample.main([str(copy), "--film", "--tiles", "2", "--n", "6", "--frames", "2", "--open"])) as film:
+    with Image.open(call("sample", copy, "--film", "--tiles", "2", "--n", "6", "--frames", "2", "--open")) as film:
         assert film.n_frames == 5
-    with Image.open(sample.main([str(copy), "--neighbours", "--n", "2", "--nearest", "3"])) as picture:
+    with Image.open(call("sample", copy, "--neighbours", "--n", "2", "--nearest", "3")) as picture:
         assert picture.size == (2 + 5 * 10, 2 + 2 * 10)
     assert not [*copy.rglob("*.unfinished")]
 
 
 def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
-    path = sample.main([str(copy), "--export", "--form", "torch_export"])
+    path = call("sample", copy, "--export", "--form", "torch_export")
     assert path == copy / "generated" / "generator.pt2"
     assert "Called as network(z, labels), z of shape (n, 64): at most " in capsys.readouterr().out
-    folder = sample.main([str(copy), "--save", "--output", str(tmp_path / "shared")])
+    folder = call("sample", copy, "--save", "--output", str(tmp_path / "shared"))
     assert f'ganexp.load("{folder}"); choose a licence in {folder / "README.md"}' in capsys.readouterr().out
-    assert sample.main([str(folder), "--n", "10"]) == folder / "generated" / "grid_seed0.png"
+    assert call("sample", folder, "--n", "10") == folder / "generated" / "grid_seed0.png"
     lone = shutil.copy(copy / "checkpoints" / "last.pt", tmp_path / "lone.pt")
-    assert sample.main([str(lone), "--n", "10"]) == tmp_path / "generated" / "grid_seed0.png"
+    assert call("sample", lone, "--n", "10") == tmp_path / "generated" / "grid_seed0.png"
     for again in (["--export"], ["--save", "--output", str(folder)]):
         with pytest.raises(SystemExit, match="is there already: add --overwrite"):
-            sample.main([str(copy), *again])
+            call("sample", copy, *again)
 
 
 def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsys, monkeypatch):
@@ -88,12 +88,12 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
         (copy, "--device", "tpu"): "--device should be cpu, cuda or cuda:N, not tpu",
     }.items():
         with pytest.raises(SystemExit, match=rf"\AError: [^\n]*{said}[^\n]*\Z"):
-            sample.main([*map(str, arguments)])
+            call("sample", *arguments)
     monkeypatch.setattr(Trained, "batches", None)  # what cannot be written is not generated
     for task in ("--grid", "--film", "--neighbours", "--export", ("--images", "--format", "npz")):
         arguments = [task] if isinstance(task, str) else [*task]
         with pytest.raises(SystemExit, match=r"\AError: [^\n]*y\.gif cannot be written: Not a directory\.\Z"):
-            sample.main([str(copy), *arguments, "--output", str(tmp_path / "full" / "x" / "y.gif")])
+            call("sample", copy, *arguments, "--output", str(tmp_path / "full" / "x" / "y.gif"))
     assert capsys.readouterr().out == ""
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "x"]
     assert not (copy / "generated").exists()
@@ -106,4 +106,4 @@ def test_neighbours_without_the_data_are_a_sentence(copy, monkeypatch):
     monkeypatch.setattr("ganexp.data.Digits.load", missing)
     monkeypatch.setenv("GANEXP_CACHE", str(copy))
     with pytest.raises(SystemExit, match="Error: dataset=digits, on which it was trained, is not available here: no digits on"):
-        sample.main([str(copy), "--neighbours"])
+        call("sample", copy, "--neighbours")

@@ -1,4 +1,4 @@
-"""Scripts that torchrun starts in several processes: one of them speaks, and all end."""
+"""Commands that torchrun starts in several processes: one of them speaks, and all end."""
 
 import sys
 from typing import NoReturn

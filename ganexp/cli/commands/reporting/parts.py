@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ganexp.cli.commands.pages import html
+from ganexp.cli.commands.reporting import comparing
+from ganexp.cli.commands.reporting.charts import AXES, style
+from ganexp.cli.commands.reporting.comparing import Group
+from ganexp.cli.commands.reporting.pictures import Shown
 from ganexp.instruments.measure import Measure
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS, known
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
-from pages import html
-from reporting import comparing
-from reporting.charts import AXES, style
-from reporting.comparing import Group
-from reporting.pictures import Shown
 
 STATES = ("finished", "failed", "unfinished", "preempted", "skipped")
 DASHES = {"solid": "", "dash": "6 3", "dot": "2 2", "dashdot": "6 2 2 2"}

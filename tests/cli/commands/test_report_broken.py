@@ -1,6 +1,6 @@
 """Run folders that were tampered with: they are read, shown as damaged, and never break the page or the run beside them.
 
-Random mutations, the same ones at every run; `GANEXP_EXAMPLES=2000 pytest tests/scripts/test_report_broken.py` tries more.
+Random mutations, the same ones at every run; `GANEXP_EXAMPLES=2000 pytest tests/cli/commands/test_report_broken.py` tries more.
 """
 
 import json
@@ -19,10 +19,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-import report
+from ganexp.cli.commands import report
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS
-from tests.scripts.test_report import figures, make_run
+from tests.calling import call
+from tests.cli.commands.test_report import figures, make_run
 
 FILES = ("config.json", "summary.json", "measures.json", "metrics.jsonl", "provenance.json", "wandb_id", "samples/10.png")
 HOSTILE = (
@@ -168,7 +169,7 @@ def test_a_page_is_made_of_whatever_is_left(done):
             there = [value for row in run.rows for value in row.values() if not isinstance(value, str)]
             assert {type(value) for value in there} <= {int, float}
             np.array(there, dtype=float)  # raises for an integer that is too large
-        page = report.main([str(sweep)]).read_text(encoding="utf-8")
+        page = call("report", sweep).read_text(encoding="utf-8")
         parser = check(page)
         assert parser.tags.count("tr") >= 1 + len(found)
         assert page.count("<figure ") >= 1
@@ -199,7 +200,7 @@ def test_a_page_is_made_of_whatever_is_left(done):
 def test_damage_is_named(tmp_path, mutation, said):
     folder = make_run(tmp_path / "run", rows=10)
     mutate(folder, *mutation)
-    page = report.main([str(folder)]).read_text()
+    page = call("report", folder).read_text()
     told = re.findall('<div class="problem">(.*?)</div>', page)
     assert any(said in one.replace("&#x27;", "'") for one in told), told
     assert "1 damaged" in page
@@ -214,7 +215,7 @@ def test_pictures_from_outside_the_run_are_refused(tmp_path):
     for name in ("../../x.png", str(tmp_path / "x.png"), "link.png", "linked/x.png", "samples/../../../x.png"):
         row = json.dumps({"progress/iteration": 11, "samples": name})
         (folder / "metrics.jsonl").write_text(row + "\n")
-        page = report.main([str(folder)]).read_text()
+        page = call("report", folder).read_text()
         assert "lies outside the run folder" in page
         assert "data:image" not in page
 
@@ -229,16 +230,16 @@ def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path):
     content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
     folder = make_run(tmp_path / "run", rows=10)
     (folder / "samples" / "10.png").write_bytes(content)
-    assert "no picture that can be shown" in report.main([str(folder)]).read_text()
+    assert "no picture that can be shown" in call("report", folder).read_text()
 
 
 def test_a_narrow_picture_is_shown_however_long_it_is(tmp_path):
     folder = make_run(tmp_path / "run", rows=10)
     Image.new("RGB", (1, 5000)).save(folder / "samples" / "10.png")
-    assert "1 damaged" not in report.main([str(folder)]).read_text()
+    assert "1 damaged" not in call("report", folder).read_text()
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path):
     folder = make_run(tmp_path / "run", rows=10)
     with pytest.raises(SystemExit, match=r"page.html cannot be written: Not a directory; name another .* --output"):
-        report.main([str(folder), "--output", str(folder / "metrics.jsonl" / "page.html")])
+        call("report", folder, "--output", str(folder / "metrics.jsonl" / "page.html"))

@@ -1,17 +1,4 @@
-"""Build the W&B workspace for a project's runs: every measurement against iterations, real images and wall time.
-
-    python scripts/dashboard.py --entity my-team --project ganexp
-    python scripts/dashboard.py --entity my-team --sweeps 2026-11-21_08-00-00_multirun   # fixes its colours
-
-Runs are grouped by sweep, then strategy, then loss. Each strategy has a colour, each loss a shade of it. Run it again to
-get another saved view; nothing that is there is changed. --print shows what would be saved, and needs no account.
-"""
-
-if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
-
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+"""`ganexp dashboard`: build the W&B workspace of a project."""
 
 import argparse
 import colorsys
@@ -28,12 +15,12 @@ try:
 except ModuleNotFoundError:
     sys.exit("Error: this needs wandb-workspaces, which is not installed: pip install -e '.[dashboard]'.")
 
+from ganexp.cli.composing import conf_folder
 from ganexp.cli.options import options
 from ganexp.config.measured import measures_of
 from ganexp.instruments.measure import Measure
 from ganexp.logging.keys import KEYS, STEPS
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
 OF_THE_MACHINE = {
@@ -45,9 +32,8 @@ OF_THE_MACHINE = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(given: argparse.Namespace) -> None:
     """Save the workspace, or print it."""
-    given = _parser().parse_args(arguments)
     made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
     if given.print:
         print(json.dumps(spec(made), indent=2))
@@ -63,8 +49,8 @@ def workspace(
     entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = (), folders: Sequence[Path] = ()
 ) -> ws.Workspace:
     """Return the workspace, not yet saved; `folders` hold YAML files beside those of conf/."""
-    strategies = [option.name for option in options("strategy", [CONF, *folders])]
-    measured = {option.name: measures_of(option.node) for option in options("loss", [CONF, *folders])}
+    strategies = [option.name for option in options("strategy", [conf_folder(), *folders])]
+    measured = {option.name: measures_of(option.node) for option in options("loss", [conf_folder(), *folders])}
     samples = [
         wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)
         for key in ("samples", "real", "reconstructions")
@@ -135,18 +121,3 @@ def _section(title: str, panels: list[wr.LinePlot], is_open: bool) -> ws.Section
 
 def _against(axis: str, title: str, keys: Sequence[str]) -> wr.LinePlot:
     return wr.LinePlot(title=f"{title} over {AXES[axis]}", x=axis, y=list(keys), title_x=AXES[axis])
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entity", required=True, help="the user or team that owns the project")
-    parser.add_argument("--project", default="ganexp")
-    parser.add_argument("--name", default="ganexp", help="of the saved view")
-    parser.add_argument("--sweeps", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss")
-    parser.add_argument("--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for train.py")
-    parser.add_argument("--print", action="store_true", help="print it instead of saving it")
-    return parser
-
-
-if __name__ == "__main__":
-    interrupting.run(main)

@@ -10,10 +10,10 @@ import numpy as np
 from PIL import Image
 from torch import Tensor, cat, full_like
 
+from ganexp.cli.commands.judging.tables import Entry, Order, figure, keys_of, meanings
+from ganexp.cli.commands.pages import html
+from ganexp.cli.commands.reporting import ranking
 from ganexp.logging.pictures import image_grid, scatter
-from judging.tables import Entry, Order, figure, keys_of, meanings
-from pages import html
-from reporting import ranking
 
 WIDEST = 1400
 """Larger pictures are made smaller, to so many pixels on the longer side."""

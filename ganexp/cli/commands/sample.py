@@ -1,29 +1,9 @@
-"""Draw samples from a trained generator, as a grid, as files or as a film, or pass it on.
-
-    python scripts/sample.py outputs/latest                                    # a grid of 64
-    python scripts/sample.py outputs/latest --images --n 1000 --seed 1         # PNG files; again: goes on where it ended
-    python scripts/sample.py outputs/latest --images --n 50000 --format npz    # or tar, in shards
-    torchrun --nproc_per_node=8 scripts/sample.py outputs/latest --images --n 50000 --device cuda
-    python scripts/sample.py outputs/latest --film --tiles 16 --truncation 1
-    python scripts/sample.py outputs/latest --neighbours --n 8                 # beside the training images nearest to them
-    python scripts/sample.py outputs/latest --export --form onnx               # or torchscript, torch_export
-    python scripts/sample.py outputs/latest --save --output shared/digits      # weights, settings and a model card
-
-A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
-drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
---overwrite.
-"""
-
-if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
-
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+"""`ganexp sample`: draw samples from a trained generator, or pass it on."""
 
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +11,8 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-from ganexp import load
-from ganexp.config.loading import data_of
+from ganexp.cli.commands.together import fail, refuse, unwritten
+from ganexp.config.loading import data_of, load
 from ganexp.config.schema import ConfigError
 from ganexp.data.decoding import DecodingError
 from ganexp.distributed.joining import CannotJoin, join
@@ -44,16 +24,13 @@ from ganexp.sampling import SamplingError, Trained, exporting, saved
 from ganexp.sampling.files import Series, refuse_place, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
-from ganexp.sampling.paths import BETWEEN
 from ganexp.training import CheckpointError
-from together import fail, refuse, unwritten
 
 MOST_COLUMNS = 16
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
+def main(options: argparse.Namespace) -> Path:
     """Do what is asked for, and return where the result lies."""
-    options = _parser().parse_args(arguments)
     processes = Processes()
     try:
         processes = options.processes = join()
@@ -61,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             raise SamplingError(f"--device should be cpu, cuda or cuda:N, not {options.device}")
         if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
             raise SamplingError(f"there is no GPU for --device {options.device}")
-        if processes.count > 1 and options.task is not images:
+        if processes.count > 1 and options.task != "images":
             raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
         if processes.count > 1 and ":" in options.device:
             raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
@@ -69,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             lambda: load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
         )
         torch.backends.cudnn.allow_tf32 = False  # an index is the same image everywhere, but for the last digits
-        written = options.task(generator, options)
+        written = TASKS[options.task](generator, options)
         processes.close()
     except (ConfigError, CheckpointError, SamplingError, CannotJoin) as error:
         refuse(f"Error: {str(error).rstrip('.')}.", processes)
@@ -179,14 +156,7 @@ def save(generator: Trained, options: argparse.Namespace) -> Path:
     return written
 
 
-TASKS: dict[str, Callable[[Trained, argparse.Namespace], Path]] = {
-    "--grid": grid,
-    "--images": images,
-    "--film": film,
-    "--neighbours": neighbours,
-    "--export": export,
-    "--save": save,
-}
+TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}
 
 
 def _say(said: str, processes: Processes) -> None:
@@ -229,47 +199,3 @@ def _save_picture(drawn: Any, path: Path) -> Path:
     with atomic_write(path) as file:
         Image.fromarray(drawn).save(file, "PNG")
     return path
-
-
-def _run(typed: str) -> Path:
-    return Path(typed.removeprefix("run="))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=_run, help="a run folder, a checkpoint or a saved generator; run=… is the same")
-    tasks = parser.add_mutually_exclusive_group()
-    for task, function in TASKS.items():
-        said = str(function.__doc__).splitlines()[0].rstrip(".")
-        tasks.add_argument(task, dest="task", action="store_const", const=function, default=grid, help=said)
-    which = parser.add_argument_group("which samples")
-    which.add_argument("--n", type=int, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours")
-    which.add_argument("--seed", type=int, default=0)
-    which.add_argument("--first", type=int, default=0, help="index of the first one")
-    which.add_argument("--indices", type=int, nargs="+", help="these, instead of --n and --first")
-    which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
-    which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
-    which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
-    parser.add_argument("--form", choices=list(exporting.SUFFIXES), default="torch_export", help="of an export")
-    files = parser.add_argument_group("images")
-    files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
-    files.add_argument("--shard-size", type=int, default=10_000, help="samples in a tar file")
-    films = parser.add_argument_group("film")
-    films.add_argument("--movie", choices=["gif", "mp4"], default="gif")
-    films.add_argument("--way", choices=list(BETWEEN), default="spherical")
-    films.add_argument("--frames", type=int, default=16, help="from one sample to the next")
-    films.add_argument("--tiles", type=int, default=16, help="walks beside each other")
-    films.add_argument("--per-second", type=int, default=20)
-    films.add_argument("--enlarge", type=int, default=1, help="pixels along the side of a pixel")
-    films.add_argument("--open", action="store_true", help="end at the last sample, instead of where it began")
-    parser.add_argument("--nearest", type=int, default=7, help="neighbours of each sample")
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
-    parser.add_argument("--output", type=Path, help="the file or folder of the result")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    return parser
-
-
-if __name__ == "__main__":
-    interrupting.run(main)

@@ -1,19 +1,4 @@
-"""Write one self-contained HTML page about runs: samples over time, what differs, curves, timings.
-
-    python scripts/report.py outputs/2026-11-21_08-00-00_multirun
-    python scripts/report.py outputs/2026-11-21_08-00-00_multirun --metric began/convergence  # else by its sweep.metric
-    python scripts/report.py outputs/2026-11-21_08-00-00_digits_hinge_joint_seed0 outputs/latest --output comparison.html
-
-A folder is a run's or a sweep's. Runs that differ in nothing but the seed are averaged, in a band from the lowest to the
-highest; that one of them was resumed, ran longer or wrote elsewhere makes no difference. --metric ranks what is averaged.
-Broken, failed and unfinished runs are shown as such, with whatever can be read of them.
-"""
-
-if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
-
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+"""`ganexp report`: write one self-contained HTML page about runs."""
 
 import argparse
 import os
@@ -27,21 +12,20 @@ try:
 except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
+from ganexp.cli.commands.pages import html
+from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.reporting import charts, comparing, parts, pictures, ranking
 from ganexp.logging import reading as runs
 from ganexp.logging.documents import atomic_write, refuse_unwritable
 from ganexp.logging.reading import Run
-from pages import html
-from pages.writing import writing
-from reporting import charts, comparing, parts, pictures, ranking
 
 PICTURES = 240
 """So many pictures at most in one page, shared evenly by the runs; the newest one of a run is always there."""
 PARTS = Path(__file__).resolve().parent / "reporting"
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
+def main(options: argparse.Namespace) -> Path:
     """Write the page and return its path."""
-    options = _parser().parse_args(arguments)
     given = [Path(os.path.realpath(folder)) for folder in options.folders]
     folders = list(dict.fromkeys(found for folder in given for found in runs.find(folder)))
     if not folders:
@@ -116,21 +100,3 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], metric: str | None, dir
 
 def _number_of(run: Run, groups: Sequence[comparing.Group]) -> int:
     return next(number for number, group in enumerate(groups) if any(run is member for member in group.runs))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path, help="folders of runs or sweeps")
-    parser.add_argument("--output", type=Path, help="the page; report.html in the first folder otherwise")
-    parser.add_argument("--metric", help="a key of the rows to rank by, such as eval/fid; a sweep's sweep.metric otherwise")
-    parser.add_argument(
-        "--direction",
-        choices=("auto", "minimize", "maximize"),
-        default="auto",
-        help="which of its values are best; auto is what the sweep was told or the key declares, else minimize",
-    )
-    return parser
-
-
-if __name__ == "__main__":
-    interrupting.run(main)

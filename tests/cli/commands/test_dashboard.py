@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-import dashboard
+from ganexp.cli.commands import dashboard
 from ganexp.logging.keys import KEYS, STEPS
 from ganexp.losses import BEGAN, SoftmaxGAN
+from tests.calling import call
 from tests.composing import options
 from tests.logging.stand_in import serving
 
@@ -56,7 +57,7 @@ def test_the_table_has_the_lowest_value_of_what_is_good_when_low(made):
 
 
 def test_it_is_printed_without_an_account(capsys):
-    dashboard.main(["--entity", "someone", "--print"])
+    call("dashboard", "--entity", "someone", "--print")
     assert json.loads(capsys.readouterr().out)["entity"] == "someone"
 
 
@@ -65,4 +66,4 @@ def test_a_server_that_refuses_is_one_sentence(monkeypatch):
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
         monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
         with pytest.raises(SystemExit, match=r"W&B did not save the workspace .* check --entity, --project and `wandb login`"):
-            dashboard.main(["--entity", "someone"])
+            call("dashboard", "--entity", "someone")

@@ -1,6 +1,8 @@
-"""The GANs that scripts measure: settings that several of them share, and trainers built from settings."""
+"""The GANs whose strategies are compared: settings, and trainers built from settings."""
 
-from ganexp import Trainer, build, compose
+from ganexp.cli.composing import compose
+from ganexp.config.build import build
+from ganexp.training import Trainer
 
 FAKE = ("dataset=fake",)
 CASES = {

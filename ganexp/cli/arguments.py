@@ -1,0 +1,198 @@
+"""What the commands of `ganexp` take. Torch is not imported here: mistakes and `--help` are answered at once."""
+
+import argparse
+import inspect
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import get_args
+
+from ganexp.cli.composing import conf_folder
+from ganexp.config.sections import MeasureName
+
+TASKS = {
+    "grid": "draw a grid of samples; of each class a column, if there are few",
+    "images": "write samples to files",
+    "film": "walk from sample to sample through latent space",
+    "neighbours": "draw samples beside the training images that are nearest to them",
+    "export": "write the network as TorchScript, torch.export or ONNX, checked against the generator",
+    "save": "write a folder to give away: weights as safetensors, settings as JSON, a model card",
+}
+"""What `ganexp sample` does, by the name of the function that does it."""
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of `ganexp`, with one for each command: its description is the docstring of its function."""
+    ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
+    commands = ganexp.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
+    for describe in (evaluate, sample, report, features, compare, dashboard):
+        text = inspect.getdoc(describe) or ""
+        own = commands.add_parser(
+            describe.__name__,
+            help=text.splitlines()[0].rstrip("."),
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        describe(own)
+    return ganexp
+
+
+def evaluate(parser: ArgumentParser) -> None:
+    """Measure what was made: runs, checkpoints and sweeps against their data, or a folder of images against any data set.
+
+        ganexp evaluate run=outputs/latest                              # as the run itself measures
+        ganexp evaluate run=outputs/latest --weights best --measures fid kid --samples 50000
+        ganexp evaluate outputs/2026-11-21_08-00-00_multirun --features inception
+        ganexp evaluate path/to/images --dataset mnist --set dataset.image_size=28
+        torchrun --nproc_per_node=8 -m ganexp evaluate run=outputs/latest --device cuda    # each its share of the samples
+
+    It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
+    training images nearest to them. With the same settings and on the same device, figures are those of the run's last row.
+    Of several runs, the best by the first measure comes first, if data, features and number of samples are the same; those of a
+    sweep that differ in the seed alone are ranked by their mean, by its sweep.metric.
+    """
+    parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
+    parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
+    measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
+    measured.add_argument(
+        "--measures", nargs="+", choices=get_args(MeasureName), metavar="NAME", help=", ".join(get_args(MeasureName))
+    )
+    measured.add_argument("--features", help="classifier, inception, raw or a file, which is code and runs")
+    measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
+    measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
+    images = parser.add_argument_group("folders of images")
+    images.add_argument("--dataset", help="what they are compared with, such as mnist")
+    images.add_argument("--set", dest="overrides", nargs="+", default=[], help="its settings, as in dataset.image_size=64")
+    parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
+    parser.add_argument("--device", help="cpu or cuda; the run's own by default")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--output", type=Path, help="the folder of the results; evaluation in the first run or sweep otherwise")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+
+
+def sample(parser: ArgumentParser) -> None:
+    """Draw samples from a trained generator, as a grid, as files or as a film, or pass it on.
+
+        ganexp sample outputs/latest                                    # a grid of 64
+        ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; again: goes on where it ended
+        ganexp sample outputs/latest --images --n 50000 --format npz    # or tar, in shards
+        torchrun --nproc_per_node=8 -m -- ganexp sample outputs/latest --images --n 50000 --device cuda
+        ganexp sample outputs/latest --film --tiles 16 --truncation 1
+        ganexp sample outputs/latest --neighbours --n 8                 # beside the training images nearest to them
+        ganexp sample outputs/latest --export --form onnx               # or torchscript, torch_export
+        ganexp sample outputs/latest --save --output shared/digits      # weights, settings and a model card
+
+    A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
+    drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
+    --overwrite.
+    """
+    parser.add_argument("run", type=_place, help="a run folder, a checkpoint or a saved generator; run=… is the same")
+    tasks = parser.add_mutually_exclusive_group()
+    for task, said in TASKS.items():
+        tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
+    which = parser.add_argument_group("which samples")
+    which.add_argument("--n", type=int, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours")
+    which.add_argument("--seed", type=int, default=0)
+    which.add_argument("--first", type=int, default=0, help="index of the first one")
+    which.add_argument("--indices", type=int, nargs="+", help="these, instead of --n and --first")
+    which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
+    which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
+    which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    parser.add_argument("--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="of an export")
+    files = parser.add_argument_group("images")
+    files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
+    files.add_argument("--shard-size", type=int, default=10_000, help="samples in a tar file")
+    films = parser.add_argument_group("film")
+    films.add_argument("--movie", choices=["gif", "mp4"], default="gif")
+    films.add_argument("--way", choices=["spherical", "linear"], default="spherical")
+    films.add_argument("--frames", type=int, default=16, help="from one sample to the next")
+    films.add_argument("--tiles", type=int, default=16, help="walks beside each other")
+    films.add_argument("--per-second", type=int, default=20)
+    films.add_argument("--enlarge", type=int, default=1, help="pixels along the side of a pixel")
+    films.add_argument("--open", action="store_true", help="end at the last sample, instead of where it began")
+    parser.add_argument("--nearest", type=int, default=7, help="neighbours of each sample")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--output", type=Path, help="the file or folder of the result")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+
+
+def report(parser: ArgumentParser) -> None:
+    """Write one self-contained HTML page about runs: samples over time, what differs, curves, timings.
+
+        ganexp report outputs/2026-11-21_08-00-00_multirun
+        ganexp report outputs/2026-11-21_08-00-00_multirun --metric began/convergence  # else by its sweep.metric
+        ganexp report outputs/2026-11-21_08-00-00_digits_hinge_joint_seed0 outputs/latest --output comparison.html
+
+    A folder is a run's or a sweep's. Runs that differ in nothing but the seed are averaged, in a band from the lowest to the
+    highest; that one of them was resumed, ran longer or wrote elsewhere makes no difference. --metric ranks what is averaged.
+    Broken, failed and unfinished runs are shown as such, with whatever can be read of them.
+    """
+    parser.add_argument("folders", nargs="+", type=Path, help="folders of runs or sweeps")
+    parser.add_argument("--output", type=Path, help="the page; report.html in the first folder otherwise")
+    parser.add_argument("--metric", help="a key of the rows to rank by, such as eval/fid; a sweep's sweep.metric otherwise")
+    parser.add_argument(
+        "--direction",
+        choices=("auto", "minimize", "maximize"),
+        default="auto",
+        help="which of its values are best; auto is what the sweep was told or the key declares, else minimize",
+    )
+
+
+def features(parser: ArgumentParser) -> None:
+    """Train the classifier in whose features samples of a labelled data set are compared: evaluation.features=classifier.
+
+    It takes minutes on a CPU, and prints the accuracy on images that were held out.
+    """
+    parser.add_argument("dataset", help="a labelled data set, such as mnist")
+    parser.add_argument("overrides", nargs="*", help="settings as for training, such as data_root=/path dataset.image_size=64")
+    parser.add_argument("--epochs", type=_positive, help="passes through the data; by default about 180,000 images are seen")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or cuda:N; a GPU if there is one otherwise")
+
+
+def compare(parser: ArgumentParser) -> None:
+    """Compare update strategies on this machine: time, phases, operations and memory, side by side.
+
+        ganexp compare --strategies detach joint one_stage --losses nonsaturating hinge
+        ganexp compare --repeats 9 --overrides generator.width=64 batch_size=32 dataset.image_size=64
+
+    All rows run in turn, many times over, so that drift hits all alike. A ratio is taken within each turn, against `detach`
+    with redundant gradients, and the table shows its median and 95 % confidence interval. Two rows are plain PyTorch loops
+    of `detach`, with and without redundant gradients: what the framework costs is the ratio to them. Writes table.md,
+    table.csv and plots below outputs/.
+    """
+    strategies = [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))]
+    parser.add_argument("--strategies", nargs="+", default=strategies, choices=strategies)
+    parser.add_argument("--losses", nargs="+", default=["nonsaturating"])
+    parser.add_argument("--overrides", nargs="*", help="configuration of every run, of a DCGAN of 64×64 otherwise")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=3, help="iterations per repeat")
+    parser.add_argument("--output", type=Path, help="folder of the results")
+
+
+def dashboard(parser: ArgumentParser) -> None:
+    """Build the W&B workspace for a project's runs: every measurement against iterations, real images and wall time.
+
+        ganexp dashboard --entity my-team --project ganexp
+        ganexp dashboard --entity my-team --sweeps 2026-11-21_08-00-00_multirun   # fixes its colours
+
+    Runs are grouped by sweep, then strategy, then loss. Each strategy has a colour, each loss a shade of it. Run it again to
+    get another saved view; nothing that is there is changed. --print shows what would be saved, and needs no account.
+    """
+    parser.add_argument("--entity", required=True, help="the user or team that owns the project")
+    parser.add_argument("--project", default="ganexp")
+    parser.add_argument("--name", default="ganexp", help="of the saved view")
+    parser.add_argument("--sweeps", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss")
+    parser.add_argument("--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for training")
+    parser.add_argument("--print", action="store_true", help="print it instead of saving it")
+
+
+def _place(typed: str) -> Path:
+    return Path(typed.removeprefix("run="))
+
+
+def _positive(typed: str) -> int:
+    if not typed.isdecimal() or not int(typed):
+        raise argparse.ArgumentTypeError(f"should be a number of at least 1, not {typed}")
+    return int(typed)

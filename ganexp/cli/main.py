@@ -1,0 +1,29 @@
+"""`ganexp`: one command for each thing to do with a run. `ganexp COMMAND --help` says what a command takes."""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ganexp.cli import interrupting, quiet
+
+
+def main() -> None:
+    """Do what the command line says."""
+    if sys.argv[1:2] == ["train"]:
+        from ganexp.cli.train import main as train
+
+        sys.argv[:2] = ["ganexp train"]
+        train()
+        return
+    interrupting.at_once()  # while torch is imported
+    interrupting.run(command(sys.argv[1:]))
+
+
+def command(words: Sequence[str]) -> Callable[[], object]:
+    """Return what words of a command line ask for; what takes long is imported once they are understood."""
+    from ganexp.cli.arguments import parser
+
+    options = parser().parse_args(words)
+    quiet.wait_quietly()
+    return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

@@ -1,0 +1,46 @@
+"""`ganexp train`, which `python train.py` is too: compose a configuration, build a run from it, and train."""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ganexp.cli import interrupting, quiet
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def train(cfg: "DictConfig") -> float | None:
+    """Train as a configuration says: what Hydra calls, once for each job."""
+    from ganexp.cli.run import run  # imports torch, which --help and --cfg do not need
+
+    return run(cfg)
+
+
+def main() -> None:
+    """Let Hydra read the command line, and train."""
+    interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
+    import hydra
+
+    from ganexp.cli import errors, hydra_errors, resolvers
+    from ganexp.cli.composing import conf_folder
+    from ganexp.cli.recorded import config_options
+
+    if sys.argv[1:] == ["--version"]:
+        from ganexp.logging.provenance import versions
+
+        sys.exit(print(versions()))
+    resolvers.register()
+    if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
+        from ganexp.cli.resuming import replace_command_line
+
+        replace_command_line()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here
+    try:
+        hydra_errors.refuse_hyphens(sys.argv[1:])
+        options, rest = config_options(sys.argv[1:])
+        sys.argv[1:] = [*options, *rest]  # with absolute paths: Hydra would look below this module
+        hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="train")(train)()
+    except (Exception, KeyboardInterrupt) as error:
+        sys.exit(errors.report(error))

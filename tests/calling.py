@@ -1,0 +1,11 @@
+"""Commands of `ganexp`, called in this process."""
+
+import importlib
+
+from ganexp.cli.arguments import parser
+
+
+def call(name, *arguments):
+    """Do what a command line says, and return what the command returns."""
+    options = parser().parse_args([name, *map(str, arguments)])
+    return importlib.import_module(f"ganexp.cli.commands.{name}").main(options)
