@@ -1,5 +1,7 @@
 """The figure of two equal algorithms that part by rounding."""
 
+import pytest
+
 import draw_rounding
 
 SMALL = ["generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8", "dataset.image_size=16"]
@@ -13,6 +15,7 @@ def test_rounding_alone_parts_two_equal_algorithms():
     assert 1e-10 < ends["joint and one_stage, float32"] < 1e-4 < ends["joint, two seeds, float32"]
 
 
+@pytest.mark.slow
 def test_the_figure_is_written(tmp_path, monkeypatch):
     whole = draw_rounding.draw
     monkeypatch.setattr(draw_rounding, "draw", lambda: whole(2, SMALL))
