@@ -18,10 +18,10 @@ from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
-from pages.writing import writing
 from torch import Tensor
 
 from ganexp import build, compose
+from ganexp.cli.commands.pages.writing import writing
 from ganexp.logging.documents import refuse_unwritable
 
 ITERATIONS = 300
