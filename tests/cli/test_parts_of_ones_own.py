@@ -72,7 +72,7 @@ class SmallScores(Penalty):
         self.weight = weight
 
     def __call__(self, discriminator, x, fake):
-        return discriminator(x.values, *x.given).square()
+        return discriminator(x.values, *x.conditions).square()
 """
 YAML = {
     "loss": "# Nobody 2026: least squares around a shift.\nname: shifted\n_target_: {}.Shifted\nshift: 1.0\n",
