@@ -216,4 +216,5 @@ def test_compiled_networks_train_as_those_of_one_process(torchrun, tmp_path):
     assert train(*dcgan, "hydra.run.dir=one", cwd=tmp_path).returncode == 0
     assert made.wait(240) == 0, (tmp_path / "said").read_text()
     one, two = (torch.load(tmp_path / run / "checkpoints/iteration_000000003.pt") for run in ("one", "two"))
+    assert one["run"]["gan"]["meter"].pop("keys") == two["run"]["gan"]["meter"].pop("keys")
     torch.testing.assert_close(one["run"]["gan"], two["run"]["gan"], rtol=1e-8, atol=1e-9)
