@@ -1,8 +1,16 @@
 """Tensors made into pictures that a person can look at: `(H, W, 3)`, uint8."""
 
+import functools
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.collections import PathCollection
 
 
 def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
@@ -29,19 +37,28 @@ def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
 
 def scatter(real: Tensor | None, fake: Tensor) -> np.ndarray:
     """Draw points `(N, 2)`: real ones grey beneath, generated ones on top, the axes fixed by the real ones if there are any."""
+    points = fake.detach().float().cpu()
+    background = points if real is None else real.detach().float().cpu()
+    canvas, axes, beneath, on_top = _plot(with_real=real is not None)
+    beneath.set_offsets(background.numpy())
+    on_top.set_offsets(points.numpy())
+    reach = 1.4 * background.abs().max().item()
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+@functools.cache
+def _plot(*, with_real: bool) -> "tuple[FigureCanvasAgg, Axes, PathCollection, PathCollection]":
+    """Return a canvas, its axes, and the points beneath and on top, made once: a figure is freed only by rare collections."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and only points need it
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5, 5), dpi=100, layout="constrained")
+    figure = Figure(figsize=(5, 5), dpi=100)
     canvas = FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    points = fake.detach().float().cpu()
-    background = points if real is None else real.detach().float().cpu()
-    if real is not None:
-        axes.scatter(background[:, 0], background[:, 1], s=14, color="0.75", linewidths=0, label="real")
-    axes.scatter(points[:, 0], points[:, 1], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")
-    reach = 1.4 * background.abs().max().item()
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    axes = figure.subplots(gridspec_kw={"left": 0.1, "right": 0.98, "bottom": 0.07, "top": 0.95})
+    beneath = axes.scatter([], [], s=14, color="0.75", linewidths=0, label="real" if with_real else None, visible=with_real)
+    on_top = axes.scatter([], [], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")
+    axes.set_aspect("equal")
     axes.legend(loc="upper right", framealpha=0.9)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return canvas, axes, beneath, on_top

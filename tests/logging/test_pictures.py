@@ -1,7 +1,10 @@
 """Pictures: the right pixels in the right places."""
 
+import gc
+
 import numpy as np
 import torch
+from matplotlib.artist import Artist
 
 from ganexp.logging.pictures import image_grid, scatter, side_by_side
 
@@ -41,3 +44,20 @@ def test_scatter_draws_generated_points_where_they_are():
     rows, columns = np.nonzero(red)
     assert 0.6 < columns.mean() / 500 < 0.75
     assert 0.1 < rows.mean() / 500 < 0.3
+
+
+def test_a_picture_of_points_depends_on_nothing_drawn_before_and_leaves_no_figure_behind():
+    real, fake = torch.randn(2, 40, 2)
+    first = scatter(real, fake)
+    for reach in (100, 0.01):
+        scatter(reach * real, fake)
+        scatter(None, reach * fake)
+    assert np.array_equal(scatter(real, fake), first)
+    gc.disable()  # a figure is a cycle, which only a collection frees
+    try:
+        before = sum(issubclass(type(one), Artist) for one in gc.get_objects())
+        for _ in range(5):
+            scatter(real, fake)
+        assert sum(issubclass(type(one), Artist) for one in gc.get_objects()) <= before
+    finally:
+        gc.enable()
