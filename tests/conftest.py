@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -26,6 +27,11 @@ def _is_repeated(case: object) -> bool:
     return isinstance(strategy, str) and isinstance(loss, str) and suited(strategy, loss) != loss
 
 
+torch.set_num_threads(1)  # fastest for networks this small, and kind to whatever else runs
+
+
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)  # fastest for networks this small, and kind to whatever else runs
+def _one_thread() -> Iterator[None]:
+    """Leave one thread to what comes next: OpenMP's others do not survive a fork, which would wait for them for ever."""
+    yield
+    torch.set_num_threads(1)
