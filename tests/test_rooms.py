@@ -41,6 +41,10 @@ ALLOWED = {
     "gan": (SUBJECT - {"gan", "strategies", "wrappers"} | {"instruments", "distributed"}, FRAMEWORK),
     "strategies": ({"facts", "batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "wrappers": ({"facts", "batch", "gan", "losses", "ranges", "strategies", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "dynamics": (
+        {"augmentations", "batch", "gan", "instruments", "losses", "prior", "streams"},
+        FRAMEWORK | {"scipy"},
+    ),
     "data": (
         {"batch", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
@@ -48,7 +52,7 @@ ALLOWED = {
     "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
     "logging": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (
-        SUBJECT - {"losses", "networks", "wrappers"} | {"evaluation", "instruments", "distributed", "logging"},
+        SUBJECT - {"losses", "networks", "wrappers"} | {"dynamics", "evaluation", "instruments", "distributed", "logging"},
         FRAMEWORK,
     ),
     "sampling": (

@@ -1,6 +1,6 @@
 """The training loop and its instruments."""
 
-from ganexp.training.callbacks import Diagnostics, Evaluation, Measures, Samples, SharedEvaluation
+from ganexp.training.callbacks import Diagnostics, Dynamics, Evaluation, Measures, Samples, SharedEvaluation
 from ganexp.training.checkpoint import CheckpointError
 from ganexp.training.checkpoints import Checkpoints
 from ganexp.training.ema import EMA, Average
@@ -18,6 +18,7 @@ __all__ = [
     "Checkpoints",
     "Diagnostics",
     "Diverged",
+    "Dynamics",
     "Evaluation",
     "Guard",
     "Measures",

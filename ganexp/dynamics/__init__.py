@@ -1,0 +1,8 @@
+"""What a game does where it is: the spectrum of its Jacobian, and what update rules would do there."""
+
+from ganexp.dynamics.contraction import contraction
+from ganexp.dynamics.eigenvalues import Spectrum, spectrum
+from ganexp.dynamics.game import still
+from ganexp.dynamics.path import path_angle
+
+__all__ = ["Spectrum", "contraction", "path_angle", "spectrum", "still"]

@@ -1,0 +1,144 @@
+"""Eigenvalues of a game's Jacobian, which is never formed (Berard et al. 2020; Mescheder et al. 2017)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ganexp.gan import Field, Vector
+
+DENSE = 64
+"""Of so few parameters the matrix is formed, column by column: Arnoldi's iterations want more of them than eigenvalues."""
+
+Product = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues of J = ∂v/∂(ψ, θ), v = (∇_ψ L_D, ∇_θ L_G), and of its diagonal blocks.
+
+    A game attracts simultaneous steps where all of J's have a positive real part, and rotates where imaginary parts are large
+    beside the real ones. A player is at a minimum of its own where its block has positive eigenvalues only.
+    """
+
+    eigenvalues: npt.NDArray[np.complex128]
+    """Those of J with the largest modulus and those with the smallest real part, `(k,)`, largest modulus first."""
+    d: tuple[float, float]
+    """Smallest and largest eigenvalue of ∂²L_D/∂ψ²; nan where Arnoldi's iterations did not converge."""
+    g: tuple[float, float]
+    """The same of ∂²L_G/∂θ²."""
+
+    @property
+    def rotation(self) -> float:
+        """Return |Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is a game without rotation, 1 nothing but that."""
+        first = self.eigenvalues[0]
+        return float(abs(first.imag) / abs(first)) if first else 0.0
+
+
+def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
+    """Return the spectrum of a game at one point, as far as it is found.
+
+    Arnoldi iterations (SciPy's ARPACK) use products with Jᵀ, which has the eigenvalues of J; each is one backward pass through
+    that of v. Blocks are symmetric, which Lanczos iterations use.
+
+    Args:
+        field: v at this point.
+        count: How many eigenvalues of each kind are asked for.
+        products: About how many products each of the four searches may take.
+
+    Raises:
+        ValueError: Second derivatives are not finite.
+    """
+    d, g = field.split(field.vector)
+
+    def of_d(u: Vector) -> Vector:
+        return field.split(field.transposed([*u, *map(torch.zeros_like, g)]))[0]
+
+    def of_g(u: Vector) -> Vector:
+        return field.split(field.transposed([*map(torch.zeros_like, d), *u]))[1]
+
+    whole = _flat(field.transposed, field.vector)
+    size = _size(field.vector)
+    found = np.concatenate([_eigenvalues(whole, size, which, count, products) for which in ("LM", "SR")])
+    found = found[np.argsort(-abs(found), kind="stable")]
+    return Spectrum(_distinct(found), _ends(_flat(of_d, d), _size(d), products), _ends(_flat(of_g, g), _size(g), products))
+
+
+def _flat(product: Callable[[Vector], Vector], like: Vector) -> Product:
+    """Return a product of lists of tensors as one of flat arrays in float64."""
+    sizes = [one.numel() for one in like]
+
+    def flat(u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        parts = torch.from_numpy(np.ascontiguousarray(u, np.float64).ravel()).to(like[0]).split(sizes)
+        made = product([part.view_as(one) for part, one in zip(parts, like, strict=True)])
+        together: npt.NDArray[np.float64] = concatenated(made).double().cpu().numpy()
+        if not np.isfinite(together).all():
+            raise ValueError("the game's second derivatives are not finite here")
+        return together
+
+    return flat
+
+
+def _size(vector: Vector) -> int:
+    return sum(one.numel() for one in vector)
+
+
+def _eigenvalues(product: Product, size: int, which: str, count: int, products: int) -> npt.NDArray[np.complex128]:
+    """Return `count` eigenvalues of largest modulus, LM, or smallest real part, SR, or those of them that have converged."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs  # takes a while to import
+
+    if size <= max(DENSE, count + 2):
+        every = np.linalg.eigvals(_dense(product, size)).astype(np.complex128)
+        order = -abs(every) if which == "LM" else every.real
+        return every[np.argsort(order, kind="stable")[:count]]
+    basis = min(size, max(2 * count + 1, 20))
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    try:
+        found = eigs(operator, count, **_settings(size, basis, which, products), return_eigenvectors=False)
+    except ArpackNoConvergence as error:
+        found = error.eigenvalues
+    return np.asarray(found, np.complex128)
+
+
+def _ends(product: Product, size: int, products: int) -> tuple[float, float]:
+    """Return the smallest and the largest eigenvalue of a symmetric operator."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # takes a while to import
+
+    if not size:
+        return float("nan"), float("nan")
+    if size <= DENSE:
+        every = np.linalg.eigvalsh(_dense(product, size))
+        return float(every[0]), float(every[-1])
+    operator, ends = LinearOperator((size, size), matvec=product, dtype=np.float64), []
+    for which in ("SA", "LA"):
+        try:
+            (end,) = eigsh(operator, 1, **_settings(size, min(size, 20), which, products // 2), return_eigenvectors=False)
+        except ArpackNoConvergence:
+            end = float("nan")
+        ends.append(float(end))
+    return ends[0], ends[1]
+
+
+def _settings(size: int, basis: int, which: str, products: int) -> dict[str, object]:
+    start = np.random.default_rng(0).standard_normal(size)  # ARPACK's own would be drawn from NumPy's global stream
+    return {"which": which, "ncv": basis, "maxiter": max(1, products // basis), "tol": 1e-6, "v0": start}
+
+
+def _dense(product: Product, size: int) -> npt.NDArray[np.float64]:
+    return np.stack([product(unit) for unit in np.eye(size)], 1)
+
+
+def _distinct(eigenvalues: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+    """Leave out what both searches have found."""
+    kept: list[complex] = []
+    for one in eigenvalues:
+        if all(abs(one - other) > 1e-6 * max(1e-300, abs(one)) for other in kept):
+            kept.append(one)
+    return np.array(kept, np.complex128)
+
+
+def concatenated(tensors: Vector) -> Tensor:
+    """Return tensors as one vector."""
+    return torch.cat([one.detach().flatten() for one in tensors])

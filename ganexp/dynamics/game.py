@@ -1,0 +1,46 @@
+"""The game as it is at this moment, to be looked at without moving anything in it."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from ganexp.augmentations import NoAugmentation
+from ganexp.batch import Batch
+from ganexp.gan import GAN, Field
+from ganexp.gan.passes import Passes
+from ganexp.instruments.timer import timer_for
+from ganexp.streams import undisturbed
+
+
+@contextmanager
+def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
+    """Return the field of both players' gradients on a batch of reals and one of latents, and leave everything as it was.
+
+    Networks are in the mode in which they train, so that batch norm has the statistics of these batches. Samples are not
+    augmented, and a batch is not split. A penalty takes part as in the coming iteration; one that is due in every n-th only is
+    left out in the others. Parameters, buffers, random streams and the penalty's state are afterwards what they were; the
+    field is of no use after that.
+
+    Args:
+        gan: The networks, with all that belongs to them, of a single process.
+        x: Real samples in [-1, 1], or points, with their labels if the networks read any.
+        z: As many latents.
+
+    Raises:
+        ValueError: A layer of a network has no second derivative.
+    """
+    view = copy.copy(gan)
+    view.augment, view.timer = NoAugmentation(), timer_for(gan.prior.device)
+    view._passes = Passes(gan._passes.autocast, further=gan._passes.further)
+    buffers = [buffer for network in (gan.generator, gan.discriminator) for buffer in network.buffers()]
+    before, penalty = [buffer.clone() for buffer in buffers], copy.deepcopy(gan.penalty.state_dict())
+    try:
+        with torch.enable_grad(), undisturbed(gan.prior.device, gan.prior.seed), torch.compiler.set_stance("force_eager"):
+            yield view.field(*view.losses_of_both(view.packed(x), view.generate(z)))
+    finally:
+        gan.penalty.load_state_dict(penalty)
+        with torch.no_grad():
+            for buffer, was in zip(buffers, before, strict=True):
+                buffer.copy_(was)

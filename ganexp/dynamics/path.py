@@ -1,0 +1,48 @@
+"""How a game turns on the way to where it ended (Berard et al. 2020, section 4)."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from ganexp.dynamics.eigenvalues import concatenated
+from ganexp.gan import GAN, Vector
+
+
+def path_angle(
+    gan: GAN,
+    start: Sequence[Tensor],
+    end: Sequence[Tensor],
+    places: Iterable[float],
+    v: Callable[[], Vector],
+) -> list[float]:
+    """Return the cosine of the angle between −v and the way from start to end, at places on the line through both.
+
+    Where the end only attracts, the cosine is near 1 before it (place 1) and near −1 behind it; a game that rotates about the
+    end has a bump beside that change of sign. The networks have their own weights again afterwards.
+
+    Args:
+        gan: The networks that are moved along the line.
+        start: Weights of both, those of D first, as `gan.d_parameters` and `gan.g_parameters` have them.
+        end: The same of a later time.
+        places: 0 is the start, 1 the end.
+        v: The field at the networks' weights.
+    """
+    parameters = [*gan.d_parameters, *gan.g_parameters]
+    before = [one.detach().clone() for one in parameters]
+    way = concatenated([after - first for first, after in zip(start, end, strict=True)])
+    cosines = []
+    try:
+        for place in places:
+            _put(parameters, [torch.lerp(first, after, place) for first, after in zip(start, end, strict=True)])
+            along = concatenated(v())
+            cosines.append(float(-(along @ way) / (along.norm() * way.norm())))
+    finally:
+        _put(parameters, before)
+    return cosines
+
+
+@torch.no_grad()
+def _put(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.copy_(value)

@@ -1,0 +1,55 @@
+"""The spectrum of the game along a run."""
+
+import logging
+
+from ganexp.batch import Batch
+from ganexp.dynamics import Spectrum, spectrum, still
+from ganexp.logging import Row
+from ganexp.training.run import Callback, Run
+
+log = logging.getLogger(__name__)
+
+
+class Dynamics(Callback):
+    """Looks at the eigenvalues of the game's Jacobian, at the weights that it finds, on the first samples of the last batch.
+
+    Rows get `dynamics/real_1`, `dynamics/imag_1` and so on: eigenvalues λ of the largest modulus and of the smallest real part,
+    without their complex conjugates, the largest modulus first. `dynamics/smallest_real` below 0 says that the game does not
+    attract here; `dynamics/rotation` is |Im λ|/|λ| of the first. `dynamics/d_smallest`, `dynamics/d_largest` and the same of G
+    are the ends of the spectra of ∂²L_D/∂ψ² and ∂²L_G/∂θ². What was not found within `products` is left out.
+
+    For a run of one process. Memory is that of about three backward passes, time that of some 4 · `products` of them.
+
+    Args:
+        every: The interval in iterations.
+        count: How many eigenvalues of each kind are asked for.
+        products: How many products with the Jacobian a search may take.
+        samples: How many samples of the batch the objectives are formed on, at most.
+    """
+
+    def __init__(self, every: int, *, count: int = 6, products: int = 300, samples: int = 64) -> None:
+        self.every, self.count, self.products, self.samples = every, count, products, samples
+
+    def __call__(self, run: Run) -> Row:
+        gan, last = run.gan, run.reals.last
+        n = min(len(last), self.samples)
+        n -= n % gan.pack
+        try:
+            with still(gan, Batch(last.values[:n], tuple(one[:n] for one in last.conditions)), gan.prior.measured(n)) as field:
+                return figures(spectrum(field, count=self.count, products=self.products))
+        except ValueError as error:
+            log.warning("No spectrum at iteration %d: %s.", run.iteration, error)
+            return {}
+
+
+def figures(found: Spectrum) -> Row:
+    """Return a spectrum as part of a row."""
+    upper = [one for one in found.eigenvalues if one.imag >= 0]
+    row: Row = {}
+    for number, one in enumerate(upper, 1):
+        row |= {f"dynamics/real_{number}": float(one.real), f"dynamics/imag_{number}": float(one.imag)}
+    if upper:
+        row |= {"dynamics/smallest_real": min(float(one.real) for one in upper), "dynamics/rotation": found.rotation}
+    for network, (smallest, largest) in (("d", found.d), ("g", found.g)):
+        row |= {f"dynamics/{network}_smallest": smallest, f"dynamics/{network}_largest": largest}
+    return {key: value for key, value in row.items() if value == value}
