@@ -147,7 +147,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
             synchronise(network, processes)
     if machine.autocast:
         execution.last_layer_in_float32(discriminator)
-    average = EMA(generator, config.ema) if isinstance(config.ema, float) else Average(generator)
+    average = EMA(generator, decay=config.ema) if isinstance(config.ema, float) else Average(generator)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average is a copy of what is not
     chosen = copy.deepcopy(plan.chosen)  # a plan may be built more than once

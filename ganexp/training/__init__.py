@@ -1,9 +1,9 @@
 """The training loop and its instruments."""
 
+from ganexp.training.averages import EMA, Average, PowerAverage, UniformAverage
 from ganexp.training.callbacks import Diagnostics, Dynamics, Evaluation, Measures, Samples, SharedEvaluation
 from ganexp.training.checkpoint import CheckpointError
 from ganexp.training.checkpoints import Checkpoints
-from ganexp.training.ema import EMA, Average
 from ganexp.training.guard import Diverged, Guard
 from ganexp.training.run import Callback
 from ganexp.training.step import Step
@@ -22,9 +22,11 @@ __all__ = [
     "Evaluation",
     "Guard",
     "Measures",
+    "PowerAverage",
     "Samples",
     "SharedEvaluation",
     "Step",
     "Stopping",
     "Trainer",
+    "UniformAverage",
 ]

@@ -11,7 +11,7 @@ from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.schedules import Schedule
 from ganexp.strategies.base import as_strategy
-from ganexp.training.ema import Average
+from ganexp.training.averages import Average
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,112 @@
+"""Averages of weights against their formulae over saved weights; buffers are followed wherever they are."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ganexp.networks import MLPGenerator
+from ganexp.training import EMA, PowerAverage, UniformAverage
+from ganexp.training.averages import Snapshot, gamma_of, post_hoc
+
+
+class Counting(nn.Module):
+    """Gives its buffers new tensors, of another shape even, and takes one away."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("seen", torch.zeros(()))
+        self.register_buffer("last", torch.zeros(1))
+        self.register_buffer("absent", torch.ones(2))
+
+    def forward(self, z):
+        self.seen = self.seen + len(z)
+        self.last = z.detach().mean(1)
+        self.absent = None
+        return self.layer(z)
+
+
+def test_buffers_are_followed_where_modules_put_new_tensors():
+    generator = Counting()
+    ema = EMA(generator, decay=0.9)
+    for n in (4, 7):
+        generator(torch.randn(n, 3))
+        ema.update()
+        assert torch.equal(ema.generator.seen, generator.seen)
+        assert torch.equal(ema.generator.last, generator.last)
+        assert ema.generator.absent is None
+    assert ema.generator.last is not generator.last
+
+
+def walk(*averages_of, iterations=40):
+    """Let a generator walk at random; return averages, and its first weight after each iteration."""
+    torch.manual_seed(0)
+    generator = MLPGenerator(3, (2,), width=4).double()
+    averages, saved = [make(generator) for make in averages_of], []
+    for _ in range(iterations):
+        for p in generator.parameters():
+            p.data.add_(torch.randn_like(p) / 10)
+        saved.append(next(generator.parameters()).detach().numpy().copy())
+        for average in averages:
+            average.update()
+    return averages, np.array(saved)
+
+
+def first(average):
+    return next(average.generator.parameters()).numpy()
+
+
+def test_the_exponential_average_follows_its_recurrence():
+    (ema,), saved = walk(lambda generator: EMA(generator, decay=0.6))
+    by_hand = saved[0]  # of no consequence: the first weights count for 2/11 of it, and soon for nothing
+    for t, weights in enumerate(saved, 1):
+        d = min(0.6, (1 + t) / (10 + t))
+        by_hand = d * by_hand + (1 - d) * weights
+    np.testing.assert_allclose(first(ema), by_hand, rtol=1e-6)
+
+
+def test_the_uniform_average_is_the_mean_of_the_weights_from_its_start_on():
+    averages, saved = walk(UniformAverage, lambda generator: UniformAverage(generator, start=25))
+    for average, start in zip(averages, (0, 25), strict=True):
+        np.testing.assert_allclose(first(average), saved[start:].mean(0), rtol=1e-12)
+
+
+def test_the_power_function_average_weighs_weights_by_a_power_of_time():
+    (average,), saved = walk(lambda generator: PowerAverage(generator, width=0.1), iterations=400)
+    t = np.arange(1, 401.0)
+    shares = t ** (average.gamma + 1) - (t - 1) ** (average.gamma + 1)  # the integral of (γ + 1) τ^γ over each iteration
+    np.testing.assert_allclose(first(average), np.tensordot(shares / shares.sum(), saved, 1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("width", [0.05, 0.1, 0.25])
+def test_gamma_belongs_to_the_width(width):
+    gamma = gamma_of(width)
+    assert math.sqrt((gamma + 1) / ((gamma + 2) ** 2 * (gamma + 3))) == pytest.approx(width, rel=1e-12)
+    shares = np.linspace(0, 1, 1_000_001) ** gamma
+    place = np.linspace(0, 1, 1_000_001)
+    mean = (shares * place).sum() / shares.sum()
+    assert math.sqrt((shares * (place - mean) ** 2).sum() / shares.sum()) == pytest.approx(width, rel=1e-4)
+
+
+def test_a_width_chosen_afterwards_gives_nearly_the_average_that_was_not_kept():
+    """Ten snapshots of two widths, as in the paper; one of them alone is several times as far away."""
+    torch.manual_seed(0)
+    generator = MLPGenerator(3, (2,), width=4).double()
+    kept, other = [PowerAverage(generator, width=width) for width in (0.05, 0.1)], PowerAverage(generator, width=0.07)
+    snapshots = []
+    for t in range(1, 501):
+        for p in generator.parameters():
+            p.data.add_(torch.randn_like(p) / 10)
+        for average in (*kept, other):
+            average.update()
+        if t % 50 == 0:
+            snapshots += [Snapshot(t, average.gamma, {"w": next(average.generator.parameters()).clone()}) for average in kept]
+    rebuilt = post_hoc(snapshots, 500, 0.07)["w"].numpy()
+    error = np.abs(rebuilt - first(other)).max()
+    assert error < min(np.abs(first(average) - first(other)).max() for average in kept) / 10
+    np.testing.assert_allclose(post_hoc(snapshots, 500, 0.1)["w"].numpy(), first(kept[1]), rtol=1e-6)
+    with pytest.raises(ValueError, match="no snapshot"):
+        post_hoc(snapshots, 49, 0.07)
