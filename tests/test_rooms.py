@@ -72,7 +72,7 @@ ALLOWED = {
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
     ),
     "cli.commands": (
-        {"cli", "compare", "config", "data", "distributed", "evaluation", "instruments", "logging"}
+        {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}
         | {"printable", "sampling", "training"},
         FRAMEWORK | {"torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),

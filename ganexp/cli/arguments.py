@@ -25,7 +25,7 @@ def parser() -> ArgumentParser:
     ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
     commands = ganexp.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
-    for describe in (evaluate, sample, report, features, compare, dashboard):
+    for describe in (evaluate, sample, report, dynamics, features, compare, dashboard):
         text = inspect.getdoc(describe) or ""
         own = commands.add_parser(
             describe.__name__,
@@ -138,6 +138,23 @@ def report(parser: ArgumentParser) -> None:
         default="auto",
         help="which of its values are best; auto is what the sweep was told or the key declares, else minimize",
     )
+
+
+def dynamics(parser: ArgumentParser) -> None:
+    """Write a page about a run's game: eigenvalues of its Jacobian over time, and what each update rule would do there.
+
+        ganexp dynamics outputs/latest                                  # of a run with dynamics.every=…, or at its checkpoints
+        ganexp dynamics outputs/latest --rules joint detach extragradient --rate 0.01
+
+    Rows of a run that was trained with dynamics.every are used as they are; of other runs the checkpoints that they have kept
+    are looked at, more of them with keep_checkpoints=….
+    """
+    parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
+    parser.add_argument("--rules", nargs="*", default=[], help="strategies to compare; all of them otherwise")
+    parser.add_argument("--rate", type=float, help="learning rate; one over the largest eigenvalue otherwise")
+    parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder otherwise")
 
 
 def features(parser: ArgumentParser) -> None:

@@ -1,0 +1,242 @@
+"""`ganexp dynamics`: what the game of a run does: eigenvalues over time, and what update rules would do there."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+try:
+    from plotly.offline import get_plotlyjs
+except ModuleNotFoundError:
+    sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
+
+import numpy as np
+from omegaconf import OmegaConf
+from tqdm import tqdm
+
+from ganexp.batch import Batch
+from ganexp.cli.commands.pages import html
+from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.composing import compose, conf_folder
+from ganexp.config.assemble import plain_strategy_of
+from ganexp.config.build import build
+from ganexp.config.parsing import parse
+from ganexp.config.schema import ConfigError
+from ganexp.dynamics import contraction, path_angle, spectrum, still
+from ganexp.logging import reading
+from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.layout import RunFolder
+from ganexp.training import CheckpointError, Trainer, checkpoint
+from ganexp.training.callbacks.dynamics import figures
+
+PLACES = [round(float(place), 3) for place in np.linspace(-0.25, 1.5, 36)]
+"""Where the field is looked at on the way from the first checkpoint, 0, to the last one, 1."""
+
+
+@dataclass
+class Seen:
+    """What is known of one iteration."""
+
+    iteration: int
+    row: Mapping[str, Any]
+
+    @property
+    def eigenvalues(self) -> list[complex]:
+        """Those of the row, and their conjugates."""
+        numbers = [key.rpartition("_")[2] for key in self.row if key.startswith("dynamics/real_")]
+        upper = [complex(self.row[f"dynamics/real_{n}"], self.row[f"dynamics/imag_{n}"]) for n in numbers]
+        return [*upper, *(one.conjugate() for one in upper if one.imag)]
+
+
+def main(options: argparse.Namespace) -> Path:
+    """Look, write the page, and return its path."""
+    try:
+        folder = RunFolder(options.run.resolve())
+        run = reading.read(folder.path)
+        output: Path = options.output or folder.path / "dynamics.html"
+        with writing(output):
+            refuse_unwritable(output)
+        seen = [Seen(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
+        angles: list[float] = []
+        if len(seen) < 2 or options.path:
+            looked, angles = _of_checkpoints(folder, options)
+            seen = seen if len(seen) > len(looked) else looked
+        rate = options.rate or 1 / max(abs(one) for one in seen[-1].eigenvalues)
+        rules = _rules(options.rules, seen[-1].eigenvalues, rate)
+        written = page(folder.path.name, run.rows, seen, angles, rules, rate)
+        with writing(output), atomic_write(output) as file:
+            file.write(written.encode(errors="replace"))
+    except (ConfigError, CheckpointError, OSError) as error:
+        sys.exit(f"Error: {str(error).rstrip('.')}.")
+    print(f"Written to {output}")
+    return output
+
+
+def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Seen], list[float]]:
+    """Look at the game at every checkpoint that a run has kept, and on the way from the first to the last of them."""
+    files = folder.numbered
+    if not files:
+        raise ConfigError(f"{folder.path} has no checkpoint: name a run that has, or train with dynamics.every=500.")
+    seen, weights, trainer = [], [], None
+    for file in tqdm(files, "checkpoints", disable=None):
+        config = checkpoint.load(file)["config"]
+        longer = {"iterations": config["iterations"] + 1}  # since a run that has all of its iterations is not resumed
+        trainer = build(config | longer, checkpoint=file, trust=options.trust)
+        x, z = _batches(trainer)
+        with still(trainer.gan, x, z) as field:
+            seen.append(Seen(trainer.iteration, figures(spectrum(field))))
+        weights.append([one.detach().clone() for one in (*trainer.gan.d_parameters, *trainer.gan.g_parameters)])
+    if trainer is None or len(weights) < 2:
+        return seen, []
+    gan = trainer.gan
+
+    def v() -> Sequence[Any]:
+        with still(gan, x, z) as field:
+            return field.vector
+
+    return seen, path_angle(gan, weights[0], weights[-1], PLACES, v)  # type: ignore[arg-type]
+
+
+def _batches(trainer: Trainer) -> tuple[Batch, Batch]:
+    x = next(trainer.reals)
+    return x, trainer.gan.prior.measured(len(x))
+
+
+def _rules(names: Sequence[str], eigenvalues: Sequence[complex], rate: float) -> dict[str, list[float | None]]:
+    """Return, by rule, what an iteration multiplies the distance by along each eigenvector; None where it is not for that."""
+    upper = [one for one in eigenvalues if one.imag >= 0]
+    found: dict[str, list[float | None]] = {}
+    for name in tqdm(
+        names or [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))], "rules", disable=None
+    ):
+        config = parse(OmegaConf.to_container(compose(f"strategy={name}"), resolve=True))  # type: ignore[arg-type]
+        factors: list[float | None] = []
+        for one in upper:
+            try:
+                factors.append(contraction(plain_strategy_of(config), one, rate))
+            except (ValueError, ArithmeticError, RuntimeError):
+                factors.append(None)
+        if any(factor is not None for factor in factors):
+            found[name] = factors
+    return found
+
+
+def page(
+    title: str,
+    rows: Iterable[Mapping[str, Any]],
+    seen: Sequence[Seen],
+    angles: Sequence[float],
+    rules: Mapping[str, Sequence[float | None]],
+    rate: float,
+) -> str:
+    """Return the page."""
+    charts = {"plane": _plane(seen), "losses": _losses(rows, seen), "ends": _ends(seen)}
+    if angles:
+        charts["path"] = _path(angles, seen)
+    upper = [one for one in seen[-1].eigenvalues if one.imag >= 0]
+    head = "".join(f"<th>{escape(_written(one))}</th>" for one in upper)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, factors in rules.items():
+        alike.setdefault(tuple(map(_factor, factors)), []).append(name)
+    lines = "".join(
+        f"<tr><td>{escape(', '.join(names))}</td>{''.join(f'<td>{factor}</td>' for factor in factors)}</tr>"
+        for factors, names in alike.items()
+    )
+    places = "".join(f'<div class="chart" id="{name}"></div>' for name in charts)
+    body = [
+        f"<h1>{escape(title)}: dynamics</h1>",
+        f'<p class="note">{EXPLAINED}</p><div class="charts">{places}</div>',
+        f"<h2>Update rules at iteration {seen[-1].iteration:,}, with plain descent at a rate of {rate:.3g}</h2>",
+        f'<p class="note">{RULES}</p><table><tr><th>rule</th>{head}</tr>{lines}</table>',
+        f"<script>{get_plotlyjs()}</script>",
+        f"<script>const charts = {html.for_script(charts)};\n{SCRIPT}</script>",
+    ]
+    return html.page(f"{title}: dynamics", "\n".join(body), STYLE)
+
+
+EXPLAINED = (
+    "Each dot is an eigenvalue λ of the Jacobian of both players' gradients: those of the largest modulus and those with the "
+    "smallest real part. To the right of the vertical axis the game attracts, to the left it repels; far above and below the "
+    "horizontal axis it rotates. The slider moves through the run."
+)
+RULES = (
+    "By what factor an iteration multiplies the distance from an equilibrium on the game of two numbers that has this "
+    "eigenvalue and its conjugate, measured over 96 iterations of the rule itself. Below 1 it contracts."
+)
+STYLE = ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(340px,1fr));gap:12px}.chart{height:360px}"
+SCRIPT = """for (const [name, chart] of Object.entries(charts)) {
+  Plotly.newPlot(name, chart.data, chart.layout, {displaylogo: false, responsive: true})
+    .then((plot) => chart.frames && Plotly.addFrames(plot, chart.frames));
+}"""
+FONT = {"family": "system-ui, sans-serif", "size": 11}
+
+
+def _layout(title: str, x: str, y: str, **further: Any) -> dict[str, Any]:
+    grid = {"gridcolor": "#e8e8e8", "zerolinecolor": "#888", "automargin": True}
+    return {
+        "title": {"text": title, "font": {"size": 13}},
+        "margin": {"l": 50, "r": 10, "t": 36, "b": 40},
+        "xaxis": {**grid, "title": {"text": x}},
+        "yaxis": {**grid, "title": {"text": y}},
+        "font": FONT,
+        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
+        **further,
+    }
+
+
+def _plane(seen: Sequence[Seen]) -> dict[str, Any]:
+    """Eigenvalues in the complex plane, with a frame for each iteration that was looked at; the axes stay the same."""
+    real = [one.real for moment in seen for one in moment.eigenvalues]
+    imag = [abs(one.imag) for moment in seen for one in moment.eigenvalues]
+    room = 0.08 * max(max(real) - min(0, min(real)), 2 * max(imag), 1e-12)
+    layout = _layout("Eigenvalues of the game", "Re λ", "Im λ")
+    layout["xaxis"]["range"] = [min(0, min(real)) - room, max(real) + room]
+    layout["yaxis"]["range"] = [-max(imag) - room, max(imag) + room]
+    frames = [{"name": f"{moment.iteration:,}", "data": [_dots(moment)]} for moment in seen]
+    step = [{"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}]
+    steps = [{"label": frame["name"], "method": "animate", "args": [[frame["name"]], *step]} for frame in frames]
+    layout["sliders"] = [{"active": len(steps) - 1, "steps": steps, "currentvalue": {"prefix": "iteration "}, "pad": {"t": 30}}]
+    return {"data": [_dots(seen[-1])], "layout": layout, "frames": frames}
+
+
+def _dots(moment: Seen) -> dict[str, Any]:
+    found = moment.eigenvalues
+    return {"type": "scatter", "mode": "markers", "x": [one.real for one in found], "y": [one.imag for one in found]}
+
+
+def _losses(rows: Iterable[Mapping[str, Any]], seen: Sequence[Seen]) -> dict[str, Any]:
+    kept = [row for row in rows if np.isfinite(row.get("loss/d", np.nan)) and np.isfinite(row.get("loss/g", np.nan))]
+    at = [row["progress/iteration"] for row in kept]
+    data = [
+        {"type": "scatter", "name": key[-1].upper(), "x": at, "y": [row[key] for row in kept]} for key in ("loss/d", "loss/g")
+    ]
+    lines = [{"type": "line", "x0": one.iteration, "x1": one.iteration, "yref": "paper", "y0": 0, "y1": 1} for one in seen]
+    marks = [{**line, "line": {"width": 0.5, "dash": "dot", "color": "#999"}} for line in lines]
+    return {"data": data, "layout": _layout("Losses", "iterations", "", shapes=marks)}
+
+
+def _ends(seen: Sequence[Seen]) -> dict[str, Any]:
+    names = {"smallest Re λ": "smallest_real", "smallest of D's block": "d_smallest", "smallest of G's block": "g_smallest"}
+    at = [one.iteration for one in seen]
+    data = [
+        {"type": "scatter", "name": name, "x": at, "y": [one.row.get(f"dynamics/{key}") for one in seen]}
+        for name, key in names.items()
+    ]
+    return {"data": data, "layout": _layout("Is it a minimum? Below 0 it is not", "iterations", "")}
+
+
+def _path(angles: Sequence[float], seen: Sequence[Seen]) -> dict[str, Any]:
+    data = [{"type": "scatter", "mode": "lines", "x": PLACES, "y": list(angles)}]
+    way = f"from iteration {seen[0].iteration:,} (0) to {seen[-1].iteration:,} (1)"
+    return {"data": data, "layout": _layout("Cosine of −v and the way", way, "")}
+
+
+def _written(eigenvalue: complex) -> str:
+    return f"{eigenvalue.real:.3g}" + (f" ± {eigenvalue.imag:.3g}i" if eigenvalue.imag else "")
+
+
+def _factor(factor: float | None) -> str:
+    return "–" if factor is None else f"{factor:.3f}" if np.isfinite(factor) else "diverges"

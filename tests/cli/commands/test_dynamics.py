@@ -1,0 +1,47 @@
+"""The page about a run's game."""
+
+import json
+import re
+
+import pytest
+
+from ganexp.cli.main import command
+from ganexp.config.build import build
+from tests.composing import composed
+
+RUN = ["experiment=ring", "generator.width=6", "discriminator.width=6", "batch_size=8", "iterations=3", "sample_every=0"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "run"
+    build(composed(*RUN, "checkpoint_every=1", "keep_checkpoints=3", "evaluate_every=0"), folder).fit()
+    return folder
+
+
+def charts(page):
+    (text,) = re.findall(r"const charts = (.*);\n", page)
+    return json.loads(text)
+
+
+def test_a_finished_run_is_looked_at_where_it_has_checkpoints(folder, capsys):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    command(["dynamics", str(folder), "--rules", "joint", "consensus", "--rate", "0.1"])()
+    page = (folder / "dynamics.html").read_text()
+    assert str(folder / "dynamics.html") in capsys.readouterr().out
+    shown = charts(page)
+    assert [frame["name"] for frame in shown["plane"]["frames"]] == ["1", "2", "3"]
+    assert len(shown["path"]["data"][0]["y"]) == 36
+    real, imag = (shown["plane"]["data"][0][axis] for axis in "xy")
+    upper = [complex(a, b) for a, b in zip(real, imag, strict=True) if b >= 0]
+    (cells,) = re.findall(r"<tr><td>joint</td>(.*?)</tr>", page)
+    assert [float(one) for one in re.findall(r"<td>(.*?)</td>", cells)] == pytest.approx(
+        [abs(1 - 0.1 * one) for one in upper], abs=6e-4
+    )
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_folder_without_checkpoints_is_refused(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(SystemExit, match="has no checkpoint"):
+        command(["dynamics", str(tmp_path)])()
