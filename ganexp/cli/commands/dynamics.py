@@ -168,7 +168,7 @@ RULES = (
 )
 STYLE = ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(340px,1fr));gap:12px}.chart{height:360px}"
 SCRIPT = """for (const [name, chart] of Object.entries(charts)) {
-  Plotly.newPlot(name, chart.data, chart.layout, {displaylogo: false, responsive: true})
+  Plotly.newPlot(name, chart.data, chart.layout, {displayModeBar: false, responsive: true})
     .then((plot) => chart.frames && Plotly.addFrames(plot, chart.frames));
 }"""
 FONT = {"family": "system-ui, sans-serif", "size": 11}
