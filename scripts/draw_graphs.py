@@ -39,7 +39,7 @@ DRAWN: dict[str, Callable[..., None]] = {
     "g_first_resample": strategies.g_first_resample,
     "joint": strategies.joint,
     "one_stage": strategies.OneStage(),
-    "extragradient": strategies.extragradient,
+    "extragradient": strategies.Extragradient(),
 }
 
 

@@ -14,6 +14,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
+from ganexp.strategies.base import as_strategy
 from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
 from ganexp.training.cuda_graph import Recorded
 
@@ -26,12 +27,19 @@ class Strategies(UserDict):
 
 
 STRATEGIES = Strategies((name, getattr(strategies, name)) for name in strategies.__all__ if name.islower())
+STRATEGIES["extragradient"] = strategies.Extragradient()
 STRATEGIES["one_stage"] = strategies.OneStage()
 STRATEGIES["unrolled"] = strategies.Unrolled(k=2, rate=0.05)
 STRATEGIES["consensus"] = strategies.Consensus(gamma=0.3)
 STRATEGIES["symplectic"] = strategies.Symplectic(strength=0.7)
 STRATEGIES["competitive"] = strategies.Competitive(rate=0.3, steps=3)
 STRATEGIES["past_extragradient"] = strategies.PastExtragradient()
+STRATEGIES["jare"] = strategies.Jare(gamma=0.3)
+STRATEGIES["alex_gda"] = strategies.AlexGDA(gamma=1.7, delta=0.6)
+TWICE = tuple(name for name, one in STRATEGIES.items() if as_strategy(one).differentiates_gradients and name != "unrolled")
+"""Strategies that differentiate the field of both gradients."""
+WITHOUT_REPLAY = tuple(name for name, one in STRATEGIES.items() if as_strategy(one).learns_through_d_loss)
+"""Strategies whose G learns through D's objective on its own fakes."""
 BATCH = 6
 LATENT = 3
 

@@ -8,13 +8,15 @@ strategies share are repeated on purpose: what differs between two algorithms ca
 A wrapper is a strategy around a strategy: see `ganexp.wrappers.base`.
 """
 
+from ganexp.strategies.alex_gda import AlexGDA
 from ganexp.strategies.base import Strategy
 from ganexp.strategies.competitive import Competitive
 from ganexp.strategies.consensus import Consensus
 from ganexp.strategies.detach import detach
-from ganexp.strategies.extragradient import extragradient
+from ganexp.strategies.extragradient import Extragradient
 from ganexp.strategies.g_first import g_first
 from ganexp.strategies.g_first_resample import g_first_resample
+from ganexp.strategies.jare import Jare
 from ganexp.strategies.joint import joint
 from ganexp.strategies.one_stage import OneStage
 from ganexp.strategies.past_extragradient import PastExtragradient
@@ -25,15 +27,17 @@ from ganexp.strategies.symplectic import Symplectic
 from ganexp.strategies.unrolled import Unrolled
 
 __all__ = [
+    "AlexGDA",
     "Competitive",
     "Consensus",
+    "Extragradient",
+    "Jare",
     "OneStage",
     "PastExtragradient",
     "Strategy",
     "Symplectic",
     "Unrolled",
     "detach",
-    "extragradient",
     "g_first",
     "g_first_resample",
     "joint",

@@ -1,24 +1,45 @@
 """Look ahead, go back, and step with the gradients found there."""
 
 from collections.abc import Iterator
+from typing import Annotated
+
+from annotated_types import Ge
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
-from ganexp.strategies.simultaneous import simultaneous
-from ganexp.strategies.steps import looking_ahead
+from ganexp.ranges import checked
+from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.steps import looking_ahead, stretch
 
 
-@simultaneous
-def extragradient(gan: GAN, reals: Iterator[Batch]) -> None:
+class Extragradient(Simultaneous):
     """Korpelevich 1976; for GANs Gidel et al. 2019, algorithm 3. Trace: `z G r f (DG+) z G r f DG+`.
 
-    The step ahead and the step proper draw a batch each. As in the paper's ExtraAdam, an optimiser with state moves
-    its state at both. Steps left over for one network alone are as in `joint`.
+    As in the paper's ExtraAdam, an optimiser with state moves its state at both steps. Steps left over for one network alone
+    are as in `joint`.
+
+    Args:
+        ahead: The length of the step ahead, in steps of the optimisers (Hsieh et al. 2020: explore aggressively, ahead > 1, and
+            update conservatively).
+        same_batch: Whether the step proper looks at the batch of the step ahead (Mishchenko et al. 2020), or draws its own, as
+            Gidel et al. do. Departure: G's gradient does not pass through a step of latents that both look at.
     """
-    with looking_ahead(gan):
-        x, fake = next(reals), gan.generate(gan.sample())
-        gan.move(*gan.gradients(*gan.losses(x, fake)))
-        x, fake = next(reals), gan.generate(gan.sample())
-        d, g = gan.losses(x, fake)
-        there = gan.gradients(d, g)
-    gan.update_both(d, g, there)
+
+    @checked
+    def __init__(self, *, ahead: Annotated[float, Ge(0)] = 1.0, same_batch: bool = False) -> None:
+        self.ahead = ahead
+        self.same_batch = same_batch
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        both = [*gan.g_parameters, *gan.d_parameters]
+        x, z = next(reals), gan.sample()
+        z = z.detach() if self.same_batch else z
+        with looking_ahead(both) as here:
+            gan.move(*gan.gradients(*gan.losses(x, gan.generate(z))))
+            stretch(both, here, self.ahead)
+            if not self.same_batch:
+                x, z = next(reals), gan.sample()
+            d, g = gan.losses(x, gan.generate(z))
+            there = gan.gradients(d, g)
+        gan.update_both(d, g, there)

@@ -21,6 +21,10 @@ class ParameterMemory:
         there = dict(zip(_everything(gan), self.tensors, strict=False))
         return tuple(there.get(p) for p in parameters)
 
+    def before(self, gan: GAN, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """Return where some parameters were when they were kept, and where they are if they were not."""
+        return [p.detach() if kept is None else kept for p, kept in zip(parameters, self.of(gan, parameters), strict=True)]
+
     @torch.no_grad()
     def keep(self, gan: GAN, parameters: Sequence[Tensor], tensors: Sequence[Tensor | None]) -> None:
         """Keep copies of tensors, one for each of these parameters, and nothing of the others."""

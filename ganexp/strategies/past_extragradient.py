@@ -26,7 +26,7 @@ class PastExtragradient(Simultaneous):
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once."""
         parameters = gan.d_parameters, gan.g_parameters
-        with looking_ahead(gan):
+        with looking_ahead([*parameters[0], *parameters[1]]):
             if self.past.tensors:
                 gan.move_along(*(self.past.of(gan, own) for own in parameters))
             x, fake = next(reals), gan.generate(gan.sample())

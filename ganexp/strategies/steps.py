@@ -1,6 +1,6 @@
 """What several strategies share: an update of one network on a batch of its own, and a look ahead."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -26,12 +26,17 @@ def g_step(gan: GAN, reals: Iterator[Batch]) -> None:
 
 
 @contextmanager
-def looking_ahead(gan: GAN) -> Iterator[None]:
-    """Let both networks move inside, and put their parameters back at the end; optimisers keep what they saw."""
-    here: list[Tensor] = [*gan.g_parameters, *gan.d_parameters]
-    kept = [p.detach().clone() for p in here]
+def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Let parameters move inside, and put them back at the end, where they were, as is given; optimisers keep what they saw."""
+    here = [p.detach().clone() for p in parameters]
     try:
-        yield
+        yield here
     finally:
         with torch.no_grad():
-            torch._foreach_copy_(here, kept)
+            torch._foreach_copy_([*parameters], here)
+
+
+@torch.no_grad()
+def stretch(parameters: Sequence[Tensor], start: Sequence[Tensor], factor: float) -> None:
+    """Move parameters to `factor` times as far from where they started; 1 leaves every bit of them as it is."""
+    torch._foreach_copy_([*parameters], torch._foreach_lerp([*start], [*parameters], factor))

@@ -15,6 +15,7 @@ from ganexp.cli.errors import report
 from ganexp.config.check import check
 from ganexp.config.schema import Config, ConfigError
 from tests.composing import composed, options, suited
+from tests.tiny import WITHOUT_REPLAY
 
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "steps", "schedule", "optimizer")
 OFFLINE = ("digits", "fake", "ring", "grid")
@@ -171,7 +172,7 @@ def misfits(option, choice, dataset):
         "stalled": choice["loss"] != "began",
         "balanced": choice["loss"] not in (*SIGNED, "lsgan"),
         "sum": True,
-        "replay.share=0.5": choice["strategy"] in ("one_stage", "unrolled", "consensus", "symplectic", "competitive"),
+        "replay.share=0.5": choice["strategy"] in WITHOUT_REPLAY,
     }.get(option, False)
 
 

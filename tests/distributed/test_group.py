@@ -100,7 +100,7 @@ def test_they_are_for_every_loss_and_strategy(count, tmp_path):
 def test_they_are_with_penalties_and_synchronised_batch_norm(count, tmp_path):
     cases = {name: (Case(NonSaturating, penalty), strategies.joint) for name, penalty in PENALTIES.items()}
     cases["batch norm"] = (Case(NonSaturating, discriminator=Normalised), strategies.detach)
-    cases["batch norm, averaged"] = (Case(NonSaturating, discriminator=lambda: Normalised(None)), strategies.extragradient)
+    cases["batch norm, averaged"] = (Case(NonSaturating, discriminator=lambda: Normalised(None)), strategies.Extragradient())
     cases["batch norm, penalised"] = (Case(NonSaturating, R1, Normalised), strategies.joint)
     assert_the_same(cases, count, tmp_path)
 

@@ -28,6 +28,6 @@ def test_forming_objectives_moves_neither_k_t_nor_the_log(loss):
 
 def test_the_step_ahead_of_extragradient_is_not_in_the_log():
     gan, reals = tiny_gan(CASES["lsgan"]), real_batches()
-    strategies.extragradient(gan, reals, d_steps=1, g_steps=1)
+    strategies.Extragradient()(gan, reals, d_steps=1, g_steps=1)
     assert gan.meter.counts == {"loss/d": 1, "loss/g": 1, "score/real": 1, "score/fake": 1}
     assert gan.meter.updates == {"d": 1, "g": 1}

@@ -17,7 +17,7 @@ from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.penalties import R1
 from ganexp.training.cuda_graph import Recorded
 from tests.composing import composed, every_strategy
-from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, TWICE, Case, real_batches, state, tiny_gan
 from tests.training.tape import Tape
 from tests.training.test_trainer import SMALL
 
@@ -35,10 +35,6 @@ def trained(gan, strategy, iterations=3, wrap=lambda step: step):
     for _ in range(iterations):
         step(reals)
     return state(gan)
-
-
-TWICE = ("competitive", "consensus", "symplectic")
-"""Strategies that differentiate what has gone through networks, which parts do not keep."""
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ COST = {
     "one_stage": ((6, 3, -1, -1), (6, 3, -1, -1), 0),
     "extragradient": ((16, 10, -2, -4), (14, 6, -4, -2), 0),
     "past_extragradient": ((8, 5, -1, -2), (7, 3, -2, -1), 0),
+    "alex_gda": ((9, 4, -2, -1), (8, 4, -2, -1), 1),
     # those that differentiate both gradients compute nothing redundant
     "consensus": ((21, 9, -7, -4), (21, 9, -7, -4), 0),
     "symplectic": ((39, 17, -14, -9), (39, 17, -14, -9), 0),
@@ -93,6 +94,7 @@ PASSES = {
     "one_stage": (2, 1),
     "extragradient": (4, 2),
     "past_extragradient": (2, 1),
+    "alex_gda": (3, 2),
     "consensus": (2, 1),
     "symplectic": (2, 1),
     "competitive": (2, 1),

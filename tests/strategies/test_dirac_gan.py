@@ -150,7 +150,7 @@ def test_extragradient_converges_at_the_known_rate():
     gan = dirac_gan(WGAN())
     for _ in range(10):
         before = point(gan)
-        strategies.extragradient(gan, REALS, d_steps=1, g_steps=1)
+        strategies.Extragradient()(gan, REALS, d_steps=1, g_steps=1)
         assert point(gan) / before == pytest.approx(1 - ETA**2 - 1j * ETA, rel=1e-12)
 
 

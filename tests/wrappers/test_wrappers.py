@@ -13,7 +13,7 @@ from ganexp.strategies import Competitive, detach
 from ganexp.training.cuda_graph import reason_against
 from ganexp.wrappers import Balanced, Constant, LatentStep, Lookahead, Replay, TopK, WarmUp
 from tests.composing import suited
-from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, real_batches, state, tiny_gan
 
 OFF = {
     "topk": lambda strategy: TopK(strategy, nu=1.0),
@@ -29,7 +29,6 @@ ON = {
     "latent_step": lambda strategy: LatentStep(strategy, alpha=0.5, beta=0.1),
     "lookahead": lambda strategy: Lookahead(strategy, every=2),
 }
-WITHOUT_REPLAY = ("one_stage", "unrolled", "consensus", "symplectic", "competitive")
 
 
 def trained(strategy, loss="nonsaturating", *, iterations=5, d_steps=2, g_steps=2, **settings):

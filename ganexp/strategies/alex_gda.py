@@ -1,0 +1,58 @@
+"""Alternate, and let each network answer the other one beyond, or short of, where that has moved (Lee, Cho & Yun 2024)."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.strategies.memory import ParameterMemory
+from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.steps import looking_ahead, stretch
+
+
+class AlexGDA(Simultaneous):
+    """Alternating-extrapolation descent (algorithm 1, with D for x and G for y). Trace: `z G r f D+ G [r] f G+`.
+
+    D moves from ψ to ψ⁺ against G at θ̃, and G from θ to θ⁺ against D at ψ + γ(ψ⁺ − ψ); the next θ̃ is θ + δ(θ⁺ − θ). With δ = 1
+    this is `joint` for γ = 0, `reuse_z` for γ = 1, and prediction (Yadav et al. 2018) for γ = 2. A step of an optimiser with
+    state is stretched as it is. Departures: θ̃ also stretches steps of G's own; a
+    constraint on D's weights holds at ψ⁺, and not beyond it; G's gradient does not pass through a step of latents.
+
+    Args:
+        gamma: γ.
+        delta: δ.
+    """
+
+    keeps_count = False
+
+    @checked
+    def __init__(self, *, gamma: Annotated[float, Ge(0)] = 2.0, delta: Annotated[float, Ge(0)] = 1.0) -> None:
+        self.gamma = gamma
+        self.delta = delta
+        self.past = ParameterMemory()
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once, D first."""
+        ours, theirs = gan.d_parameters, gan.g_parameters
+        x, z = next(reals), gan.sample().detach()
+        with looking_ahead(theirs), torch.no_grad():
+            stretch(theirs, self.past.before(gan, theirs), self.delta)
+            fake = gan.generate(z)
+        before = [p.detach().clone() for p in ours]
+        gan.update_d(gan.d_loss(x, fake))
+        self.past.keep(gan, theirs, theirs)
+        with looking_ahead(ours):
+            stretch(ours, before, self.gamma)
+            gan.update_g(gan.g_loss(x, gan.generate(z)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return self.past.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.past.load_state_dict(state)

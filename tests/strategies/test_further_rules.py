@@ -1,0 +1,279 @@
+"""Update rules against their papers' formulae: rates on games known in closed form, and dense Jacobians of a tiny GAN."""
+
+import copy
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from ganexp import strategies
+from ganexp.compare.cost import operations
+from ganexp.losses import WGAN, NonSaturating, SoftmaxGAN
+from ganexp.strategies.simultaneous import simultaneous
+from ganexp.strategies.steps import looking_ahead
+from ganexp.streams import stream
+from tests.strategies.test_cost import made, units
+from tests.strategies.test_dirac_gan import REALS, dirac_gan
+from tests.tiny import BATCH, CASES, LATENT, MANY, real_batches, state, tiny_gan
+
+
+def steps_of(strategy, gan, count):
+    """Return (θ, ψ) after each iteration, but for the first two, in which a memory fills."""
+    for _ in range(2):
+        strategy(gan, REALS, d_steps=1, g_steps=1)
+    points = []
+    for _ in range(count):
+        points.append([gan.generator.theta.item(), gan.discriminator.psi.item()])
+        strategy(gan, REALS, d_steps=1, g_steps=1)
+    return np.array(points)
+
+
+def radius(points, order):
+    """Return the largest modulus among the roots of the linear recurrence of an order that points follow."""
+    past = np.concatenate([points[k : k + order].T for k in range(len(points) - order)])
+    coefficients, *_ = np.linalg.lstsq(past, points[order:].ravel(), rcond=None)
+    np.testing.assert_allclose(past @ coefficients, points[order:].ravel(), atol=1e-9 * np.abs(points).max())
+    return np.abs(np.roots([1, *-coefficients[::-1]])).max()
+
+
+def of_alex(gamma, delta):
+    """Return ρ as the largest root of the paper's polynomial."""
+    return lambda eta: np.abs(
+        np.roots(
+            np.polyadd(
+                np.polymul([1, -2, 1], [1, gamma * delta * eta**2]),
+                [(gamma + delta) * eta**2, -gamma * eta**2 - delta * eta**2 + eta**2],
+            )
+        )
+    ).max()
+
+
+RATES = [
+    # a rule, its ρ on xy, and the order of the recurrence that it follows there
+    (strategies.joint, lambda eta: math.sqrt(1 + eta**2), 2),
+    (strategies.detach, lambda eta: 1.0, 2),
+    (strategies.AlexGDA(gamma=2, delta=1), lambda eta: math.sqrt(1 - eta**2), 2),
+    (strategies.AlexGDA(gamma=1, delta=2), lambda eta: math.sqrt(1 - eta**2), 3),
+    (strategies.AlexGDA(gamma=0, delta=1), of_alex(0, 1), 2),
+    (strategies.AlexGDA(gamma=2, delta=2), of_alex(2, 2), 3),
+    (strategies.AlexGDA(gamma=0.5, delta=1.5), of_alex(0.5, 1.5), 3),
+    (strategies.Extragradient(), lambda eta: math.sqrt(1 - eta**2 + eta**4), 2),
+    (strategies.Extragradient(ahead=2.5, same_batch=True), lambda eta: math.sqrt((1 - 2.5 * eta**2) ** 2 + eta**2), 2),
+    (strategies.Jare(gamma=0.8), lambda eta: math.sqrt((1 - 0.8 * eta) ** 2 + eta**2), 2),
+]
+
+
+@pytest.mark.parametrize("eta", [0.05, 0.3, 0.7])
+@pytest.mark.parametrize(("rule", "known", "order"), RATES)
+def test_the_known_rate_on_the_bilinear_game(rule, known, order, eta):
+    gan = dirac_gan(WGAN(), lambda parameters, lr: torch.optim.SGD(parameters, lr=eta))
+    assert radius(steps_of(copy.deepcopy(rule), gan, 12), order) == pytest.approx(known(eta), rel=1e-7)
+
+
+class Game:
+    """A tiny GAN as a field over one flat vector w = (ψ, θ), with random streams and optimisers of its own."""
+
+    def __init__(self, loss):
+        gan = tiny_gan(CASES[loss])
+        self.name, self.loss, self.networks = loss, gan.loss, (gan.discriminator, gan.generator)
+        self.optimizers = gan.optimizer_d, gan.optimizer_g
+        self.latents, self.shares, self.reals = stream(3, "latents"), stream(3, "gradient penalty"), real_batches()
+        self.parameters = [[*network.parameters()] for network in self.networks]
+        self.sizes = [p.numel() for own in self.parameters for p in own]
+        self.n = sum(p.numel() for p in self.parameters[0])
+        self.gan, self.past = gan, None
+
+    def draw(self):
+        """Draw a batch, and return where both players are."""
+        self.x = next(self.reals)
+        self.z = torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=self.latents)
+        return self.w()
+
+    def w(self):
+        return torch.cat([p.detach().flatten() for own in self.parameters for p in own])
+
+    def of(self, d, g):
+        """Return a vector with D's part of one and G's part of another."""
+        return torch.cat([d[: self.n], g[self.n :]])
+
+    def scored(self, w, draws, counts):
+        """Return both objectives at w; those that count move k_t."""
+        parts = iter(w.split(self.sizes))
+        values = [{name: next(parts).view_as(p) for name, p in one.named_parameters()} for one in self.networks]
+        D, G = (
+            lambda x, one=one, own=own: functional_call(one, own, (x,)) for one, own in zip(self.networks, values, strict=True)
+        )
+        fake = G(self.z)
+        r, f = D(self.x), D(fake)
+        if "d" in counts:
+            self.r = r.mean().item()
+        if "g" in counts:
+            self.f = f.mean().item()
+        d = self.loss.d_loss(r, f)
+        if self.name == "wgan_gp":
+            if draws:
+                self.share = torch.empty(BATCH, 1, dtype=torch.float64).uniform_(generator=self.shares)
+            between = self.share * self.x + (1 - self.share) * fake
+            (slope,) = torch.autograd.grad(D(between).sum(), between, create_graph=True)
+            d = d + 10 * ((slope.norm(dim=1) - 1) ** 2).mean()
+        return d, self.loss.g_loss(r, f)
+
+    def field(self, w, *, draws=True, counts="dg"):
+        w = w if w.requires_grad else w.clone().requires_grad_()
+        d, g = (torch.autograd.grad(one, w, create_graph=True)[0] for one in self.scored(w, draws, counts))
+        return self.of(d, g)
+
+    def v(self, w, **settings):
+        return self.field(w, **settings).detach()
+
+    def j(self, w):
+        """Return the dense Jacobian of v at w, with the random numbers of the last v."""
+        return torch.autograd.functional.jacobian(lambda w: self.field(w, draws=False, counts=""), w)
+
+    def across(self, j):
+        """Return a Jacobian without its diagonal blocks."""
+        return torch.block_diag(*(torch.ones(k, k) for k in (self.n, len(j) - self.n))).eq(0) * j
+
+    def put(self, w):
+        parts = iter(w.split(self.sizes))
+        for own in self.parameters:
+            for p in own:
+                p.data.copy_(next(parts).view_as(p))
+
+    def move(self, u, who="dg"):
+        """Feed a vector to the optimisers."""
+        rest = iter(u.split(self.sizes))
+        for own, optimizer, name in zip(self.parameters, self.optimizers, "dg", strict=True):
+            for p in own:
+                p.grad = next(rest).view_as(p).clone()
+            if name in who:
+                optimizer.step()
+            if name == "d" and self.name == "wgan":
+                for p in own:
+                    p.data.clamp_(-0.2, 0.2)
+
+    def end_iteration(self):
+        if self.name == "began":
+            self.loss.k_t.fill_(min(max(self.loss.k_t.item() + 0.3 * (0.5 * self.r - self.f), 0.0), 1.0))
+
+
+RATE_D, RATE_G = 0.02, 0.05
+BY_HAND = {}
+
+
+def by_hand(strategy):
+    def keep(rule):
+        BY_HAND[rule.__name__] = (strategy, rule)
+        return rule
+
+    return keep
+
+
+@by_hand(strategies.AlexGDA(gamma=1.7, delta=0.6))
+def alex_gda(game):
+    w = game.draw()
+    past = w if game.past is None else game.past
+    game.past = w
+    game.move(game.v(game.of(w, past + 0.6 * (w - past)), counts="d"), "d")
+    after = game.w()
+    game.move(game.v(game.of(w + 1.7 * (after - w), w), draws=False, counts="g"), "g")
+
+
+@by_hand(strategies.Extragradient(ahead=2.5, same_batch=True))
+def extragradient(game):
+    w = game.draw()
+    game.move(game.v(w, counts=""))
+    there = game.v(w + 2.5 * (game.w() - w))
+    game.put(w)
+    game.move(there)
+
+
+@by_hand(strategies.Jare(gamma=0.3))
+def jare(game):
+    w = game.draw()
+    v = game.v(w)
+    game.move(v + 0.3 * game.across(game.j(w)).T @ v)
+
+
+@pytest.mark.parametrize("loss", MANY)
+@pytest.mark.parametrize("name", BY_HAND)
+def test_each_rule_is_a_loop_written_by_hand(name, loss):
+    strategy, rule = BY_HAND[name]
+    strategy, gan, game, reals = copy.deepcopy(strategy), tiny_gan(CASES[loss]), Game(loss), real_batches()
+    for _ in range(5):
+        strategy(gan, reals, d_steps=1, g_steps=1)
+        gan.finish_iteration()
+        rule(game)
+        game.end_iteration()
+    torch.testing.assert_close(state(gan), state(game.gan), rtol=1e-10, atol=1e-10)
+
+
+COST = {
+    # a rule's operations as (d, g, d1, g1), see test_cost.py: with a loss of fakes alone, and with one that compares scores
+    "jare": ((16, 9, -5, -4), (22, 9, -8, -4)),
+}
+
+
+@pytest.mark.parametrize("name", COST)
+def test_operations_are_those_of_the_docs(name):
+    for loss, counts in zip((NonSaturating, SoftmaxGAN), COST[name], strict=True):
+        strategy, gan, reals = copy.deepcopy(BY_HAND[name][0]), made(loss(), False), itertools.repeat(torch.randn(4, 3, 16, 16))
+        strategy(gan, reals, d_steps=1, g_steps=1)
+        counted = operations(lambda: strategy(gan, reals, d_steps=1, g_steps=1))  # noqa: B023
+        assert counted == np.dot(counts, units(gan))
+
+
+def trained(strategy, loss, iterations=4, steps=(1, 1)):
+    gan, reals = tiny_gan(CASES[loss]), real_batches()
+    for _ in range(iterations):
+        strategy(gan, reals, d_steps=steps[0], g_steps=steps[1])
+        gan.finish_iteration()
+    return state(gan)
+
+
+def gidel(gan, reals):
+    """Move both networks as extragradient did before its step ahead had a length."""
+    with looking_ahead([*gan.g_parameters, *gan.d_parameters]):
+        gan.move(*gan.gradients(*gan.losses(next(reals), gan.generate(gan.sample()))))
+        d, g = gan.losses(next(reals), gan.generate(gan.sample()))
+        there = gan.gradients(d, g)
+    gan.update_both(d, g, there)
+
+
+CORNERS = [
+    (lambda: strategies.AlexGDA(gamma=0, delta=1), strategies.joint, (1, 1)),
+    (lambda: strategies.AlexGDA(gamma=0, delta=1), strategies.joint, (3, 2)),
+    (lambda: strategies.AlexGDA(gamma=1, delta=1), strategies.reuse_z, (1, 1)),
+    (lambda: strategies.AlexGDA(gamma=1, delta=1), strategies.reuse_z, (1, 3)),
+    (strategies.Extragradient, simultaneous(gidel), (3, 2)),
+    (lambda: strategies.Jare(gamma=0), strategies.joint, (2, 1)),
+]
+
+
+@pytest.mark.parametrize("loss", MANY)
+@pytest.mark.parametrize(("corner", "known", "steps"), CORNERS)
+def test_corners_are_strategies_to_the_last_bit(corner, known, steps, loss):
+    assert all(map(torch.equal, trained(corner(), loss, steps=steps), trained(known, loss, steps=steps)))
+
+
+@pytest.mark.parametrize("name", [name for name, (strategy, _) in BY_HAND.items() if isinstance(strategy, strategies.Strategy)])
+def test_each_resumes_to_the_last_bit(name):
+    batches = real_batches()
+
+    def trained(gan, strategy, batches):
+        for x in batches:
+            strategy(gan, iter([x, x]), d_steps=1, g_steps=1)
+        return state(gan)
+
+    batches = [x for x, _ in zip(real_batches(), range(7), strict=False)]
+    gan, strategy, resumed = tiny_gan(CASES["minimax"]), *(copy.deepcopy(BY_HAND[name][0]) for _ in range(2))
+    trained(gan, strategy, batches[:4])
+    kept = copy.deepcopy((gan.state_dict(), strategy.state_dict()))
+    whole = trained(gan, strategy, batches[4:])
+    gan = tiny_gan(CASES["minimax"])
+    gan.load_state_dict(kept[0])
+    resumed.load_state_dict(kept[1])
+    assert all(map(torch.equal, whole, trained(gan, resumed, batches[4:])))
