@@ -35,8 +35,8 @@ def small(experiment):
     cfg = composed(f"experiment={experiment}", "wandb.mode=disabled")
     for side in ("generator", "discriminator"):
         cfg[side].width = 2
-    if "many" in cfg.steps:
-        cfg.steps.many = 2
+    if "warm_up" in cfg.wrapper:
+        cfg.wrapper.warm_up.many = 2
     if experiment in PUBLISHED:
         side = 32 if cfg.generator.name == "resnet" else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
@@ -80,8 +80,11 @@ def test_a_published_preset_names_its_source(experiment):
         ),
         ("lsgan", {"loss.name": "lsgan", "optimizer.lr": 1e-3}),
         ("wgan", {"optimizer.name": "rmsprop", "optimizer.lr": 5e-5, "d_steps": 5, "penalty.bound": 0.01}),
-        ("wgan", {"steps.name": "warm_up", "steps.first": 25, "steps.every": 500, "steps.many": 100, "steps.of": "d"}),
-        ("topk_ring", {"topk.nu": 0.5, "dataset.name": "ring", "strategy.name": "detach"}),
+        (
+            "wgan",
+            {f"wrapper.warm_up.{key}": value for key, value in {"first": 25, "every": 500, "many": 100, "of": "d"}.items()},
+        ),
+        ("topk_ring", {"wrapper.topk.nu": 0.5, "dataset.name": "ring", "strategy.name": "detach"}),
         ("wgan_gp", {"optimizer.betas": [0.0, 0.9], "d_steps": 5, "penalty.weight": 10.0, "discriminator.batch_norm": False}),
         ("dragan", {"penalty.name": "dragan", "penalty.weight": 10.0, "penalty.noise": 0.5, "optimizer.lr": 2e-4}),
         ("sngan", {"loss.name": "hinge", "d_steps": 5, "optimizer.lr": 2e-4, "optimizer.betas": [0.0, 0.9], "latent_dim": 128}),

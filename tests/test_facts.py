@@ -10,7 +10,7 @@ from ganexp.config.schema import ConfigError
 from ganexp.losses import ACGAN, BEGAN, EBGAN, WGAN, Hinge, NonSaturating
 from ganexp.penalties import R1, GradientPenalty, NoPenalty
 from ganexp.strategies import detach
-from ganexp.wrappers import Balanced, LatentStep, Replay, TopK
+from ganexp.wrappers import Balanced, LatentStep, Lookahead, Replay, TopK, WarmUp, Wrapper
 from tests.composing import composed
 
 IMAGES, POINTS = (3, 32, 32), (2,)
@@ -68,6 +68,22 @@ def test_a_plan_holds_the_parts_and_building_leaves_them_as_they_are():
         for buffer in made.gan.loss.buffers():
             buffer.add_(1)
     assert all(torch.equal(k_t[key], value) for key, value in plan.chosen.loss.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "constant"),
+    [("[]", True), ("[topk,lookahead]", True), ("[lookahead,warm_up]", False), ("[balanced,topk]", False)],
+)
+def test_wrappers_are_made_in_the_order_of_the_list_from_the_outside(wrappers, constant):
+    chosen = check(composed(f"wrapper={wrappers}")).chosen
+    made, strategy = [], chosen.strategy
+    while isinstance(strategy, Wrapper):
+        made.append(strategy)
+        strategy = strategy.strategy
+    kinds = {"topk": TopK, "lookahead": Lookahead, "warm_up": WarmUp, "balanced": Balanced}
+    assert [type(one) for one in made] == [kinds[name] for name in wrappers.strip("[]").split(",") if name]
+    assert [*chosen.by_key.values()][: len(made) + 1] == [*made, strategy]
+    assert chosen.strategy.constant_steps == constant
 
 
 def test_a_part_of_ones_own_speaks_on_the_command_line_as_in_python(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from ganexp.cli.hydra_errors import composing
 from ganexp.cli.state import state
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import GROUPS, ConfigError
+from ganexp.config.schema import GROUPS, LISTS, ConfigError
 from ganexp.logging.wandb_account import WandbError, resolved_mode
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
         ConfigError: A group has several options.
     """
     for group, node in cfg.items():
-        if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in choices:
+        if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in (*choices, *LISTS):
             sums = ", or add them up with penalty=sum" if group == "penalty" else ""
             raise ConfigError(
                 f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m{sums}."

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from ganexp.config.parsing import unknown_key
-from ganexp.config.schema import GROUPS, ConfigError
+from ganexp.config.schema import GROUPS, LISTS, ConfigError
 
 EXTRAS = {
     "joblib": "joblib",
@@ -60,8 +60,11 @@ def sentence(error: Exception) -> str:
     """Return one sentence for an error that Hydra has raised while it composed."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         file = str(error.missing_cfg_file)
-        if error.options or file.rpartition("/")[2] in EXTRAS:  # search.yaml inherits from the plugin's, without options
+        group, _, option = file.rpartition("/")
+        if error.options or option in EXTRAS:  # search.yaml inherits from the plugin's, without options
             return _unknown_option(file, list(error.options or ()))
+        if group in LISTS:  # for which Hydra does not say what there is
+            return f"{group}=[{option}] is not an option; --help lists those that there are."
     if isinstance(error, OverrideParseException):
         override = str(error.override)
         shown = override if override.isprintable() else repr(override)

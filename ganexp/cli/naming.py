@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ganexp.config.schema import GROUPS, effect_of
+from ganexp.config.schema import GROUPS, LISTS, effect_of
 
 CHOICES = "${dataset.name}_${loss.name}_${strategy.name}_seed${seed}"
 """How conf/train.yaml names runs; what was changed on the command line is added when they begin."""
@@ -35,7 +35,7 @@ def run_name(cfg: Any) -> str:
 def class_names(overrides: Sequence[str]) -> dict[str, str]:
     """Return names for the members of groups whose class was replaced: that of the class, unless a name was given."""
     given = _settings(overrides)
-    classes = {group: given[f"{group}._target_"] for group in GROUPS if f"{group}._target_" in given}
+    classes = {group: given[f"{group}._target_"] for group in GROUPS if group not in LISTS and f"{group}._target_" in given}
     called = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
     return {group: name for group, name in called.items() if name and f"{group}.name" not in given}
 
@@ -79,5 +79,6 @@ def _part(key: str, value: str) -> str:
     short = value.strip("'\"").rstrip("/").rpartition("/")[2]  # of a path, its end
     short = short.rpartition(".")[2] if key in GROUPS else short  # of a class, its name
     plain = re.sub(r"[^\w.+-]+", "-", short, flags=re.ASCII).strip("-.")
+    plain = "none" if value == "[]" else plain
     between = "" if plain[:1].isdigit() else "-"
     return f"{key}{between}{plain}" if plain else key

@@ -51,13 +51,15 @@ def defaults(folders: Iterable[Path], name: str = "train") -> dict[str, str]:
     path = next(path for folder in folders if (path := folder / f"{name}.yaml").exists())
     chosen = [one for one in _yaml(path)["defaults"] if isinstance(one, dict)]
     pairs = [pair for one in chosen for pair in one.items()]
-    return {group: option for group, option in pairs if not group.startswith("override ")}
+    return {group: _written(option) for group, option in pairs if not group.startswith("override ")}
 
 
 def _read(path: Path) -> Option:
     comments = (line.removeprefix("#").strip() for line in path.read_text().splitlines() if line.startswith("#"))
     meaning = next((comment for comment in comments if not comment.startswith("@package")), "")
-    return Option(path.stem, meaning.removesuffix("."), _yaml(path))
+    node = _yaml(path)
+    nested = node.get(path.stem)  # as a member of a list is
+    return Option(path.stem, meaning.removesuffix("."), nested if isinstance(nested, dict) else node)
 
 
 def _yaml(path: Path) -> dict[str, Any]:

@@ -4,13 +4,14 @@ import functools
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
 from ganexp.augmentations import Augmentation
 from ganexp.config.schema import Config
-from ganexp.config.targets import arguments, make, target
+from ganexp.config.targets import arguments, make, members, target
 from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
@@ -20,7 +21,6 @@ from ganexp.prior import Prior
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
-from ganexp.wrappers import Constant, LatentStep, Lookahead, Replay, TopK
 
 
 def networks_of(config: Config, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
@@ -32,29 +32,34 @@ def networks_of(config: Config, shape: tuple[int, ...], classes: int) -> tuple[n
 
 @dataclass(frozen=True)
 class Chosen:
-    """The parts of a run beside its networks and optimisers, as they were made: with settings, and without a state yet."""
+    """The parts of a run beside its networks and optimisers, as they were made: with settings, and without a state yet.
+
+    Args:
+        loss, penalty, augment, schedule: Those of the run.
+        strategy: With all that goes around it.
+        by_key: Each part that was chosen, the wrappers one by one from the outermost to the strategy inside.
+    """
 
     loss: Loss
     penalty: Penalty
     augment: Augmentation
     schedule: Schedule
     strategy: Strategy
+    by_key: dict[str, Any]
 
 
-def chosen_by(config: Config, plain_strategy: Strategy) -> Chosen:
-    """Make the parts that a configuration chooses, given its strategy without what goes around it.
+def chosen_by(config: Config) -> Chosen:
+    """Make the parts that a configuration chooses.
 
     Raises:
         ConfigError: A part refuses its settings.
-        Misfit: A wrapper does not go around the strategy.
     """
-    return Chosen(
-        loss=make(config.loss, "loss"),
-        penalty=make(config.penalty, "penalty"),
-        augment=make(config.augment, "augment"),
-        schedule=make(config.schedule, "schedule", config.iterations),
-        strategy=strategy_of(config, plain_strategy),
-    )
+    wrapped = wrapped_strategies(config)
+    strategy, *_ = wrapped.values()
+    loss, penalty, augment = make(config.loss, "loss"), make(config.penalty, "penalty"), make(config.augment, "augment")
+    schedule = make(config.schedule, "schedule", config.iterations)
+    parts = {"augment": augment, "penalty": penalty, "loss": loss, "schedule": schedule}
+    return Chosen(loss, penalty, augment, schedule, strategy, wrapped | parts)
 
 
 def gan_of(
@@ -89,20 +94,17 @@ def gan_of(
     )
 
 
-def strategy_of(config: Config, plain_strategy: Strategy) -> Strategy:
-    """Return a strategy with the wrappers around it that are asked for."""
-    strategy: Strategy = make(config.steps, "steps", plain_strategy)
-    if isinstance(strategy, Constant):
-        strategy = strategy.strategy
-    if config.latent_step.alpha:
-        strategy = LatentStep(strategy, **config.latent_step.model_dump())
-    if config.topk.nu < 1:
-        strategy = TopK(strategy, **config.topk.model_dump())
-    if config.replay.share:
-        strategy = Replay(strategy, **config.replay.model_dump())
-    if config.lookahead.every:
-        strategy = Lookahead(strategy, **config.lookahead.model_dump())
-    return strategy
+def wrapped_strategies(config: Config, *, constant_steps: bool = False) -> dict[str, Strategy]:
+    """Return the strategy with all that goes around it, from the outermost wrapper to the strategy alone, by their keys.
+
+    With `constant_steps`, wrappers that change how many updates there are in an iteration are left out.
+    """
+    wrapped = {"strategy": plain_strategy_of(config)}
+    for key, node in reversed(members(config, "wrapper").items()):
+        wrapper: Any = target(node, key)
+        if wrapper.constant_steps or not constant_steps:
+            wrapped = {key: make(node, key, next(iter(wrapped.values()))), **wrapped}
+    return wrapped
 
 
 def plain_strategy_of(config: Config) -> Strategy:

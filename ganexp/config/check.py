@@ -2,14 +2,13 @@
 
 import functools
 import json
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from ganexp.config.assemble import Chosen, chosen_by, networks_of, plain_strategy_of, strategy_of
+from ganexp.config.assemble import Chosen, chosen_by, networks_of, wrapped_strategies
 from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
 from ganexp.config.evaluation import figures_of, missing_for_evaluation, refuse_evaluation, without_effect
@@ -19,14 +18,10 @@ from ganexp.config.parsing import parse, shown
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.several import refuse_inexact_shares, refuse_unshared
-from ganexp.config.targets import Trust, check_targets, make, name_of, settings_of, target
+from ganexp.config.targets import Trust, check_targets, make, members, name_of, settings_of, subject, target
 from ganexp.data.placement import free_memory
 from ganexp.facts import Facts, Misfit
 from ganexp.training.execution import Machine, Unavailable
-from ganexp.wrappers import Constant, LatentStep, Lookahead, Replay, TopK, Wrapper
-
-WRAPPERS: dict[type[Wrapper], str] = {Lookahead: "lookahead", Replay: "replay", TopK: "topk", LatentStep: "latent_step"}
-"""Keys of the wrappers that are no member of a group."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +85,10 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
     _check_pack(config)
     refuse_unshared(config, processes)
-    plain_strategy = plain_strategy_of(config)
-    try:
-        chosen = chosen_by(config, plain_strategy)
-    except Misfit as misfit:  # replay, which does not go around every strategy
-        raise ConfigError(_sentence("replay", type(config.replay).model_fields, misfit)) from None
+    chosen = chosen_by(config)
     networks, unseen = _on_meta(config, shape, classes)
     facts = _facts(config, machine, processes, shape, classes, chosen, networks and networks[1])
-    for key, part in _to_be_asked(config, chosen):
+    for key, part in chosen.by_key.items():
         _ask(config, key, part, facts)
     warnings = [*without_effect(config, figures), *facts.warnings]
     asked: Demands | None = None
@@ -109,8 +100,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             share = config.model_copy(update={"batch_size": config.batch_size // processes})
             twice = chosen.penalty.differentiates_gradients
             asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
-            few = strategy_of(config.model_copy(update={"steps": Config.model_fields["steps"].default}), plain_strategy)
-            dry_iteration(config, machine, shape, classes, chosen, generator, discriminator, few)  # many steps are alike
+            few, *_ = wrapped_strategies(config, constant_steps=True).values()  # many steps are alike
+            dry_iteration(config, machine, shape, classes, chosen, generator, discriminator, few)
         except RuntimeError as error:
             unseen = _meta_alone(config, error)
     if unseen:
@@ -169,28 +160,11 @@ def _facts(
         itemsize=machine.dtype.itemsize,
         free_bytes=free_memory(machine.device),
         loss=chosen.loss,
-        constant_steps=issubclass(target(config.steps, "steps"), Constant),  # type: ignore[arg-type]  # a class
+        constant_steps=chosen.strategy.constant_steps,
         scores=getattr(made, "output", "logit"),  # of any module, also one that is not ganexp's
         further=None if discriminator is None else getattr(discriminator, "further", ""),
         batch_norm=any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules),
     )
-
-
-def _to_be_asked(config: Config, chosen: Chosen) -> list[tuple[str, Any]]:
-    """Return the parts that know whether they fit, by their keys."""
-    wrappers: list[tuple[str, Any]] = []
-    strategy = chosen.strategy
-    while isinstance(strategy, Wrapper):
-        wrappers.append((WRAPPERS.get(type(strategy), "steps"), strategy))
-        strategy = strategy.strategy
-    named = {
-        "strategy": strategy,
-        "augment": chosen.augment,
-        "penalty": chosen.penalty,
-        "loss": chosen.loss,
-        "schedule": chosen.schedule,
-    }
-    return [*wrappers, *named.items()]
 
 
 def _ask(config: Config, key: str, part: Any, facts: Facts) -> None:
@@ -199,22 +173,16 @@ def _ask(config: Config, key: str, part: Any, facts: Facts) -> None:
     Raises:
         ConfigError: It does not fit.
     """
-    node = getattr(config, key)
-    subject, settings = (f"{key}={name_of(node)}", settings_of(node, key)) if isinstance(node, dict) else (key, {*dict(node)})
-    before = len(facts.warnings)
+    node = members(config, key.partition(".")[0])[key]
+    called, before = subject(key, node), len(facts.warnings)
     try:
         part.check(facts)
     except Misfit as misfit:
-        raise ConfigError(_sentence(subject, settings, misfit)) from None
-    facts.warnings[before:] = [f"{subject} {said}." for said in facts.warnings[before:]]
-
-
-def _sentence(subject: str, settings: Collection[str], misfit: Misfit) -> str:
-    """Say that a part does not fit: `settings` are those that are written below its key."""
-    key = subject.partition("=")[0]
-    named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
-    remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
-    return f"{subject} {misfit.reason}{f': choose {remedy}' if remedy else ''}."
+        settings = settings_of(node, key)
+        named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
+        remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
+        raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
+    facts.warnings[before:] = [f"{called} {said}." for said in facts.warnings[before:]]
 
 
 def machine_of(config: Config) -> Machine:

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "n_epochs": "iterations",
     "num_epochs": "iterations",
     "max_epochs": "iterations",
-    "steps": "iterations",
+    "steps": "iterations, or d_steps and g_steps,",
     "max_steps": "iterations",
     "niter": "iterations",
     "n_iter": "iterations",
@@ -83,6 +83,10 @@ ELSEWHERE = {
     "mbstd": "discriminator.minibatch_deviation",
     "fid": "evaluation.measures=[fid], with evaluate_every=…,",
     "metrics": "evaluation.measures",
+    "lookahead": "wrapper=[lookahead]",
+    "topk": "wrapper=[topk]",
+    "replay": "wrapper=[replay]",
+    "latent_step": "wrapper=[latent_step]",
     "clip_value": "penalty.bound, with penalty=weight_clipping,",
 }
 """What other projects call a key: by their name, the words that say what it is here."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from ganexp.config.foreign_names import ELSEWHERE
-from ganexp.config.schema import GROUPS, Config, ConfigError, choices_of, keys_of
+from ganexp.config.schema import GROUPS, LISTS, Config, ConfigError, choices_of, keys_of
 
 LONGEST_SHOWN = 200
 """How many characters of a wrong value a sentence quotes."""
@@ -54,8 +54,11 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     if meant:
         return f"{key} is no key of the configuration; it is {meant} here."
     known = sorted(set(known) - {"name", "_target_"})
-    close = difflib.get_close_matches(key.split(".")[-1], known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
-    above = key.rpartition(".")[0]
+    above, _, name = key.rpartition(".")
+    if above in LISTS:
+        listed = f"{name} is not in the list: choose {above}=[{','.join(dict.fromkeys([*known, name]))}] to have it"
+        return f"{key} has settings, and {listed}{f', or, if an experiment has set them, add ~{key}' if preset else ''}."
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
     none = f"this {above} has none: choose the one that has it too, as in {above}=… {key}=…."
     none = none if above in GROUPS else f"{above} has none."
     there = f"this {above} has {', '.join(known)}." if above in GROUPS else f"there are {', '.join(known)}."

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from ganexp.config.schema import ConfigError
+from ganexp.config.schema import LISTS, ConfigError
 
 
 def plain(cfg: Any) -> dict[str, Any]:
@@ -25,6 +25,11 @@ def plain(cfg: Any) -> dict[str, Any]:
         raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
+
+
+def told(config: dict[str, Any]) -> dict[str, Any]:
+    """Return every value of a configuration under its dotted key; of several members of a group their order as well."""
+    return {key: f"[{','.join(config[key])}]" for key in LISTS if isinstance(config.get(key), dict)} | dict(flat(config))
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ganexp.config.plain import flat
+from ganexp.config.plain import told
 from ganexp.config.schema import ConfigError, effect_of
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.summary import read_summary
@@ -52,6 +52,6 @@ def _forget_best(state: State, values: dict[str, Any]) -> None:
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the keys, dotted, in which two configurations differ and that change what is trained."""
-    old, new = dict(flat(before)), dict(flat(now))
+    old, new = told(before), told(now)
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     return [key for key in differing if effect_of(key) in ("training", "machine")]

@@ -15,17 +15,16 @@ from ganexp.config.sections import (
     EvaluationConfig,
     IntervalOrNever,
     Keys,
-    LatentStepConfig,
-    LookaheadConfig,
     Off,
-    ReplayConfig,
     SweepConfig,
-    TopKConfig,
     WandbConfig,
     key,
 )
 
 Node = dict[str, Any]
+"""A member of a group: the class or function that its `_target_` names, and settings."""
+Nodes = dict[str, Node]
+"""Several members of a group by name, in their order."""
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
@@ -49,9 +48,7 @@ class Config(Keys):
     loss: Node = key("what each network minimises")
     strategy: Node = key("which network moves when, on which fakes")
     optimizer: Node = key("of both networks: optimizer.lr; of one: optimizer.d.lr, optimizer.g.lr")
-    steps: Node = key(
-        "how d_steps and g_steps change over the run", {"name": "constant", "_target_": "ganexp.wrappers.Constant"}
-    )
+    wrapper: Nodes = key("a list of what goes around the strategy, the outermost first", {})
     schedule: Node = key("how learning rates move over the run", {"name": "constant", "_target_": "ganexp.schedules.Schedule"})
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = key("of everything that is random", 0)
@@ -106,10 +103,6 @@ class Config(Keys):
         0.995,
         choices="off or a decay between 0 and 1, such as 0.999",
     )
-    lookahead: LookaheadConfig = key("pull both networks back towards where they were", LookaheadConfig())
-    topk: TopKConfig = key("let G learn from its best-scored fakes alone", TopKConfig())
-    replay: ReplayConfig = key("show D earlier fakes too", ReplayConfig())
-    latent_step: LatentStepConfig = key("move latents before both networks learn from them", LatentStepConfig())
 
     log_every: Interval = key("iterations from one row of measurements to the next", 50, effect="records")
     sample_every: IntervalOrNever = key("iterations from one grid of samples to the next; 0 is never", 500, effect="records")
@@ -155,8 +148,10 @@ class Config(Keys):
     sweep: SweepConfig = key("of `-m`", SweepConfig(), effect="records")
 
 
-GROUPS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Node)
-"""The keys that choose a member of a group."""
+LISTS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Nodes)
+"""The keys that choose several members of a group."""
+GROUPS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Node or name in LISTS)
+"""The keys that choose from a group."""
 
 
 def keys_of(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -51,41 +51,6 @@ class Keys(BaseModel):
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class LookaheadConfig(Keys):
-    """The keys below `lookahead`."""
-
-    every: IntervalOrNever = key(
-        "iterations from one pull back of both networks to the next, around any strategy; 0 is never", 0
-    )
-    alpha: Annotated[float, Field(gt=0, le=1)] = key("how much of the way is kept", 0.5)
-
-
-class TopKConfig(Keys):
-    """The keys below `topk`."""
-
-    nu: Annotated[float, Field(gt=0, le=1)] = key("share of its best-scored fakes that G learns from in the end; 1 is off", 1.0)
-    gamma: Annotated[float, Field(gt=0, lt=1)] = key(
-        "what their number is multiplied by at each fall, down to that share", 0.99
-    )
-    every: Annotated[int, Field(ge=1, le=10**12)] = key("iterations from one fall to the next", 100)
-
-
-class ReplayConfig(Keys):
-    """The keys below `replay`."""
-
-    share: Annotated[float, Field(ge=0, le=1)] = key("of D's fakes that come from a buffer of earlier ones; 0 is off", 0.0)
-    size: Annotated[int, Field(ge=1, le=10**9)] = key("how many fakes the buffer holds", 1000)
-
-
-class LatentStepConfig(Keys):
-    """The keys below `latent_step`."""
-
-    alpha: Annotated[float, Field(ge=0)] = key("step of latents towards what D takes for real, before updates; 0 is off", 0.0)
-    natural: bool = key("true: along the natural gradient g/(‖g‖² + beta), else along g", True)
-    beta: Annotated[float, Field(gt=0)] = key("damping of the natural gradient", 5.0)
-    through: bool = key("true: G's gradient passes through the step", True)
-
-
 class WandbConfig(Keys):
     """The keys below `wandb`."""
 

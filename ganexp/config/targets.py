@@ -19,7 +19,7 @@ from torch.utils.data import IterableDataset
 
 from ganexp.augmentations import Augmentation
 from ganexp.config.parsing import check_type, unknown_key
-from ganexp.config.schema import Config, ConfigError, Node
+from ganexp.config.schema import LISTS, Config, ConfigError, Node
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
@@ -39,7 +39,7 @@ FROM_THE_RUN = {
     "augment": 0,
     "strategy": 2,
     "optimizer": 1,
-    "steps": 1,
+    "wrapper": 1,
     "schedule": 1,
 }
 """How many leading arguments of a target are not configured but given by the run, by group."""
@@ -55,9 +55,9 @@ def check_targets(config: Config, trust: Trust = None) -> None:
     Raises:
         ConfigError: A target is not trusted, is nothing that its group takes, or does not have a key.
     """
-    nodes = {group: getattr(config, group) for group in FROM_THE_RUN if group != "optimizer"}
-    for key, node in nodes.items():
-        check_node(key, node, trust)
+    for group in FROM_THE_RUN:
+        for key, node in members(config, group).items() if group != "optimizer" else ():
+            check_node(key, node, trust)
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
             raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
@@ -143,6 +143,26 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
         )
 
 
+def members(config: Config, group: str) -> dict[str, Node]:
+    """Return what is chosen of a group, by the keys that its members lie under: one, or several in their order.
+
+    Raises:
+        ConfigError: There are settings of a member that is not in the list.
+    """
+    chosen = getattr(config, group)
+    if group not in LISTS:
+        return {group: chosen}
+    for name, node in chosen.items():
+        if "_target_" not in node:
+            raise ConfigError(unknown_key(f"{group}.{name}", chosen, preset=True))
+    return {f"{group}.{name}": node for name, node in chosen.items()}
+
+
+def subject(key: str, node: Node) -> str:
+    """Return what a sentence calls the member of a group that lies under a key: `loss=hinge`, or `wrapper.topk`."""
+    return key if key.partition(".")[0] in LISTS else f"{key}={name_of(node)}"
+
+
 def settings_of(node: Node, key: str) -> set[str]:
     """Return the names of the settings that a member of a group takes."""
     return {*inspect.signature(target(node, key)).parameters}
@@ -175,9 +195,9 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
         raise
     except OSError as error:
         reason = f"{error.strerror}, {str(error.filename)[:200]}" if error.strerror else str(error)
-        raise ConfigError(f"{key}={name_of(node)}: {reason}.") from error
+        raise ConfigError(f"{subject(key, node)}: {reason}.") from error
     except ValueError as error:
-        raise ConfigError(f"{key}={name_of(node)}: {error}.") from error
+        raise ConfigError(f"{subject(key, node)}: {error}.") from error
 
 
 def _parts(key: str, node: Node) -> dict[str, Node]:
@@ -245,7 +265,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a function of (gan, reals, *, d_steps, g_steps), or a ganexp.strategies.Strategy, as a class",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
-    "steps": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
+    "wrapper": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
     "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
 }
 """What a group, or a place in one, consists of: the test of it, and in words."""

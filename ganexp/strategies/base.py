@@ -23,6 +23,9 @@ class Strategy:
     learns_through_d_loss = False
     """Whether G's gradient passes through D's objective on the fakes at hand, so that D cannot be shown others."""
 
+    constant_steps = True
+    """Whether every iteration makes as many updates as it is asked for."""
+
     tries_discriminator = False
     """Whether `refuse` looks at a discriminator's values, so that one must be made for it before a run."""
 

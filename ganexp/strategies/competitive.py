@@ -114,7 +114,9 @@ class Competitive(Simultaneous):
             return
         needs = f"competitive needs a zero-sum loss, in which G maximises what D minimises, but {type(loss).__name__} is not"
         if type(loss).zero_sum:
-            raise ValueError(f"{needs} with topk around the strategy: choose topk.nu=1, or another strategy, such as consensus")
+            raise ValueError(
+                f"{needs} with topk around the strategy: leave topk out, or choose another strategy, such as consensus"
+            )
         raise ValueError(f"{needs}: choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus")
 
     def state_dict(self) -> dict[str, Any]:

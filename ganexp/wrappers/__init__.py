@@ -4,7 +4,7 @@ from ganexp.wrappers.base import Wrapper
 from ganexp.wrappers.latent_step import LatentStep
 from ganexp.wrappers.lookahead import Lookahead
 from ganexp.wrappers.replay import Replay
-from ganexp.wrappers.step_counts import Balanced, Constant, WarmUp
+from ganexp.wrappers.step_counts import Balanced, WarmUp
 from ganexp.wrappers.topk import TopK
 
-__all__ = ["Balanced", "Constant", "LatentStep", "Lookahead", "Replay", "TopK", "WarmUp", "Wrapper"]
+__all__ = ["Balanced", "LatentStep", "Lookahead", "Replay", "TopK", "WarmUp", "Wrapper"]

@@ -41,6 +41,7 @@ class Wrapper(Strategy):
         self.differentiates_gradients = self.strategy.differentiates_gradients
         self.learns_through_d_loss = self.strategy.learns_through_d_loss
         self.tries_discriminator = self.strategy.tries_discriminator
+        self.constant_steps &= self.strategy.constant_steps
 
     def check(self, run: Facts) -> None:
         """Refuse a run that the wrapper does not fit, or warn of one in which it changes nothing.

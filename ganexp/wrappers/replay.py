@@ -97,13 +97,11 @@ class Replay(Remembering):
         batch_size = len(new[0])
         others = round(self.share * batch_size)
         if others > self.size:
-            raise ValueError(f"replay.size={self.size} is less than the {others} fakes of a batch that come from the buffer")
+            raise ValueError(f"size={self.size} is less than the {others} fakes of a batch that come from the buffer")
         if not self.kept:
             self.kept = [one.new_zeros(self.size, *one.shape[1:]) for one in new]
         if [one.shape for one in self.kept] != [(self.size, *one.shape[1:]) for one in new]:
-            raise ValueError(
-                "the buffer of replay does not hold samples like those of the generator, or not replay.size of them"
-            )
+            raise ValueError("the buffer of replay does not hold samples like those of the generator, or not size of them")
         filled = min(self.size, self.draws * batch_size)
         rng = stream(gan.prior.seed, "replay", new[0].device, self.draws)
         self.draws += 1

@@ -13,13 +13,9 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering, Wrapper
+from ganexp.wrappers.base import Remembering
 
 Steps = Annotated[int, Ge(1), Le(10_000)]
-
-
-class Constant(Wrapper):
-    """d_steps and g_steps in every iteration: the strategy inside, as it is."""
 
 
 class WarmUp(Remembering):
@@ -36,6 +32,8 @@ class WarmUp(Remembering):
         many: How many updates.
         of: Of which network; the other one, and this one at other times, has d_steps or g_steps.
     """
+
+    constant_steps = False
 
     @checked
     def __init__(
@@ -87,6 +85,8 @@ class Balanced(Remembering):
         window: How many iterations the accuracy is averaged over.
     """
 
+    constant_steps = False
+
     @checked
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Balanced(Remembering):
         """
         if gan.loss.boundary is None:
             name = type(gan.loss).__name__
-            raise ValueError(f"steps=balanced needs a loss with a boundary between real and generated, which {name} lacks")
+            raise ValueError(f"balanced needs a loss with a boundary between real and generated, which {name} lacks")
         if d_steps and self.accuracy(gan) < self.bound:
             super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
             real = gan.meter.last_real

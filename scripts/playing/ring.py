@@ -23,7 +23,7 @@ STRATEGIES = {
     "joint": ("strategy=joint",),
     "detach": ("strategy=detach",),
     "extragradient": ("strategy=extragradient",),
-    "lookahead around detach": ("strategy=detach", "lookahead.every=5", "lookahead.alpha=0.5"),
+    "lookahead around detach": ("strategy=detach", "wrapper=[lookahead]"),
 }
 """Overrides, by what stands above the picture; its first word is the strategy whose colour it has."""
 STD = 0.02

@@ -70,9 +70,13 @@ STRATEGIES = {
     "resample": Choice(("strategy=resample",)),
     "joint": Choice(("strategy=joint",)),
     "extragradient": Choice(("strategy=extragradient",)),
-    "lookahead": Choice(("strategy=detach", "lookahead.every=5"), "lookahead.alpha", ("0.5", "0.8")),
+    "lookahead": Choice(("strategy=detach", "wrapper=[lookahead]"), "wrapper.lookahead.alpha", ("0.5", "0.8")),
     "consensus": Choice(("strategy=consensus",), "strategy.gamma", ("0.1", "1")),
-    "topk": Choice(("strategy=detach", "topk.gamma=0.9", "topk.every=50"), "topk.nu", ("0.5", "0.75")),
+    "topk": Choice(
+        ("strategy=detach", "wrapper=[topk]", "wrapper.topk.gamma=0.9", "wrapper.topk.every=50"),
+        "wrapper.topk.nu",
+        ("0.5", "0.75"),
+    ),
 }
 
 

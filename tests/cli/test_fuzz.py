@@ -17,7 +17,7 @@ from ganexp.config.schema import Config, ConfigError
 from tests.composing import composed, options, suited
 from tests.tiny import WITHOUT_REPLAY
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "steps", "schedule", "optimizer")
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "wrapper", "schedule", "optimizer")
 OFFLINE = ("digits", "fake", "ring", "grid")
 INTEGERS = (
     "batch_size",
@@ -34,13 +34,10 @@ INTEGERS += (
     "workers",
     "threads",
     "keep_checkpoints",
-    "lookahead.every",
     "accumulate",
     "pack",
     "evaluate_every",
     "evaluation.samples",
-    "topk.every",
-    "replay.size",
 )
 CHOICES = ("precision", "prior", "device", "on_divergence", "wandb.mode", "feed", "cuda_graph", "channels_last")
 SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}
@@ -52,8 +49,7 @@ NESTED = (
     "optimizer.lr",
     "optimizer.d.eps",
     "dataset.image_size",
-    "lookahead.alpha",
-    "latent_step.alpha",
+    "wrapper.lookahead.every",
     "clip_gradients",
 )
 
@@ -157,7 +153,6 @@ USUAL = {
     "discriminator": "mlp",
     "augment": "none",
     "schedule": "constant",
-    "steps": "constant",
     "penalty": "none",
 }
 
@@ -172,7 +167,7 @@ def misfits(option, choice, dataset):
         "stalled": choice["loss"] != "began",
         "balanced": choice["loss"] not in (*SIGNED, "lsgan"),
         "sum": True,
-        "replay.share=0.5": choice["strategy"] in WITHOUT_REPLAY,
+        "replay": choice["strategy"] in WITHOUT_REPLAY,
     }.get(option, False)
 
 
@@ -180,8 +175,13 @@ def misfits(option, choice, dataset):
 @settings(max_examples=round(40 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     choice=st.fixed_dictionaries(
-        {group: st.sampled_from([one for one in options(group) if one not in HEAVY]) for group in GROUPS if group != "dataset"}
+        {
+            group: st.sampled_from([one for one in options(group) if one not in HEAVY])
+            for group in GROUPS
+            if group not in ("dataset", "wrapper")
+        }
     ),
+    wrappers=st.lists(st.sampled_from([one for one in options("wrapper") if one not in HEAVY]), unique=True),
     dataset=st.sampled_from(OFFLINE),
     d_steps=st.integers(1, 2),
     g_steps=st.integers(1, 2),
@@ -193,10 +193,6 @@ def misfits(option, choice, dataset):
                 "precision=fp64",
                 "precision=bf16",
                 "redundant_gradients=true",
-                "lookahead.every=2",
-                "topk.nu=0.5",
-                "replay.share=0.5",
-                "latent_step.alpha=0.5",
                 "channels_last=true",
                 "feed=streamed",
                 "flip=true",
@@ -205,11 +201,12 @@ def misfits(option, choice, dataset):
         unique=True,
     ),
 )
-def test_valid_combinations_train(choice, dataset, d_steps, g_steps, further):
+def test_valid_combinations_train(choice, wrappers, dataset, d_steps, g_steps, further):
     if choice["loss"] in ("wgan", "wgan_gp"):
         choice["penalty"] = {"wgan": "weight_clipping", "wgan_gp": "gradient_penalty"}[choice["loss"]]
     choice["loss"] = suited(choice["strategy"], choice["loss"])
     further = [one for one in further if not misfits(one, choice, dataset)]
+    wrappers = [one for one in wrappers if not misfits(one, choice, dataset)]
     choice = {group: USUAL[group] if misfits(option, choice, dataset) else option for group, option in choice.items()}
     sides = [f"{side}.{one}" for side in ("generator", "discriminator") for one in SMALL.get(choice[side], ["width=2"])]
     size = ["dataset.image_size=16"] if dataset in ("digits", "fake") else []
@@ -217,6 +214,7 @@ def test_valid_combinations_train(choice, dataset, d_steps, g_steps, further):
     arguments = [
         f"dataset={dataset}",
         *(f"{group}={option}" for group, option in choice.items()),
+        f"wrapper=[{','.join(wrappers)}]",
         *sides,
         *size,
         *steps,

@@ -26,7 +26,10 @@ REFUSED = [
         "flip=true mirrors images, and dataset=ring has none",
     ),
     (["compile=true", "penalty=gradient_penalty"], "penalty=gradient_penalty differentiates gradients, which compiled"),
-    (["compile=true", "strategy=unrolled", "lookahead.every=3"], "strategy=unrolled differentiates gradients, which compiled"),
+    (
+        ["compile=true", "strategy=unrolled", "wrapper=[lookahead]", "wrapper.lookahead.every=3"],
+        "strategy=unrolled differentiates gradients, which compiled",
+    ),
     (["d_steps=0"], "d_steps should be greater than or equal to 1, not 0"),
     (["g_steps=1.5"], "g_steps should be a valid integer, not 1.5"),
     (["d_steps=true"], "d_steps should be a valid integer, not true"),
@@ -74,8 +77,11 @@ REFUSED = [
     (["discriminator=began"], "choose discriminator=dcgan or loss=began"),
     (["discriminator=began", "loss=softmaxgan", "penalty=gradient_penalty"], "choose penalty=none"),
     (["loss._target_=ganexp.losses.Nothing"], "loss._target_=ganexp.losses.Nothing cannot be imported"),
-    (["lookahead.alpha=2"], "lookahead.alpha should be less than or equal to 1, not 2"),
-    (["+lookahead.evry=2"], "lookahead.evry is no key of the configuration; did you mean every?"),
+    (["wrapper=[lookahead]", "wrapper.lookahead.alpha=2"], "wrapper.lookahead.alpha should be less than or equal to 1, not 2"),
+    (
+        ["wrapper=[lookahead]", "+wrapper.lookahead.evry=2"],
+        "wrapper.lookahead.evry is no key of the configuration; did you mean every?",
+    ),
     (["strategy=one_stage", "discriminator.batch_norm=true"], "take strategy=joint, or a discriminator without it"),
     (
         ["strategy=competitive"],

@@ -20,7 +20,7 @@ from tests.data.test_vision import write_idx
 from tests.tiny import STRATEGIES, iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
-GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer", "schedule", "steps"]
+GROUPS = ["dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer", "schedule"]
 POINTS = {"ring", "grid"}
 
 
@@ -179,7 +179,16 @@ def test_ema_can_be_off_in_yaml_which_calls_it_false():
 
 
 def test_lookahead_goes_around_any_strategy():
-    trainer = build(composed(*SMALL, "strategy=g_first", "lookahead.every=2", "lookahead.alpha=0.25", "iterations=4"))
+    trainer = build(
+        composed(
+            *SMALL,
+            "strategy=g_first",
+            "wrapper=[lookahead]",
+            "wrapper.lookahead.every=2",
+            "wrapper.lookahead.alpha=0.25",
+            "iterations=4",
+        )
+    )
     trainer.fit()
     strategy = trainer.step.strategy
     assert (strategy.every, strategy.alpha, strategy.iterations) == (2, 0.25, 4)

@@ -26,9 +26,13 @@ def test_every_strategy_has_the_same_budget_and_searches_on_other_seeds():
         for choice in STRATEGIES.values():
             assert product_of(search(setting, choice, setting.losses, 80)) == TUNING_RUNS * len(setting.losses)
     assert not set(TUNING_SEEDS) & set(range(50))
-    compared = comparison(Arm("ring", "hinge", "lookahead"), ["optimizer.lr=1", "lookahead.alpha=0.8"], 5, 80)
+    compared = comparison(
+        Arm("ring", "hinge", "lookahead"), ["optimizer.lr=1", "wrapper=[lookahead]", "wrapper.lookahead.alpha=0.8"], 5, 80
+    )
     assert product_of(compared) == 5
-    assert {"loss=hinge", "lookahead.alpha=0.8", "evaluate_every=10", "iterations=80"} <= set(compared)
+    assert {"loss=hinge", "wrapper=[lookahead]", "wrapper.lookahead.alpha=0.8", "evaluate_every=10", "iterations=80"} <= set(
+        compared
+    )
 
 
 @pytest.mark.slow

@@ -89,7 +89,13 @@ def refusal(kind, attempt):
 
 CASES = {
     "adam": overrides("detach"),
-    "wrappers": [*overrides("without ema"), "ema=0.9", "lookahead.every=2", "optimizer=optimistic_adam"],
+    "wrappers": [
+        *overrides("without ema"),
+        "ema=0.9",
+        "wrapper=[lookahead]",
+        "wrapper.lookahead.every=2",
+        "optimizer=optimistic_adam",
+    ],
     "penalty": [*overrides("penalty"), "optimizer=negative_momentum", "ema=off"],
     "buffers": [*overrides("began"), "optimizer=rmsprop", "ema=off"],
 }
@@ -162,7 +168,7 @@ GROWN = {
 
 @pytest.mark.parametrize("change", GROWN)
 def test_what_a_new_run_does_not_have_yet_is_compared_with_its_parameters(change):
-    settings = [*CASES["adam"], "lookahead.every=2", "precision=fp64", "iterations=10"]
+    settings = [*CASES["adam"], "wrapper=[lookahead]", "wrapper.lookahead.every=2", "precision=fp64", "iterations=10"]
     trained, new = build(composed(*settings)), build(composed(*settings))
     iterate(trained)
     name, changed = GROWN[change]
@@ -175,7 +181,7 @@ def test_what_a_new_run_does_not_have_yet_is_compared_with_its_parameters(change
 
 
 def test_a_replayed_buffer_of_another_size_ends_in_a_sentence():
-    settings = [*CASES["adam"], "replay.share=0.5", "replay.size=7", "iterations=10"]
+    settings = [*CASES["adam"], "wrapper=[replay]", "wrapper.replay.share=0.5", "wrapper.replay.size=7", "iterations=10"]
     trained, new = build(composed(*settings)), build(composed(*settings))
     iterate(trained, 3)
     genuine = trained.state_dict()

@@ -73,5 +73,5 @@ def test_labels_go_along_and_a_share_of_one_shows_earlier_fakes_alone():
 
 
 def test_a_buffer_smaller_than_what_is_drawn_is_refused():
-    with pytest.raises(ValueError, match=r"replay\.size=2 is less than the 3 fakes of a batch"):
+    with pytest.raises(ValueError, match=r"size=2 is less than the 3 fakes of a batch"):
         Replay(detach, size=2)(tiny_gan(CASES["hinge"]), real_batches(), d_steps=1, g_steps=1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ganexp.config.schema import GROUPS
+from ganexp.config.schema import GROUPS, LISTS
 from ganexp.logging.documents import write_document
 from ganexp.logging.reading import read_document
 
@@ -70,4 +70,5 @@ class Sweep:
         settings = self.settings(overrides)
         lasts = [key.rpartition(".")[2] for key in settings]
         names = {key: last if lasts.count(last) == 1 else key for key, last in zip(settings, lasts, strict=True)}
-        return " ".join(value if key in (*GROUPS, "experiment") else f"{names[key]}={value}" for key, value in settings.items())
+        alone = {*GROUPS, "experiment"} - {*LISTS}
+        return " ".join(value if key in alone else f"{names[key]}={value}" for key, value in settings.items())

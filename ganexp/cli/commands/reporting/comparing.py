@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ganexp.config.plain import flat
+from ganexp.config.plain import told
 from ganexp.config.schema import effect_of
 from ganexp.instruments.measure import Measure
 from ganexp.logging.reading import Run
@@ -76,7 +76,7 @@ def grouped(found: Sequence[Run]) -> list[Group]:
 
 def settings(run: Run) -> dict[str, Any]:
     """Return what sets a run apart from others, under dotted keys; a group's option stands under the group."""
-    return {key.removesuffix(".name"): value for key, value in flat(run.config) if effect_of(key) != "records"}
+    return {key.removesuffix(".name"): value for key, value in told(run.config).items() if effect_of(key) != "records"}
 
 
 def shown(value: object, most: int = 120) -> str:
