@@ -26,8 +26,11 @@ class Facts:
     """What a run consists of before it is built: counts, the machine, and the other parts.
 
     Args:
+        dataset: A `ganexp.data.Dataset`.
         shape: Of one sample.
+        conditional: Whether the networks are to be conditioned on the labels of the data.
         classes: How many the networks are conditioned on; 0 for none.
+        flip: Whether images are mirrored at random.
         batch_size: Real samples per batch, over all processes.
         pack: Samples that D scores together.
         iterations, d_steps: Of the run.
@@ -44,7 +47,10 @@ class Facts:
     """
 
     shape: tuple[int, ...]
+    dataset: Any = None
+    conditional: bool = False
     classes: int = 0
+    flip: bool = False
     batch_size: int = 64
     pack: int = 1
     iterations: int = 1

@@ -9,13 +9,14 @@ from omegaconf import OmegaConf
 from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
+from ganexp.data import Dataset
 from tests.composing import CONF, composed, losses_of_scores, options
 from tests.config.test_build import fits
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
 
 
-class StandIn:
+class StandIn(Dataset):
     """A few noisy images in three classes, in place of a set that would be downloaded."""
 
     classes = 3

@@ -12,6 +12,7 @@ import torch
 import ganexp
 from ganexp import Step, Trainer
 from ganexp.config.schema import ConfigError
+from ganexp.evaluation import Evaluator, Raw
 from tests.composing import CONF, composed
 
 PAGE = (CONF.parent / "docs" / "library.md").read_text()
@@ -131,6 +132,9 @@ def test_parts_for_the_command_line(run):
     z = names["new_gan"]().sample()
     before = z.values.clone()
     assert torch.equal(names["louder"](z).values, 1.5 * before)
+    own = Evaluator([names["FirstMoment"]()], Raw((2,)), samples=2)
+    own.see_reals([torch.zeros(4, 2)], 4)
+    assert own([torch.tensor([[3.0, 4.0], [3.0, 4.0]])]) == {"eval/first_moment": 5.0}
 
 
 def test_a_logger(run):

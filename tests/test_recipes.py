@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from experiments.quality import Mixture
 from ganexp import build
 from ganexp.data import Grid, Ring
+from ganexp.evaluation import Evaluator, Raw
 from ganexp.prior import Prior
 from tests.composing import composed
 
@@ -18,8 +18,8 @@ def test_modes_are_covered(experiment, data, modes):
     trainer = build(cfg)
     trainer.fit()
     with torch.no_grad():
-        latents = Prior(cfg.latent_dim, cfg.prior, seed=99).sample(Mixture.n).values
+        latents = Prior(cfg.latent_dim, cfg.prior, seed=99).sample(2500).values
         samples = trainer.step.average.generator(latents)
-    quality = Mixture(data)(samples)
-    assert quality["modes"] >= modes
-    assert quality["high_quality"] > 0.5
+    figures = Evaluator(["modes"], Raw((2,)), samples=2500, modes=data.modes)([samples])
+    assert figures["eval/modes"] >= modes
+    assert figures["eval/high_quality"] > 0.5

@@ -32,7 +32,7 @@ ALLOWED = {
     "distributed": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"facts", "batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "networks": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "networks": ({"facts", "batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "schedules": ({"facts", "optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"facts", "batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
@@ -46,13 +46,13 @@ ALLOWED = {
         FRAMEWORK | {"scipy"},
     ),
     "data": (
-        {"batch", "printable", "distributed", "ranges", "streams"},
+        {"facts", "batch", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
     ),
-    "evaluation": ({"data", "instruments", "streams"}, FRAMEWORK),
+    "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK),
     "logging": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (
-        SUBJECT - {"losses", "networks", "wrappers"} | {"dynamics", "evaluation", "instruments", "distributed", "logging"},
+        SUBJECT - {"losses", "wrappers"} | {"dynamics", "evaluation", "instruments", "distributed", "logging"},
         FRAMEWORK,
     ),
     "sampling": (

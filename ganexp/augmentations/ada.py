@@ -11,7 +11,7 @@ from torch import Tensor
 from ganexp.augmentations.base import Augmentation, refuse_nothing
 from ganexp.augmentations.colors import recolored
 from ganexp.augmentations.pixels import positions, shifted, turned, warped
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.ranges import checked
 
 
@@ -39,7 +39,7 @@ class Ada(Augmentation):
         every: Updates of D from one move of p to the next.
     """
 
-    measures: ClassVar = {"augment/p": Measure("probability of each of ADA's transformations", "last,max", label="p")}
+    measures: ClassVar = {"augment/p": Scalar("probability of each of ADA's transformations", "last,max", label="p")}
     reads_signs = True
     gathers = True
     p: Tensor

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.streams import stream
 
 Discriminator = Callable[..., Tensor]
@@ -24,7 +24,7 @@ class Augmentation:
     own, so D∘T scores each image by itself if D does, as `one_stage` needs it.
     """
 
-    measures: ClassVar[Mapping[str, Measure]] = {}
+    measures: ClassVar[Mapping[str, Scalar]] = {}
     """What `measurements` returns, by key, as for a loss."""
 
     reads_signs = False

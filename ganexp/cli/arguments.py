@@ -4,10 +4,9 @@ import argparse
 import inspect
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import get_args
 
 from ganexp.cli.composing import conf_folder
-from ganexp.config.sections import MeasureName
+from ganexp.config.sections import MEASURES
 
 TASKS = {
     "grid": "draw a grid of samples; of each class a column, if there are few",
@@ -54,9 +53,7 @@ def evaluate(parser: ArgumentParser) -> None:
     parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
-    measured.add_argument(
-        "--measures", nargs="+", choices=get_args(MeasureName), metavar="NAME", help=", ".join(get_args(MeasureName))
-    )
+    measured.add_argument("--measures", nargs="+", metavar="NAME", help=f"{', '.join(MEASURES)}, or a class, as mine.Energy")
     measured.add_argument("--features", help="classifier, inception, raw or a file, which is code and runs")
     measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
     measured.add_argument("--of", choices=["average", "generator"], help="whose samples")

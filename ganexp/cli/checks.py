@@ -101,7 +101,8 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
     if asked == "auto":
         from ganexp.config.measured import high_is_best  # imports torch
 
-        highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust)
+        asked_for = plain(config.evaluation)["measures"]
+        highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust, asked_for)
         asked = "maximize" if highest and not typed else of_search
     elif typed and asked != of_search:
         raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")

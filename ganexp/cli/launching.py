@@ -97,7 +97,7 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
     from ganexp.logging.provenance import same_everywhere
 
     try:
-        digest = getattr(make(parse(values).dataset, "dataset"), "digest", str)()
+        digest = make(parse(values).dataset, "dataset").digest()
     except OSError as error:
         raise ConfigError(f"dataset: {error}.") from error
     elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE

@@ -2,7 +2,8 @@
 
 import functools
 import json
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -11,16 +12,18 @@ from torch import nn
 from ganexp.config.assemble import Chosen, chosen_by, networks_of, wrapped_strategies
 from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
-from ganexp.config.evaluation import figures_of, missing_for_evaluation, refuse_evaluation, without_effect
-from ganexp.config.labels import classes_of
+from ganexp.config.evaluation import figures_of, measures_chosen, missing_for_evaluation, refuse_features, without_effect
 from ganexp.config.measured import refuse_unknown_metric
 from ganexp.config.parsing import parse, shown
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.several import refuse_inexact_shares, refuse_unshared
 from ganexp.config.targets import Trust, check_targets, make, members, name_of, settings_of, subject, target
+from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
+from ganexp.evaluation import Measure
 from ganexp.facts import Facts, Misfit
+from ganexp.networks import contract
+from ganexp.networks.contract import declared
 from ganexp.training.execution import Machine, Unavailable
 
 
@@ -35,6 +38,7 @@ class Plan:
         shape: Of one sample.
         classes: How many the networks are conditioned on; 0 for none.
         chosen: The parts that were made and asked whether they fit.
+        measures: What the samples are measured by; none for a run that is not evaluated.
         warnings: What is allowed but probably unintended.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
         missing: What has to be installed or made first, one sentence each.
@@ -46,6 +50,7 @@ class Plan:
     shape: tuple[int, ...]
     classes: int
     chosen: Chosen
+    measures: list[Measure[Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     demands: Demands | None = None
     missing: list[str] = field(default_factory=list)
@@ -76,26 +81,30 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     check_targets(config, trust)
     machine = machine_of(config)
     dataset = make(config.dataset, "dataset")
-    shape, classes = shape_of(dataset, config), classes_of(dataset, config)
-    refuse_evaluation(config, dataset, shape)
-    figures = figures_of(config, dataset, shape)
+    facts = _facts(config, machine, processes, dataset)
+    ask(*_place(config, "dataset"), dataset.check, facts)
+    shape, classes = facts.shape, facts.classes
+    measures = measures_chosen(config, facts)
+    for measure in measures:
+        ask(f"evaluation.measures={measure.name}", (), measure.check, facts)
+    refuse_features(config, dataset, measures)
+    figures = figures_of(measures)
     refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
-    if config.flip and len(shape) != 3:
-        raise ConfigError(f"flip=true mirrors images, and dataset={name_of(config.dataset)} has none: choose flip=false.")
-    _check_pack(config)
-    refuse_unshared(config, processes)
+    _check_networks(config)
+    _check_shares(config, processes)
     chosen = chosen_by(config)
     networks, unseen = _on_meta(config, shape, classes)
-    facts = _facts(config, machine, processes, shape, classes, chosen, networks and networks[1])
+    facts = _with_parts(config, facts, chosen, networks and networks[1])
     for key, part in chosen.by_key.items():
-        _ask(config, key, part, facts)
+        ask(*_place(config, key), part.check, facts)
     warnings = [*without_effect(config, figures), *facts.warnings]
     asked: Demands | None = None
     if networks:
         generator, discriminator = networks
         try:
-            refuse_inexact_shares(config, processes, {"generator": generator, "discriminator": discriminator})
+            for key, network in (("generator", generator), ("discriminator", discriminator)):
+                ask(*_place(config, key), functools.partial(contract.check, network), facts)
             try_networks(config, shape, classes, generator, discriminator)
             share = config.model_copy(update={"batch_size": config.batch_size // processes})
             twice = chosen.penalty.differentiates_gradients
@@ -111,8 +120,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         try_values(config, chosen.strategy, chosen.loss, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
-    missing = missing_for_evaluation(config, dataset, shape)
-    return Plan(json.loads(values), config, machine, shape, classes, chosen, warnings, asked, missing)
+    missing = missing_for_evaluation(config, dataset, measures)
+    return Plan(json.loads(values), config, machine, shape, classes, chosen, measures, warnings, asked, missing)
 
 
 def _on_meta(config: Config, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
@@ -136,21 +145,22 @@ def _meta_alone(config: Config, error: RuntimeError) -> str:
     return reason
 
 
-def _facts(
-    config: Config,
-    machine: Machine,
-    processes: int,
-    shape: tuple[int, ...],
-    classes: int,
-    chosen: Chosen,
-    discriminator: nn.Module | None,
-) -> Facts:
-    """Say what the run consists of."""
-    made = target(config.discriminator, "discriminator") if discriminator is None else discriminator
-    modules = [] if discriminator is None else discriminator.modules()
+def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
+    """Say what the run consists of, without parts that are made for its samples.
+
+    Raises:
+        ConfigError: The data set does not tell its shape, or cannot be read for its classes.
+    """
+    try:
+        classes = dataset.classes if config.conditional else 0
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
     return Facts(
-        shape=shape,
+        dataset=dataset,
+        shape=shape_of(dataset, config),
+        conditional=config.conditional,
         classes=classes,
+        flip=config.flip,
         batch_size=config.batch_size,
         pack=config.pack,
         iterations=config.iterations,
@@ -159,26 +169,39 @@ def _facts(
         compiled=config.compile,
         itemsize=machine.dtype.itemsize,
         free_bytes=free_memory(machine.device),
-        loss=chosen.loss,
-        constant_steps=chosen.strategy.constant_steps,
-        scores=getattr(made, "output", "logit"),  # of any module, also one that is not ganexp's
-        further=None if discriminator is None else getattr(discriminator, "further", ""),
-        batch_norm=any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules),
     )
 
 
-def _ask(config: Config, key: str, part: Any, facts: Facts) -> None:
+def _with_parts(config: Config, facts: Facts, chosen: Chosen, discriminator: nn.Module | None) -> Facts:
+    """Add the other parts of a run; without a discriminator, as far as its class tells."""
+    made: Any = target(config.discriminator, "discriminator") if discriminator is None else discriminator
+    return replace(
+        facts,
+        loss=chosen.loss,
+        constant_steps=chosen.strategy.constant_steps,
+        scores=declared(made).output,
+        further=None if discriminator is None else declared(made).further,
+        batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
+    )
+
+
+def _place(config: Config, key: str) -> tuple[str, Collection[str]]:
+    """Return what a sentence calls a part, and the settings that are written below its key."""
+    node = members(config, key.partition(".")[0])[key]
+    return subject(key, node), settings_of(node, key)
+
+
+def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], facts: Facts) -> None:
     """Ask a part whether it fits, and say in the command line's words what it answers.
 
     Raises:
         ConfigError: It does not fit.
     """
-    node = members(config, key.partition(".")[0])[key]
-    called, before = subject(key, node), len(facts.warnings)
+    before = len(facts.warnings)
     try:
-        part.check(facts)
+        check(facts)
     except Misfit as misfit:
-        settings = settings_of(node, key)
+        key = called.partition("=")[0]
         named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
         remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
         raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
@@ -200,31 +223,56 @@ def machine_of(config: Config) -> Machine:
     return machine
 
 
-def _check_pack(config: Config) -> None:
-    if config.pack == 1:
-        return
-    if config.batch_size % config.pack:
+def _check_networks(config: Config) -> None:
+    """Refuse networks, as far as their classes tell, that read no labels, or reconstruct packs of samples.
+
+    Raises:
+        ConfigError: They do.
+    """
+    for key in ("generator", "discriminator"):
+        node = getattr(config, key)
+        said = declared(target(node, key))  # type: ignore[arg-type]  # a class
+        if config.conditional and not said.reads_labels:
+            raise ConfigError(
+                f"conditional=true needs networks that read class labels, and {key}={name_of(node)} does not: "
+                "choose dcgan, resnet, r3gan or mlp."
+            )
+        if config.pack > 1 and said.reconstruct:
+            raise ConfigError(
+                f"{key}={name_of(node)} reconstructs samples, and pack={config.pack} is for discriminators that judge packs: "
+                "choose pack=1, or a discriminator on logits such as dcgan."
+            )
+
+
+def _check_shares(config: Config, processes: int) -> None:
+    """Refuse batches that packs do not fill or processes cannot share, and what several processes do not have.
+
+    Raises:
+        ConfigError: One of these is asked for.
+    """
+    whole = processes * config.pack
+    if config.batch_size % whole:
+        by = " and ".join([f"packs of pack={config.pack}"] * (config.pack > 1) + [f"{processes} processes"] * (processes > 1))
         raise ConfigError(
-            f"batch_size={config.batch_size} does not fill packs of pack={config.pack}: choose a multiple of {config.pack}, "
-            f"such as batch_size={config.pack * -(-config.batch_size // config.pack)}."
+            f"batch_size={config.batch_size} cannot be shared equally among {by}: choose a multiple of {whole}, such as "
+            f"batch_size={whole * -(-config.batch_size // whole)}."
         )
-    if config.conditional:
+    if config.pack > 1 and config.conditional:
         raise ConfigError(f"conditional=true has labels for samples, and D judges packs of pack={config.pack}: choose pack=1.")
-    if hasattr(target(config.discriminator, "discriminator"), "reconstruct"):
-        raise ConfigError(
-            f"discriminator={name_of(config.discriminator)} reconstructs samples, and pack={config.pack} is for discriminators "
-            "that judge packs: choose pack=1, or a discriminator on logits such as dcgan."
-        )
+    if processes > 1 and config.device.startswith("cuda:"):
+        raise ConfigError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
+    if processes > 1 and config.cuda_graph is True:
+        raise ConfigError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")
 
 
-def shape_of(dataset: Any, config: Config) -> tuple[int, ...]:
+def shape_of(dataset: Dataset, config: Config) -> tuple[int, ...]:
     """Return the shape of one sample.
 
     Raises:
         ConfigError: The data set does not tell.
     """
-    shape = getattr(dataset, "shape", None)
-    if not isinstance(shape, (tuple, list)) or not all(type(size) is int and size > 0 for size in shape):
+    shape = dataset.shape
+    if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
         raise ConfigError(
             f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
         )

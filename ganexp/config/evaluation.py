@@ -3,7 +3,7 @@
 import difflib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,33 @@ import torch
 
 from ganexp.config.schema import Config, ConfigError, Node
 from ganexp.config.sections import EvaluationConfig
-from ganexp.config.targets import arguments, name_of
-from ganexp.data import Dataset, Resident, StackedMNIST, Streamed, default_folder
+from ganexp.config.targets import arguments, measures_called, name_of
+from ganexp.data import Dataset, Resident, Streamed, default_folder
 from ganexp.data.digest import of_data
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import MEASURES, Classifier, EvaluationError, Evaluator, Exported, Features, Inception, PerChannel, Raw
+from ganexp.evaluation import (
+    MEASURES,
+    Classifier,
+    EvaluationError,
+    Evaluator,
+    Exported,
+    Features,
+    Inception,
+    Measure,
+    PerChannel,
+    Raw,
+)
 from ganexp.evaluation.classifier import stored
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.library import needed
-from ganexp.evaluation.modes import Classes, Gaussians, Modes
-from ganexp.instruments.measure import Measure
+from ganexp.facts import Facts
+from ganexp.instruments.scalar import Scalar
 from ganexp.streams import undisturbed
 from ganexp.training import Evaluation, SharedEvaluation
 from ganexp.training.execution import Machine
 
 log = logging.getLogger(__name__)
-OF_IMAGES = ("fid", "kid", "precision_recall", "density_coverage")
-OF_POINTS = ("sliced_wasserstein",)
+Measures = Sequence[Measure[Any]]
 
 
 def classifier_file(node: Node) -> Path:
@@ -39,59 +49,46 @@ def classifier_file(node: Node) -> Path:
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
 
 
-def measures_chosen(config: Config, dataset: Any, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the names of the measures of a run; none if it is not evaluated."""
+def measures_chosen(config: Config, run: Facts) -> list[Measure[Any]]:
+    """Return the measures of a run; none if it is not evaluated."""
     if not config.evaluate_every:
-        return ()
+        return []
     asked = config.evaluation.measures
-    if asked != "auto":
-        return tuple(dict.fromkeys(asked))
-    return (OF_IMAGES if len(shape) == 3 else OF_POINTS) + (("modes",) if _knows_modes(dataset) else ())
+    return [one for one in MEASURES.values() if one.suits(run)] if asked == "auto" else measures_called(asked)
 
 
-def figures_of(config: Config, dataset: Any, shape: tuple[int, ...]) -> dict[str, Measure]:
+def figures_of(measures: Measures) -> dict[str, Scalar]:
     """Return which keys the rows of a run have beside those of its loss."""
-    names = measures_chosen(config, dataset, shape)
-    return {key: measure for name in names for key, measure in MEASURES[name].keys.items()}
+    return {key: figure for measure in measures for key, figure in measure.keys.items()}
 
 
-def refuse_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> None:
-    """Refuse measures and features that cannot be had, as far as that is known without data.
+def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
+    """Refuse features of images where there are none.
 
     Raises:
-        ConfigError: One cannot.
+        ConfigError: They are asked for.
     """
-    names = measures_chosen(config, dataset, shape)
-    if not names:
-        return
-    if "modes" in names and not _knows_modes(dataset):
-        raise ConfigError(
-            f"evaluation.measures=modes needs data whose modes are known, and those of dataset={name_of(config.dataset)} are "
-            "not: choose ring, grid or stacked_mnist, other measures, or evaluate_every=0."
-        )
-    asked = _features_asked(config, shape)
-    if asked == "raw" or not _sees(names, dataset):
-        return
-    if len(shape) != 3:
+    asked = _features_asked(config, dataset.shape)
+    if asked != "raw" and len(dataset.shape) != 3 and _sees(measures, dataset):
         raise ConfigError(
             f"evaluation.features={asked} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
         )
 
 
-def missing_for_evaluation(config: Config, dataset: Any, shape: tuple[int, ...]) -> list[str]:
+def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures) -> list[str]:
     """Say, one sentence each, which files and packages an evaluation lacks here."""
-    names, said = measures_chosen(config, dataset, shape), []
-    asked = _features_asked(config, shape)
-    path = _path_of(asked, config, dataset) if _sees(names, dataset) else None
+    said = []
+    asked = _features_asked(config, dataset.shape)
+    path = _path_of(asked, config, dataset) if _sees(measures, dataset) else None
     if path and not path.is_file():
         if asked != "classifier":
             remedy = "choose classifier, inception, raw, or a file that is there"
-        elif getattr(dataset, "classes", 0):
+        elif dataset.classes:
             remedy = f"train them by ganexp features {path.stem}, or choose inception, raw or a file"
         else:
             remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
         said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
-    for library in sorted({MEASURES[name].library for name in names} - {""}):
+    for library in sorted({measure.library for measure in measures} - {""}):
         try:
             needed(library)
         except EvaluationError as error:
@@ -99,7 +96,7 @@ def missing_for_evaluation(config: Config, dataset: Any, shape: tuple[int, ...])
     return said
 
 
-def without_effect(config: Config, figures: Mapping[str, Measure]) -> list[str]:
+def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
     """Say, one sentence each, what is asked of an evaluation and will not be had."""
     said = []
     asked = {key: value for key, value in config.evaluation if value != EvaluationConfig.model_fields[key].default}
@@ -116,19 +113,18 @@ def without_effect(config: Config, figures: Mapping[str, Measure]) -> list[str]:
     return said
 
 
-def evaluator_of(config: Config, machine: Machine, dataset: Dataset) -> Evaluator | None:
-    """Make what evaluates a run, before it has seen the data; None if the run is not evaluated. Moves no random stream.
+def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: Measures) -> Evaluator | None:
+    """Make what evaluates a run, before it has seen the data; None without measures. Moves no random stream.
 
     Raises:
         ConfigError: A measure or features cannot be had.
     """
-    names = measures_chosen(config, dataset, dataset.shape)
-    if not names:
+    if not measures:
         return None
     try:
         with undisturbed(machine.device):
-            features = _features(config, dataset, machine.device) if _sees(names, dataset) else Raw(dataset.shape)
-            return Evaluator(names, features, samples=config.evaluation.samples, modes=_modes(names, dataset, features))
+            features = _features(config, dataset, machine.device) if _sees(measures, dataset) else Raw(dataset.shape)
+            return Evaluator(measures, features, samples=config.evaluation.samples, modes=dataset.modes)
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
 
@@ -140,7 +136,7 @@ def evaluation_of(
     reals: Resident | Streamed,
     processes: Processes,
     evaluator: Evaluator | None,
-) -> tuple[Evaluation | None, Mapping[str, Measure]]:
+) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
     """Make the callback that evaluates a run, with the real set already seen where it writes, and say what its figures are.
 
     Moves no random stream.
@@ -172,10 +168,9 @@ def _computed(identity: str, machine: Machine) -> str:
     return identity and f"{identity} {machine.device.type} {machine.precision}"
 
 
-def _sees(names: tuple[str, ...], dataset: Any) -> bool:
+def _sees(measures: Measures, dataset: Dataset) -> bool:
     """Return whether a measure looks through features."""
-    by_classes = "modes" in names and isinstance(dataset, StackedMNIST)
-    return by_classes or any(MEASURES[name].in_features for name in names)
+    return any(measure.sees_features(dataset.modes) for measure in measures)
 
 
 def _features_asked(config: Config, shape: tuple[int, ...]) -> str:
@@ -183,15 +178,15 @@ def _features_asked(config: Config, shape: tuple[int, ...]) -> str:
     return asked if asked != "auto" else "classifier" if len(shape) == 3 else "raw"
 
 
-def _path_of(asked: str, config: Config, dataset: Any) -> Path | None:
+def _path_of(asked: str, config: Config, dataset: Dataset) -> Path | None:
     if asked in ("raw", "inception"):
         return None
     if asked != "classifier":
         return Path(asked).expanduser()
-    return classifier_file({"name": "mnist"} if isinstance(dataset, StackedMNIST) else config.dataset)
+    return classifier_file({"name": dataset.stack_of} if dataset.stack_of else config.dataset)
 
 
-def _features(config: Config, dataset: Any, device: torch.device) -> Features:
+def _features(config: Config, dataset: Dataset, device: torch.device) -> Features:
     asked = _features_asked(config, dataset.shape)
     path = _path_of(asked, config, dataset)
     if path is None:
@@ -212,35 +207,17 @@ def _features(config: Config, dataset: Any, device: torch.device) -> Features:
             path.stem.partition("-")[0],
             side,
         )
-    if isinstance(dataset, StackedMNIST):
+    if dataset.stack_of:
         return PerChannel(classifier)
-    classes = getattr(dataset, "classes", 0)
-    if classes and classes != classifier.classes:
+    if dataset.classes not in (0, classifier.classes):
         raise EvaluationError(
-            f"{path} is of {classifier.classes} classes, but dataset={name_of(config.dataset)} has {classes}: train it anew by "
-            f"ganexp features {name_of(config.dataset)} and the settings of the run's dataset"
+            f"{path} is of {classifier.classes} classes, but dataset={name_of(config.dataset)} has {dataset.classes}: train it "
+            f"anew by ganexp features {name_of(config.dataset)} and the settings of the run's dataset"
         )
     return classifier
 
 
-def _knows_modes(dataset: Any) -> bool:
-    return isinstance(dataset, StackedMNIST) or (hasattr(dataset, "centers") and hasattr(dataset, "std"))
-
-
-def _modes(names: tuple[str, ...], dataset: Any, features: Features) -> Modes | None:
-    if "modes" not in names:
-        return None
-    if not isinstance(dataset, StackedMNIST):
-        return Gaussians(dataset.centers, dataset.std)
-    if features.classes != dataset.classes:
-        raise EvaluationError(
-            f"modes: the {dataset.classes} modes of stacked_mnist need features with as many classes, and {features.name} have "
-            f"{features.classes}: choose evaluation.features=classifier"
-        )
-    return Classes(features.classes, f"{features.name} {features.checksum}")
-
-
-def identity_of(config: Config, dataset: Any, reals: Resident | Streamed) -> str:
+def identity_of(config: Config, dataset: Dataset, reals: Resident | Streamed) -> str:
     """Return what tells these data, as they were prepared, from any other; empty where that is not known."""
     data = reals.data
     digest = reals.digest or (of_data(data) if isinstance(data, torch.Tensor) else "")

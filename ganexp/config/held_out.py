@@ -1,12 +1,11 @@
 """Real samples that no run is trained on, for what is only looked at."""
 
 import logging
-from typing import Any
 
 import torch
 
 from ganexp.batch import Batch
-from ganexp.data import default_folder, load_cached
+from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
 from ganexp.streams import stream
 from ganexp.training.execution import Machine
@@ -14,7 +13,7 @@ from ganexp.training.execution import Machine
 log = logging.getLogger(__name__)
 
 
-def held_out_of(dataset: Any, classes: int, n: int, machine: Machine) -> Batch | None:
+def held_out_of(dataset: Dataset, classes: int, n: int, machine: Machine) -> Batch | None:
     """Return at most `n` samples that are not among the data, always the same ones; None if the data set has no others.
 
     Args:
@@ -23,7 +22,7 @@ def held_out_of(dataset: Any, classes: int, n: int, machine: Machine) -> Batch |
         n: How many.
         machine: Where they are wanted, and as what.
     """
-    others = getattr(dataset, "held_out", lambda: None)()
+    others = dataset.held_out()
     if others is None:
         return None
     try:

@@ -10,7 +10,7 @@ from ganexp.config.check import Plan
 from ganexp.config.measured import measured_by
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import name_of
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging import FolderLogger, Logger, ProgressLogger, WandbLogger
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked
@@ -29,7 +29,7 @@ def refuse_used_folder(folder: Path) -> None:
         raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
-def loggers_of(plan: Plan, folder: Path | None, figures: Mapping[str, Measure], *, resumed: bool) -> list[Logger]:
+def loggers_of(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, resumed: bool) -> list[Logger]:
     """Open the loggers of a run, given what its evaluation measures.
 
     Raises:
@@ -57,7 +57,7 @@ def loggers_of(plan: Plan, folder: Path | None, figures: Mapping[str, Measure], 
     return [rows, ProgressLogger(config.iterations, measures), *to_wandb]
 
 
-def _wandb_logger(plan: Plan, values: dict[str, Any], folder: Path, measures: Mapping[str, Measure]) -> WandbLogger:
+def _wandb_logger(plan: Plan, values: dict[str, Any], folder: Path, measures: Mapping[str, Scalar]) -> WandbLogger:
     config = plan.config
     assert config.wandb.mode != "disabled"
     directory = config.wandb.directory or os.environ.get("WANDB_DIR") or "outputs"

@@ -1,27 +1,27 @@
 """Which keys the rows of a configured run will have."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ganexp.config.schema import Config, ConfigError, Node
-from ganexp.config.targets import Trust, name_of, target
+from ganexp.config.targets import Trust, measures_called, name_of, target
 from ganexp.evaluation import MEASURES
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known, may_be_logged
 
 FIGURES = {key: name for name, measure in MEASURES.items() for key in measure.keys}
 """By key of the rows, the measure that makes it."""
 
 
-def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Measure]:
+def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Scalar]:
     """Return what a loss, and the one that it is built around, or an augmentation, declare that they measure, by key."""
-    measures: Mapping[str, Measure] = target(node, group, trust).measures  # type: ignore[attr-defined]
+    measures: Mapping[str, Scalar] = target(node, group, trust).measures  # type: ignore[attr-defined]
     base = node.get("base")
     return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
-def measured_by(config: Config) -> dict[str, Measure]:
+def measured_by(config: Config) -> dict[str, Scalar]:
     """Return what the parts of a run declare that they measure, by key."""
     return {**measures_of(config.loss), **measures_of(config.augment, group="augment")}
 
@@ -33,7 +33,7 @@ def refuse_unknown_metric(
     augment: Node,
     trust: Trust = None,
     *,
-    figures: Mapping[str, Measure] | None = None,
+    figures: Mapping[str, Scalar] | None = None,
 ) -> None:
     """Refuse what no row of a run with this loss and this augmentation will have.
 
@@ -64,9 +64,10 @@ def refuse_unknown_metric(
         raise ConfigError(f"{key}={metric} is not logged with {chosen}; {meant}")
 
 
-def high_is_best(metric: str | None, loss: Node, augment: Node, trust: Trust = None) -> bool:
-    """Return whether a key of the rows declares that its highest value is best."""
-    figures = {key: figure for measure in MEASURES.values() for key, figure in measure.keys.items()}
+def high_is_best(metric: str | None, loss: Node, augment: Node, trust: Trust = None, asked: Sequence[str] = ()) -> bool:
+    """Return whether a key of the rows declares that its highest value is best; `asked` may name further measures."""
+    further = [] if asked == "auto" else measures_called(asked, trust)
+    figures = {key: figure for measure in (*MEASURES.values(), *further) for key, figure in measure.keys.items()}
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
     declared = {**known(measures), **figures}.get(metric or "")
     return declared is not None and declared.best == "highest"

@@ -8,12 +8,11 @@ import torch
 
 from ganexp.config.check import Plan
 from ganexp.config.evaluation import evaluation_of, evaluator_of
-from ganexp.config.labels import frequencies_of, labels_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import make
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.distributed.processes import Processes
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.streams import seed_global_streams, stream
 from ganexp.training import Evaluation, execution
 
@@ -28,7 +27,7 @@ class Obtained:
     reals: Resident | Streamed
     frequencies: list[float] | None
     evaluation: Evaluation | None
-    figures: Mapping[str, Measure]
+    figures: Mapping[str, Scalar]
 
 
 def obtain(plan: Plan, processes: Processes | None = None) -> Obtained:
@@ -44,7 +43,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> Obtained:
     missing = list(plan.missing)
     if not missing:
         try:
-            evaluator = evaluator_of(config, machine, dataset)
+            evaluator = evaluator_of(config, machine, dataset, plan.measures)
         except ConfigError as error:
             missing.append(str(error))
     try:
@@ -76,11 +75,11 @@ def reals_of(
     workers = min(16, threads) if config.workers == "auto" else config.workers
     try:
         data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
-        digest = getattr(dataset, "digest", str)()  # of synthetic data the configuration says all
+        digest = dataset.digest()
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
-    labels = labels_of(dataset, classes)
+    labels = _labels_of(dataset) if classes else None
     reals = feed(
         data,
         config.batch_size,
@@ -94,4 +93,11 @@ def reals_of(
         labels=labels,
         processes=processes,
     )
-    return reals, frequencies_of(labels, classes)
+    return reals, None if labels is None else torch.bincount(labels, minlength=classes).double().tolist()
+
+
+def _labels_of(dataset: Dataset) -> torch.Tensor:
+    try:
+        return dataset.labels()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"dataset: {error}.") from error

@@ -1,5 +1,6 @@
 """What a key is declared by, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
@@ -84,16 +85,23 @@ class SweepConfig(Keys):
     resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
 
 
-MeasureName = Literal["fid", "kid", "inception_score", "precision_recall", "density_coverage", "sliced_wasserstein", "modes"]
+MEASURES = sorted(path.stem for path in (Path(__file__).parent.parent / "evaluation" / "measures").glob("[a-z]*.py"))
+"""The names of the package's measures, each in a file of its own."""
+
+
+def _measure(name: str) -> str:
+    if name not in MEASURES and "." not in name:
+        raise ValueError("should be a measure")
+    return name
 
 
 class EvaluationConfig(Keys):
     """The keys below `evaluation`."""
 
-    measures: Literal["auto"] | Annotated[list[MeasureName], Field(min_length=1)] = key(
+    measures: Literal["auto"] | Annotated[list[Annotated[str, AfterValidator(_measure)]], Field(min_length=1)] = key(
         "a list, as in [fid,kid]; auto is what fits the data",
         "auto",
-        choices="auto or a list of fid, kid, inception_score, precision_recall, density_coverage, sliced_wasserstein and modes",
+        choices=f"auto or a list of {', '.join(MEASURES)} and classes of your own, as in [fid,mine.Energy]",
     )
     features: Annotated[str, Field(min_length=1)] = key(
         "feature extractor of images: classifier, inception, raw or a file of torch.export or TorchScript; auto is the "

@@ -8,7 +8,7 @@ must be what its group consists of, so that `os.system` is no loss, wherever its
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -20,6 +20,8 @@ from torch.utils.data import IterableDataset
 from ganexp.augmentations import Augmentation
 from ganexp.config.parsing import check_type, unknown_key
 from ganexp.config.schema import LISTS, Config, ConfigError, Node
+from ganexp.data import Dataset
+from ganexp.evaluation import MEASURES, Measure
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
@@ -58,6 +60,8 @@ def check_targets(config: Config, trust: Trust = None) -> None:
     for group in FROM_THE_RUN:
         for key, node in members(config, group).items() if group != "optimizer" else ():
             check_node(key, node, trust)
+    if config.evaluation.measures != "auto":
+        measures_called(config.evaluation.measures, trust)
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
             raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
@@ -163,6 +167,16 @@ def subject(key: str, node: Node) -> str:
     return key if key.partition(".")[0] in LISTS else f"{key}={name_of(node)}"
 
 
+def measures_called(names: Iterable[str], trust: Trust = None) -> list[Measure[Any]]:
+    """Return measures by their names, each once: the package's, or module and class of others.
+
+    Raises:
+        ConfigError: One is not trusted, cannot be found, or is no measure.
+    """
+    made = (MEASURES.get(name) or target({"_target_": name}, "evaluation.measures", trust)() for name in dict.fromkeys(names))
+    return [*made]
+
+
 def settings_of(node: Node, key: str) -> set[str]:
     """Return the names of the settings that a member of a group takes."""
     return {*inspect.signature(target(node, key)).parameters}
@@ -224,10 +238,6 @@ def _is_a(base: type) -> Callable[[Any], bool]:
     return lambda found: inspect.isclass(found) and issubclass(found, base)
 
 
-def _is_dataset(found: Any) -> bool:
-    return inspect.isclass(found) and inspect.isfunction(getattr(found, "load", None))
-
-
 def _is_map_style(found: Any) -> bool:
     """Return whether it is a torch dataset whose samples have numbers."""
     return _is_a(MapStyle)(found) and not issubclass(found, IterableDataset)
@@ -242,6 +252,12 @@ def _is_optimizer(found: Any) -> bool:
         return False
 
 
+def _is_measure(found: Any) -> bool:
+    """Return whether it is a class of measures that can be constructed without arguments."""
+    needs = (p for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind not in (2, 4))
+    return _is_a(Measure)(found) and not any(needs)
+
+
 def _is_strategy(found: Any) -> bool:
     """Return whether it is a class of strategies, or can be called as `strategy(gan, reals, d_steps=1, g_steps=1)`."""
     if not inspect.isfunction(found):
@@ -253,7 +269,7 @@ def _is_strategy(found: Any) -> bool:
 
 
 CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "dataset": (_is_dataset, "a class with a shape and a method load, as in ganexp.data"),
+    "dataset": (_is_a(Dataset), "a ganexp.data.Dataset, as a class"),
     "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
     "generator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
@@ -265,6 +281,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a function of (gan, reals, *, d_steps, g_steps), or a ganexp.strategies.Strategy, as a class",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
+    "evaluation.measures": (_is_measure, "a ganexp.evaluation.Measure, as a class that is constructed without arguments"),
     "wrapper": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
     "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
 }

@@ -58,17 +58,17 @@ def load(
     Raises:
         OSError: The data cannot be had, or an image cannot be decoded.
     """
-    if not hasattr(dataset, "fingerprint"):
+    if dataset.fingerprint() is None:
         return dataset.load()
-    if getattr(dataset, "strict", True):
+    if dataset.strict:
         return _load(dataset, folder, place, device, workers)
     known = corrupt.recall(folder, _name(dataset))
     if known:
-        dataset.skip(known)  # type: ignore[attr-defined]
+        dataset.skip(known)
     try:
         return _load(dataset, folder, place, device, workers)
     except Corrupt as error:
-        dataset.skip(error.images)  # type: ignore[attr-defined]
+        dataset.skip(error.images)
         return _load(dataset, folder, place, device, workers)
 
 
@@ -80,7 +80,7 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
     shape = (len(data), *dataset.shape)  # type: ignore[arg-type]
     if not isinstance(data, Tensor) and not is_resident(place, math.prod(shape), torch.device(device)):
         return data
-    if not isinstance(data, Tensor) and not getattr(dataset, "strict", True):
+    if not isinstance(data, Tensor) and not dataset.strict:
         data = Tried(data)
     try:
         return _keep(data, folder, _name(dataset), shape, workers)  # what was downloaded just now has another name
@@ -115,8 +115,7 @@ def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple
 
 
 def _name(dataset: Dataset) -> str:
-    fingerprint = getattr(dataset, "fingerprint")()  # noqa: B009
-    content = json.dumps([VERSION, type(dataset).__qualname__, *dataset.shape, fingerprint])
+    content = json.dumps([VERSION, type(dataset).__qualname__, *dataset.shape, dataset.fingerprint()])
     return f"{type(dataset).__name__}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 

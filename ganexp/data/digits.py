@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from ganexp.data.dataset import Side
+from ganexp.data.dataset import Dataset, Side
 from ganexp.ranges import checked
 
 STEEPER = 2.0
 """How much steeper edges are made where images are upscaled: of 1, 2, 3, … what averages to the original's pixels best."""
 
 
-class Digits:
+class Digits(Dataset):
     """1,797 handwritten digits of 8×8 pixels (UCI optdigits, test part), upscaled; needs no download.
 
     The originals count the black pixels of bitmaps that were four times as large. Interpolation alone would show blurred

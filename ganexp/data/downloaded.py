@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock
 
-from ganexp.data.dataset import Side, stamp
+from ganexp.data.dataset import Dataset, Side, stamp
 from ganexp.data.digest import of_files
 from ganexp.data.folder import Folder
 from ganexp.ranges import checked
@@ -14,7 +14,7 @@ from ganexp.ranges import checked
 T = TypeVar("T")
 
 
-class Downloaded:
+class Downloaded(Dataset):
     """The training part of a torchvision set, as squares.
 
     Args:

@@ -6,11 +6,11 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from ganexp.data.dataset import Side
+from ganexp.data.dataset import Dataset, Side
 from ganexp.ranges import checked
 
 
-class Fake:
+class Fake(Dataset):
     """`n` images of uniform noise, the same at every load."""
 
     @checked

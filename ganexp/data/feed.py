@@ -114,6 +114,9 @@ class Resident(_OfData):
         self._indices = map(self._share, self._order(batches * self._share.of))
         self._ready: list[Batch] = []
 
+    def close(self) -> None:
+        """Do nothing: nothing is read ahead."""
+
     def __iter__(self) -> Iterator[Batch]:
         return self
 

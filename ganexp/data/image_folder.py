@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.archive import Archive
-from ganexp.data.dataset import Side, Stamp
+from ganexp.data.dataset import Dataset, Side, Stamp
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import EXTENSIONS, Folder
@@ -26,7 +26,7 @@ NAMED = 10
 """Of so many corrupt images the log has the names."""
 
 
-class ImageFolder:
+class ImageFolder(Dataset):
     """Every image in a folder or zip archive, at any depth: shorter side scaled to `image_size`, then the central square.
 
     - Files count as images by their extensions: torchvision's, and `.gif`. What else lies there is skipped and counted, with
@@ -104,7 +104,7 @@ class ImageFolder:
         self._stamps = {path: self._stamps[path] for index, path in enumerate(files) if index not in corrupt}
 
     @property
-    def classes(self) -> int:
+    def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
         """The number of classes; 0 if there are images outside of sub-folders."""
         return len(self._classes)
 
@@ -161,7 +161,7 @@ class ImageFolder:
 
 
 class _Images(MapStyle[Tensor]):
-    def __init__(self, files: list[Path], shape: tuple[int, int, int], read: Callable[[Path], bytes] | None) -> None:
+    def __init__(self, files: list[Path], shape: tuple[int, ...], read: Callable[[Path], bytes] | None) -> None:
         self.files = files
         self.read = read
         self.channels, self.size, _ = shape

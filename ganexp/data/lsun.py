@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.dataset import Side, stamp
+from ganexp.data.dataset import Dataset, Side, stamp
 from ganexp.data.decoding import DecodingError, decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import Folder
@@ -22,7 +22,7 @@ NAME = re.compile(r"\w+", re.ASCII)
 """Of a category."""
 
 
-class LSUN:
+class LSUN(Dataset):
     """Photographs of scenes and objects, whose shorter side is 256 (Yu et al. 2015): the central square of each, scaled.
 
     Each category is a folder with LMDB's file `data.mdb`, as the authors' archives unpack to: `bedroom_train_lmdb`, or without

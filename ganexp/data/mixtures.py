@@ -8,6 +8,8 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
+from ganexp.data.dataset import Dataset
+from ganexp.data.modes import Gaussians
 from ganexp.ranges import checked
 
 Length = Annotated[float, Gt(0)]
@@ -16,7 +18,7 @@ HELD_OUT = 10_000
 Count = Annotated[int, Ge(1), Le(100_000_000)]
 
 
-class _Mixture:
+class _Mixture(Dataset):
     """`n` points around centres `(modes, 2)` that are equally likely, with standard deviation `std` in each direction."""
 
     shape = (2,)
@@ -27,6 +29,7 @@ class _Mixture:
         self.classes = len(centers)
         self.std = std
         self.n = n
+        self.modes = Gaussians(centers, std)
 
     def load(self) -> Tensor:
         """Return `(n, 2)` points, float32, the same at every load."""

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data.dataset import Dataset
 from ganexp.data.decoding import DecodingError
 from ganexp.ranges import checked
 
 
-class Torch:
+class Torch(Dataset):
     """Any map-style `torch.utils.data.Dataset`, read sample by sample while a run trains.
 
     A sample is an image or a pair of an image and a label, which is ignored here. Images are uint8 tensors `(C, H, W)`, float

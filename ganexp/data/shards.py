@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.cache import default_folder
-from ganexp.data.dataset import Side
+from ganexp.data.dataset import Dataset, Side
 from ganexp.data.decoding import DecodingError, decoded
 from ganexp.data.digest import of_files
 from ganexp.data.storage import Storage, unfolded
@@ -30,7 +30,7 @@ MOST = 100_000
 """Shards that braces may stand for."""
 
 
-class Shards:
+class Shards(Dataset):
     """The images of WebDataset shards: shorter side scaled to `image_size`, then the central square, as `ImageFolder` does.
 
     Members of a tar file whose names are equal up to the first dot are one sample: `0001.png` and `0001.cls`. Its image is the
@@ -119,7 +119,7 @@ class Shards:
         self._index = self._index.where(np.delete(np.arange(count), self._left_out))
 
     @functools.cached_property
-    def classes(self) -> int:
+    def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
         """The number of classes; 0 if an image has no label."""
         labels = self._index.label
         if (labels < 0).any() and (labels >= 0).any():
@@ -187,7 +187,7 @@ class Shards:
 class _Members(MapStyle[Tensor]):
     """Images by their places; those of a batch are asked for together, since object storage takes its time for each request."""
 
-    def __init__(self, storage: Storage, shards: Sequence[str], index: Index, shape: tuple[int, int, int]) -> None:
+    def __init__(self, storage: Storage, shards: Sequence[str], index: Index, shape: tuple[int, ...]) -> None:
         self.storage = storage
         self.shards = shards
         self.index = index

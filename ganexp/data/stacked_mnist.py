@@ -7,12 +7,13 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from ganexp.data.dataset import Side
+from ganexp.data.dataset import Dataset, Side
+from ganexp.data.modes import Classes
 from ganexp.data.vision import MNIST
 from ganexp.ranges import checked
 
 
-class StackedMNIST:
+class StackedMNIST(Dataset):
     """`n` images whose red, green and blue are digits of MNIST, drawn at random (Metz et al. 2017, Srivastava et al. 2017).
 
     The mode of an image is the number that its three digits make, red first: 1000 modes, about equally likely.
@@ -25,6 +26,8 @@ class StackedMNIST:
     """
 
     classes = 1000
+    modes = Classes(1000)
+    stack_of = "mnist"
 
     @checked
     def __init__(

@@ -1,26 +1,29 @@
 """How good samples are: measures that compare a generated set with a real one, in the features of a network that is named.
 
-A set is seen once, batch by batch, and what is kept of it (`parts.py`) does not grow without bound. A measure (`measures.py`)
-is a function of what was kept of two sets; an `Evaluator` holds the real one, and the measures that were chosen.
+A set is read once, batch by batch, and the statistics that are kept of it (`statistics.py`) do not grow without bound. A
+measure (`base.py`) is a function of the statistics of two sets; an `Evaluator` holds those of the real one, and the measures
+that were chosen.
 """
 
+from ganexp.evaluation.base import Measure, high, low
 from ganexp.evaluation.classifier import Classifier
-from ganexp.evaluation.comparison import Comparison
+from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.evaluator import Evaluator, real_batches
 from ganexp.evaluation.features import Exported, Features, Inception, PerChannel, Raw
 from ganexp.evaluation.measures import MEASURES
-from ganexp.evaluation.parts import EvaluationError
 
 __all__ = [
     "MEASURES",
     "Classifier",
-    "Comparison",
     "EvaluationError",
     "Evaluator",
     "Exported",
     "Features",
     "Inception",
+    "Measure",
     "PerChannel",
     "Raw",
+    "high",
+    "low",
     "real_batches",
 ]

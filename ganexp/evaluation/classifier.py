@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from ganexp.data.feed import to_range
+from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Extracted, checksum_of, scaled
-from ganexp.evaluation.parts import EvaluationError
 from ganexp.streams import stream, undisturbed
 
 FORMAT = 1

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.library import needed
-from ganexp.evaluation.parts import EvaluationError
 
 Extracted = tuple[Tensor, Tensor | None]
 """Features `(B, F)`, and logits `(B, K)` if there are classes."""

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from ganexp.evaluation.parts import EvaluationError
+from ganexp.evaluation.errors import EvaluationError
 
 
 def needed(module: str) -> Any:

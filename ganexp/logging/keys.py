@@ -2,42 +2,42 @@
 
 from collections.abc import Mapping
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 
 LEARNING = {
-    "loss/d": Measure("mean over the interval, without the penalty", label="D"),
-    "loss/g": Measure("mean over the interval", label="G"),
-    "loss/penalty": Measure("mean over the interval"),
-    "score/real": Measure("mean score of real images in D's updates"),
-    "score/fake": Measure("mean score of generated images in D's updates"),
-    "grad_norm/d": Measure("norm of D's whole gradient in the interval's last iteration, before clipping", "last,max"),
-    "grad_norm/g": Measure("norm of G's whole gradient in the interval's last iteration, before clipping", "last,max"),
-    "lr/d": Measure("D's learning rate in the interval's last iteration, if there is a schedule"),
-    "lr/g": Measure("G's learning rate, likewise"),
+    "loss/d": Scalar("mean over the interval, without the penalty", label="D"),
+    "loss/g": Scalar("mean over the interval", label="G"),
+    "loss/penalty": Scalar("mean over the interval"),
+    "score/real": Scalar("mean score of real images in D's updates"),
+    "score/fake": Scalar("mean score of generated images in D's updates"),
+    "grad_norm/d": Scalar("norm of D's whole gradient in the interval's last iteration, before clipping", "last,max"),
+    "grad_norm/g": Scalar("norm of G's whole gradient in the interval's last iteration, before clipping", "last,max"),
+    "lr/d": Scalar("D's learning rate in the interval's last iteration, if there is a schedule"),
+    "lr/g": Scalar("G's learning rate, likewise"),
 }
 SIGNS = {
-    "diversity/distance": Measure("mean distance of two samples, of latents that stay the same"),
-    "diversity/relative": Measure("of it, over that of the last real batch"),
-    "diversity/near_duplicates": Measure(
+    "diversity/distance": Scalar("mean distance of two samples, of latents that stay the same"),
+    "diversity/relative": Scalar("of it, over that of the last real batch"),
+    "diversity/near_duplicates": Scalar(
         "share of generated images with a neighbour nearer than half of what is usual among real ones"
     ),
-    "accuracy/real": Measure("share of the last real batch that D takes for real"),
-    "accuracy/fake": Measure("share of generated samples that D takes for generated"),
-    "accuracy/held_out": Measure("share of real samples that D takes for real and is never trained on"),
+    "accuracy/real": Scalar("share of the last real batch that D takes for real"),
+    "accuracy/fake": Scalar("share of generated samples that D takes for generated"),
+    "accuracy/held_out": Scalar("share of real samples that D takes for real and is never trained on"),
 }
 """Of collapse and of over-fitting: with each drawing."""
 COST = {
-    "time/iteration_ms": Measure("one iteration", "mean,last"),
-    "time/data_ms": Measure("of it, waiting for data", "mean,last"),
-    "time/d_ms": Measure("of it, D's part", "mean,last"),
-    "time/g_ms": Measure("of it, G's part, every generation included", "mean,last"),
-    "speed/images_per_s": Measure("real images per second", "mean,last", best="highest"),
-    "memory/peak_mib": Measure("peak of memory so far", "max"),
-    "progress/iteration": Measure("iterations done"),
-    "progress/real_images": Measure("real images seen"),
-    "progress/d_updates": Measure("updates of D"),
-    "progress/g_updates": Measure("updates of G"),
-    "progress/wall_s": Measure("seconds since training began"),
+    "time/iteration_ms": Scalar("one iteration", "mean,last"),
+    "time/data_ms": Scalar("of it, waiting for data", "mean,last"),
+    "time/d_ms": Scalar("of it, D's part", "mean,last"),
+    "time/g_ms": Scalar("of it, G's part, every generation included", "mean,last"),
+    "speed/images_per_s": Scalar("real images per second", "mean,last", best="highest"),
+    "memory/peak_mib": Scalar("peak of memory so far", "max"),
+    "progress/iteration": Scalar("iterations done"),
+    "progress/real_images": Scalar("real images seen"),
+    "progress/d_updates": Scalar("updates of D"),
+    "progress/g_updates": Scalar("updates of G"),
+    "progress/wall_s": Scalar("seconds since training began"),
 }
 KEYS = LEARNING | SIGNS | COST
 
@@ -45,11 +45,11 @@ STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 """What a chart can have as its x-axis."""
 
 
-def known(measures: Mapping[str, Measure]) -> dict[str, Measure]:
+def known(measures: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
     return {**LEARNING, **measures, **SIGNS, **COST}
 
 
-def may_be_logged(key: str, measures: Mapping[str, Measure]) -> bool:
+def may_be_logged(key: str, measures: Mapping[str, Scalar]) -> bool:
     """Return whether rows may have a key, given what the loss measures."""
     return key in known(measures) or key.startswith("eval/")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from tqdm import tqdm
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.base import Logger, Row, Summary
 from ganexp.logging.keys import known
 
@@ -23,7 +23,7 @@ class ProgressLogger(Logger):
         measures: What the loss measures; what has a label is shown too.
     """
 
-    def __init__(self, iterations: int, measures: Mapping[str, Measure] = MappingProxyType({})) -> None:
+    def __init__(self, iterations: int, measures: Mapping[str, Scalar] = MappingProxyType({})) -> None:
         self.iterations = iterations
         self._labels = {key: measure.label for key, measure in known(measures).items() if measure.label}
         self._figures = {key: measure for key, measure in measures.items() if key.startswith("eval/")}

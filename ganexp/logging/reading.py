@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
 
@@ -27,7 +27,7 @@ class Run:
     rows: list[dict[str, Any]] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
-    measures: dict[str, Measure] = field(default_factory=dict)
+    measures: dict[str, Scalar] = field(default_factory=dict)
     """What its loss measures."""
     problems: list[str] = field(default_factory=list)
 
@@ -123,7 +123,7 @@ def _add_row(run: Run, number: int, line: str) -> None:
     run.problems += [f"{where}: {key} is not a number" for key in wrong]
 
 
-def _measure(value: Any) -> Measure:
+def _measure(value: Any) -> Scalar:
     """Return a measure from what a document says of it.
 
     Raises:
@@ -134,7 +134,7 @@ def _measure(value: Any) -> Measure:
     real = value.get("real")
     if not (real is None or _is_number(real)) or not all(isinstance(value[key], str) for key in value.keys() - {"real"}):
         raise TypeError
-    return Measure(**value)
+    return Scalar(**value)
 
 
 def _document(run: Run, path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 from PIL import Image
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.background import Background
 from ganexp.logging.base import Ending, Logger, Picture, Row, Summary
 from ganexp.logging.keys import known
@@ -62,7 +62,7 @@ class WandbLogger(Logger):
         tags: Sequence[str] = (),
         name: str | None = None,
         notes: str | None = None,
-        measures: Mapping[str, Measure] = MappingProxyType({}),
+        measures: Mapping[str, Scalar] = MappingProxyType({}),
         before: Run | None = None,
         timeout_s: float = 10,
     ) -> None:
@@ -158,7 +158,7 @@ class WandbLogger(Logger):
             raise TimeoutError("its own process does not answer")
         return started.result()
 
-    def _define(self, measures: Mapping[str, Measure]) -> None:
+    def _define(self, measures: Mapping[str, Scalar]) -> None:
         self.run.define_metric("progress/iteration")
         self.run.define_metric("*", step_metric="progress/iteration")
         for key, measure in known(measures).items():

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ganexp.batch import further_of, scores_of
 from ganexp.facts import Facts, Misfit
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.losses.base import Loss
 from ganexp.ranges import checked
 
@@ -28,8 +28,8 @@ class ACGAN(Loss):
     reads = "class_loss"
     remedy: ClassVar = {"discriminator.conditioning": "classifier"}
     measures: ClassVar = {
-        "acgan/real": Measure("cross-entropy of D's classification of real images", "last,min"),
-        "acgan/fake": Measure("cross-entropy of D's classification of generated images", "last,min", label="class"),
+        "acgan/real": Scalar("cross-entropy of D's classification of real images", "last,min"),
+        "acgan/fake": Scalar("cross-entropy of D's classification of generated images", "last,min", label="class"),
     }
 
     @checked

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from ganexp.facts import Facts, Misfit
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 
 UNREAD: dict[str, dict[str, Any]] = {
     "class_loss": {"loss": "acgan", "discriminator.conditioning": "projection"},
@@ -52,7 +52,7 @@ class Loss(nn.Module):
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
 
-    measures: ClassVar[Mapping[str, Measure]] = {}
+    measures: ClassVar[Mapping[str, Scalar]] = {}
     """What `measurements` returns, by key; the report, the dashboard, W&B, the progress bar and `keep_best` read it here."""
 
     def check(self, run: Facts) -> None:

@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.losses.base import Loss
 from ganexp.ranges import checked
 
@@ -29,8 +29,8 @@ class BEGAN(Loss):
     low_is_real = True
     uniform_ratio = True
     measures: ClassVar = {
-        "began/k_t": Measure("BEGAN's control variable", "last,max", label="k_t"),
-        "began/convergence": Measure("BEGAN's convergence measure M", "last,min"),
+        "began/k_t": Scalar("BEGAN's control variable", "last,max", label="k_t"),
+        "began/convergence": Scalar("BEGAN's convergence measure M", "last,min"),
     }
     k_t: Tensor
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.losses.base import Loss
 
 
@@ -24,8 +24,8 @@ class SoftmaxGAN(Loss):
     g_needs_real = True
     low_is_real = True
     measures: ClassVar = {
-        "softmaxgan/d_excess": Measure("how far D's loss lies above ln B", "last,min"),
-        "softmaxgan/g_excess": Measure("how far G's loss lies above ln 2B", "last,min"),
+        "softmaxgan/d_excess": Scalar("how far D's loss lies above ln B", "last,min"),
+        "softmaxgan/g_excess": Scalar("how far G's loss lies above ln 2B", "last,min"),
     }
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:

@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import dirac
+from experiments.evaluators import FEATURES, distance_of, of_digits, of_mnist, of_ring
 from experiments.finding import Finding, Verdict, at_least, together
-from experiments.quality import FEATURES, FrechetDistance, Mixture, Quality, labelled_digits, labelled_mnist
 from experiments.racing import raced
 from experiments.training import Course, Job, train_all, weights_after
 from ganexp.cli.commands.pages.markdown import table
-from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean
+from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean, of_positive_mean
 from ganexp.data import Ring
+from ganexp.evaluation import Evaluator
 from ganexp.logging.pictures import image_grid
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
@@ -27,11 +28,11 @@ RING = ("dataset=ring", *MLP, *WIDTH, "batch_size=128", "latent_dim=2", "optimiz
 
 @dataclass
 class Study:
-    """One data set: how it is trained, judged, for how long and how often, and what came of it."""
+    """One data set: how it is trained, evaluated, for how long and how often, and what came of it."""
 
     name: str
     overrides: tuple[str, ...]
-    quality: Callable[[], Quality]
+    evaluator: Callable[[], Evaluator]
     """Raises an OSError where the data are not there."""
     iterations: int
     seeds: Sequence[int]
@@ -39,13 +40,11 @@ class Study:
 
 @dataclass
 class Outcome:
-    """The courses of a study by strategy and seed, its milliseconds per iteration, and by which figure it was judged."""
+    """The courses of a study by strategy and seed, its milliseconds per iteration, and by which figure it is compared."""
 
     courses: dict[str, list[Course]]
     iteration_ms: dict[str, float]
     figure: str
-    interval: Callable[[Sequence[float]], Interval] = of_mean
-    """Of the mean of that figure over seeds."""
 
 
 def g_first_is_a_step_behind(
@@ -61,12 +60,12 @@ def g_first_is_a_step_behind(
     """Train three classes of strategies on three data sets, each for (iterations, seeds), and follow them on a fourth."""
     small = (f"generator.width={width}", f"discriminator.width={width}", "dataset.image_size=16")
     studies = [
-        Study("ring", RING, lambda: Mixture(Ring()), ring[0], range(ring[1])),
-        Study("digits", small, lambda: FrechetDistance(labelled_digits(16)), digits[0], range(digits[1])),
+        Study("ring", RING, of_ring, ring[0], range(ring[1])),
+        Study("digits", small, lambda: of_digits(16), digits[0], range(digits[1])),
         Study(
             "MNIST",
             (*small, "dataset=mnist", f"data_root={data_root}"),
-            lambda: FrechetDistance(labelled_mnist(data_root, 16)),
+            lambda: of_mnist(data_root, 16),
             mnist[0],
             range(mnist[1]),
         ),
@@ -74,17 +73,17 @@ def g_first_is_a_step_behind(
     spirals, pictures = dirac.spirals()
     tables, missing, figures = [], [], {"Dirac-GAN, plain gradient descent": pictures}
     verdicts = {("Dirac-GAN", loss): _on_dirac(by) for loss, by in spirals.items()}
-    qualities = {}
+    evaluators = {}
     for study in studies:
         try:
-            qualities[study.name] = study.quality()
+            evaluators[study.name] = study.evaluator()
         except OSError as error:
             missing.append(f"{study.name} was not run: {str(error).splitlines()[0]}.")
-    studies = [study for study in studies if study.name in qualities]
+    studies = [study for study in studies if study.name in evaluators]
     for study in studies:  # all of these first, and undisturbed: training takes every core
         timed(study, turns)
     for study in studies:
-        outcome = conducted(study, qualities[study.name], times, turns)
+        outcome = conducted(study, evaluators[study.name], times, turns)
         verdicts |= {(study.name, how): at_least(0, difference) for how, difference in behind(outcome).items()}
         differences = [{"`g_first` less `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
         tables += [table(summary(study, outcome)), table(differences)]
@@ -110,17 +109,17 @@ def g_first_is_a_step_behind(
     )
 
 
-def conducted(study: Study, quality: Quality, times: int, turns: int) -> Outcome:
+def conducted(study: Study, evaluator: Evaluator, times: int, turns: int) -> Outcome:
     """Time the strategies of a study side by side, then train them."""
     race = timed(study, turns)
     jobs = {
-        (strategy, seed): Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, quality)
+        (strategy, seed): Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, evaluator)
         for seed in study.seeds
         for strategy in CLASSES
     }
     courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
     by_strategy = {strategy: [courses[strategy, seed] for seed in study.seeds] for strategy in CLASSES}
-    return Outcome(by_strategy, race, quality.name, quality.interval)
+    return Outcome(by_strategy, race, distance_of(evaluator))
 
 
 def timed(study: Study, turns: int) -> dict[str, float]:
@@ -154,7 +153,7 @@ def summary(study: Study, outcome: Outcome) -> list[dict[str, object]]:
                 "data": study.name,
                 "strategy": f"`{strategy}`: {kind}",
                 "ms per iteration": outcome.iteration_ms[strategy],
-                outcome.figure: outcome.interval([run.curve(outcome.figure)[-1] for run in runs]),
+                outcome.figure: of_positive_mean([run.curve(outcome.figure)[-1] for run in runs]),
                 "beside it": ", ".join(f"{key} {np.mean([run.curve(key)[-1] for run in runs]):.3g}" for key in further),
             }
         )
@@ -166,14 +165,13 @@ def curves(outcome: Outcome) -> Figure:
     """Draw quality over updates and over time."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    scale = "linear" if outcome.figure == Mixture.name else "log"
     for strategy in TIMED:
         runs = outcome.courses["g_first" if strategy == "one_stage" else strategy]
         seconds = outcome.iteration_ms[strategy] / 1000
         if strategy != "one_stage":
             _band(left, runs, outcome, 1.0, strategy)
         _band(right, runs, outcome, seconds, strategy)
-    left.set(xlabel="updates of each network", ylabel=outcome.figure, yscale=scale)
+    left.set(xlabel="updates of each network", ylabel=outcome.figure, yscale="log")
     right.set(xlabel="seconds, by the milliseconds per iteration of the race")
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=len(TIMED), frameon=False)
     return figure
@@ -206,7 +204,7 @@ def _at(course: Course, name: str, iteration: float) -> float:
 
 
 def _band(axes: Axes, runs: Sequence[Course], outcome: Outcome, scale: float, strategy: str) -> None:
-    intervals = [outcome.interval(values) for values in zip(*(run.curve(outcome.figure) for run in runs), strict=True)]
+    intervals = [of_positive_mean(values) for values in zip(*(run.curve(outcome.figure) for run in runs), strict=True)]
     at = np.array(runs[0].iterations) * scale
     axes.plot(at, [interval.middle for interval in intervals], color=COLORS[strategy], label=strategy)
     low, high = ([getattr(interval, side) for interval in intervals] for side in ("low", "high"))

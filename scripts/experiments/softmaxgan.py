@@ -8,13 +8,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from experiments.evaluators import FEATURES, distance_of, of_digits
 from experiments.finding import Finding, Verdict
-from experiments.quality import FEATURES, FrechetDistance, labelled_digits
 from experiments.training import Course, Job, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
 from ganexp.cli.commands.pages.markdown import table
-from ganexp.compare.intervals import of_share_mean
+from ganexp.compare.intervals import of_positive_mean, of_share_mean
+from ganexp.data import Digits
+from ganexp.data.feed import to_range
 from ganexp.logging.pictures import image_grid
 
 ARMS = {
@@ -46,35 +48,41 @@ def black_at_one_to_one(
     *, image_size: int = 32, width: int = 32, iterations: int = 2500, seeds: Sequence[int] = (0, 1, 2), times: int = 10
 ) -> Finding:
     """Train four arms, and look at their samples."""
-    data = labelled_digits(image_size)
-    quality = FrechetDistance(data)
-    black = quality(torch.full_like(data.images[: quality.n], -1.0))[quality.name]
+    images = to_range(Digits(image_size=image_size).load(), torch.float32)
+    evaluator = of_digits(image_size)
+    distance = distance_of(evaluator)
+    black = evaluator([torch.full((evaluator.samples, *images.shape[1:]), -1.0)])[distance]
     batch = 32
-    probe = functools.partial(mass_on_reals, x=data.images[:batch])
+    probe = functools.partial(mass_on_reals, x=images[:batch])
     size = (f"dataset.image_size={image_size}", f"generator.width={width}", f"discriminator.width={width}")
     common = (*size, "loss=softmaxgan", "strategy=joint", f"batch_size={batch}")
     jobs = {
         (arm, seed): Job(
-            (*common, f"g_steps={g_steps}", f"seed={seed}"), iterations, times, quality, accumulated if adds_up else None, probe
+            (*common, f"g_steps={g_steps}", f"seed={seed}"),
+            iterations,
+            times,
+            evaluator,
+            accumulated if adds_up else None,
+            probe,
         )
         for seed in seeds
         for arm, (adds_up, g_steps) in ARMS.items()
     }
     courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
     by_arm = {arm: [courses[arm, seed] for seed in seeds] for arm in ARMS}
-    last = {arm: quality.interval([course.curve(quality.name)[-1] for course in runs]) for arm, runs in by_arm.items()}
+    last = {arm: of_positive_mean([course.curve(distance)[-1] for course in runs]) for arm, runs in by_arm.items()}
     rows = [
         {
             "arm": arm,
-            quality.name: last[arm],
+            distance: last[arm],
             "brightness": of_share_mean([_brightness(course.samples) for course in runs]),
             "mass on the real half": of_share_mean([course.curve("mass")[-1] for course in runs]),
         }
         for arm, runs in by_arm.items()
     ]
-    rows.append({"arm": "all-black images", quality.name: black, "brightness": 0.0, "mass on the real half": ""})
-    rows.append({"arm": "real images", quality.name: 0.0, "brightness": _brightness(data.images), "mass on the real half": ""})
-    works = {arm: runs_all_work([course.curve(quality.name)[-1] for course in runs], black) for arm, runs in by_arm.items()}
+    rows.append({"arm": "all-black images", distance: black, "brightness": 0.0, "mass on the real half": ""})
+    rows.append({"arm": "real images", distance: 0.0, "brightness": _brightness(images), "mass on the real half": ""})
+    works = {arm: runs_all_work([course.curve(distance)[-1] for course in runs], black) for arm, runs in by_arm.items()}
     verdict, reason = judged(works)
     return Finding(
         10,
@@ -87,7 +95,7 @@ def black_at_one_to_one(
         f"without any. {FEATURES}\n\n{table(rows)}",
         {
             "Samples of the four arms, seed " + str(seeds[0]): _grids({arm: runs[0] for arm, runs in by_arm.items()}),
-            "Over the updates of D, mean and range over seeds": curves(by_arm, quality.name, black),
+            "Over the updates of D, mean and range over seeds": curves(by_arm, distance, black),
         },
     )
 

@@ -1,4 +1,4 @@
-"""Runs of training, many at once, each judged as it goes."""
+"""Runs of training, many at once, each evaluated as it goes."""
 
 import functools
 import multiprocessing
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from experiments.quality import Quality
 from ganexp import GAN, Trainer, build, compose
 from ganexp.cli.commands.cases import trainer_of
+from ganexp.evaluation import Evaluator
 from ganexp.strategies.base import as_strategy
 from ganexp.training.callbacks.drawing import looking, made
 
@@ -22,12 +22,12 @@ Probe = Callable[[GAN], dict[str, float]]
 
 @dataclass(frozen=True)
 class Job:
-    """A configuration to train for `iterations`, judged `times` times, by `quality` and perhaps a further probe."""
+    """A configuration to train for `iterations`, evaluated `times` times, by `evaluator` and perhaps a further probe."""
 
     overrides: tuple[str, ...]
     iterations: int
     times: int
-    quality: Quality
+    evaluator: Evaluator
     strategy: Callable[..., None] | None = None
     """In place of the configured one, for an experiment with a strategy of its own."""
     probe: Probe | None = None
@@ -35,7 +35,7 @@ class Job:
 
 @dataclass
 class Course:
-    """What became of a job: iterations at which it was judged, figures there, and the last samples."""
+    """What became of a job: iterations at which it was evaluated, figures there, and the last samples."""
 
     iterations: list[int] = field(default_factory=list)
     figures: list[dict[str, float]] = field(default_factory=list)
@@ -65,10 +65,10 @@ def train(job: Job) -> Course:
     for iteration in range(1, job.iterations + 1):
         trainer.step(trainer.reals)
         if iteration in moments:
-            samples = drawn(trainer, job.quality.n)
+            samples = drawn(trainer, job.evaluator.samples).cpu()
             course.iterations.append(iteration)
-            course.figures.append(job.quality(samples) | (job.probe(trainer.gan) if job.probe else {}))
-            course.samples = samples[: 64 if samples.dim() == 4 else 1000].cpu()
+            course.figures.append(job.evaluator(samples.split(500)) | (job.probe(trainer.gan) if job.probe else {}))
+            course.samples = samples[: 64 if samples.dim() == 4 else 1000]
     return course
 
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ganexp import Trainer, build, compose
 from ganexp.data import Ring
-from ganexp.evaluation.modes import Gaussians
+from ganexp.data.modes import Gaussians
 from ganexp.training.callbacks.drawing import looking, made
 
 Course = dict[str, np.ndarray[Any, Any]]

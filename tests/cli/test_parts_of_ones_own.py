@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar
 import torch
 from annotated_types import Gt, Le
 
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.losses import Loss
 from ganexp.networks import MLPDiscriminator
 from ganexp.penalties import Penalty
@@ -30,8 +30,8 @@ from ganexp.ranges import checked
 
 class Shifted(Loss):
     measures: ClassVar = {
-        "shifted/gap": Measure("how far real scores lie above generated ones", "last,min", label="gap"),
-        "shifted/spread": Measure("how far real scores lie apart"),
+        "shifted/gap": Scalar("how far real scores lie above generated ones", "last,min", label="gap"),
+        "shifted/spread": Scalar("how far real scores lie apart"),
     }
 
     @checked

@@ -20,6 +20,7 @@ from ganexp.cli import launching
 from ganexp.cli.launching import identity
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
+from ganexp.data import Dataset
 from tests.cli.small_runs import SMALL, rows
 from tests.composing import CONF, composed
 from tests.data.samples import folder_of_images
@@ -103,7 +104,7 @@ def test_processes_with_other_images_or_in_another_place(tmp_path, monkeypatch):
     assert identity(values) == identity(values | {"dataset": values["dataset"] | {"path": str(moved)}})
 
 
-class Placed:
+class Placed(Dataset):
     """Data of one's own that have a place and no digest."""
 
     shape = (2,)

@@ -134,8 +134,8 @@ def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
 def test_what_cannot_be_conditional_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "x.png").touch()
     for overrides, sentence in {
-        ("dataset=fake",): "conditional=true needs data with class labels, and dataset=fake has none: choose",
-        ("dataset=image_folder", f"dataset.path={tmp_path}"): "and dataset=image_folder has none",
+        ("dataset=fake",): "dataset=fake has no class labels",
+        ("dataset=image_folder", f"dataset.path={tmp_path}"): "dataset=image_folder has no class labels",
         ("generator=began",): "conditional=true needs networks that read class labels, and generator=began does not",
         ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan, resnet, r3gan or mlp",
         ("+generator.classes=3",): "generator.classes is no key of the configuration",

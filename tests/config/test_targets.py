@@ -11,6 +11,7 @@ from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
+from ganexp.data import Dataset
 from ganexp.optimizers import adam
 from ganexp.strategies import detach
 from tests.composing import composed
@@ -112,7 +113,7 @@ def test_what_ganexp_has_imported_is_not_ganexps():
         ("loss", "ganexp.losses.base", "must be a ganexp.losses.Loss, as a class"),
         ("loss", "math.pi", "must be a ganexp.losses.Loss"),
         ("strategy", "ganexp.strategies.steps.d_step", r"must be a function of \(gan, reals, \*, d_steps, g_steps\)"),
-        ("dataset", "ganexp.networks.MLPGenerator", "must be a class with a shape and a method load"),
+        ("dataset", "ganexp.networks.MLPGenerator", "must be a ganexp.data.Dataset, as a class"),
         ("optimizer.g", "torch.nn.ReLU", "must be a torch.optim.Optimizer"),
         ("generator", "torch.zeros", "must be a subclass of torch.nn.Module"),
         ("loss", "", "must name a class or a function"),
@@ -144,6 +145,6 @@ def test_a_data_set_without_a_shape_is_one_sentence():
         check(cfg, trust="tests")
 
 
-class Shapeless:
+class Shapeless(Dataset):
     def load(self):
         raise AssertionError("it was read")

@@ -78,7 +78,7 @@ def test_without_targets_there_are_no_labels():
     assert made.classes == 0
     with pytest.raises(ValueError, match=r"^Listed should have targets where labels are needed"):
         made.labels()
-    with pytest.raises(ConfigError, match=r"^conditional=true needs data with class labels, and dataset=torch has none"):
+    with pytest.raises(ConfigError, match=r"^dataset=torch has no class labels"):
         check(configured("tests.data.own.Points", "conditional=true"), trust=None)
 
 

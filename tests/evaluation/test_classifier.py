@@ -111,7 +111,7 @@ def test_a_run_is_evaluated_in_the_features_that_were_trained(monkeypatch, tmp_p
     (statistics,) = (tmp_path / "statistics").iterdir()
     statistics.touch()
     monkeypatch.setattr("ganexp.evaluation.evaluator.real_batches", None)  # which the second run need not call
-    monkeypatch.setattr("ganexp.evaluation.evaluator.Evaluator._seen", None)
+    monkeypatch.setattr("ganexp.evaluation.evaluator.Evaluator._extracted", None)
     build(composed(*IMAGES, *settings))
     assert [*(tmp_path / "statistics").iterdir()] == [statistics]
 

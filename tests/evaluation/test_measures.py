@@ -10,25 +10,29 @@ from torch import nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 from torchmetrics.image.kid import KernelInceptionDistance
 
-from ganexp.evaluation import MEASURES, EvaluationError, Evaluator, Raw, fidelity
-from ganexp.evaluation.parts import KeptFeatures, KeptLogits, Moments, Projections, Seen
+from ganexp.config import sections
+from ganexp.data import Digits, Ring, StackedMNIST
+from ganexp.evaluation import EvaluationError, Evaluator, Raw
+from ganexp.evaluation.measures import MEASURES, kid
+from ganexp.evaluation.statistics import FeatureBatch, FirstFeatures, FirstLogits, Moments, Projections
+from ganexp.facts import Facts, Misfit
 
 
 def drawn(n, size=6, *, mean=0.0, std=1.0, seed=0):
     return torch.randn(n, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * std + mean
 
 
-def part(kind, features, logits=None):
+def kept(kind, features, logits=None):
     made = kind()
     for begin in range(0, len(features), 70):
         some = slice(begin, begin + 70)
-        made.update(Seen(features[some], features[some], None if logits is None else logits[some]))
+        made.update(FeatureBatch(features[some], features[some], None if logits is None else logits[some]))
     return made
 
 
 def figures(name, real, fake):
     measure = MEASURES[name]
-    return measure(part(measure.part, real), part(measure.part, fake))
+    return measure(kept(measure.keeps, real), kept(measure.keeps, fake))
 
 
 class Given(nn.Module):
@@ -40,7 +44,7 @@ class Given(nn.Module):
 
 def test_moments_by_batches_are_those_of_numpy():
     features = drawn(301, mean=1e3)
-    moments = part(Moments, features)
+    moments = kept(Moments, features)
     np.testing.assert_allclose(moments.mean, features.mean(0), rtol=1e-14)
     np.testing.assert_allclose(moments.covariance, np.cov(features, rowvar=False), rtol=1e-9, atol=1e-12)
 
@@ -98,7 +102,7 @@ def test_kid_is_that_of_torchmetrics_and_of_a_double_sum():
 
 
 def test_of_larger_sets_kid_takes_subsets_always_the_same(monkeypatch):
-    monkeypatch.setattr(fidelity, "SUBSETS", 2)
+    monkeypatch.setattr(kid, "SUBSETS", 2)
     real, fake = drawn(1200), drawn(1300, mean=0.5, seed=1)
     state = torch.get_rng_state()
     found = figures("kid", real, fake)
@@ -118,9 +122,9 @@ def test_inception_score_of_sure_and_of_unsure_classifiers():
     measure = MEASURES["inception_score"]
     sure = 100 * torch.eye(8, dtype=torch.float64).repeat(100, 1)
     nothing = torch.zeros(800, 1)
-    found = measure(None, part(KeptLogits, nothing, sure))["eval/inception_score"]
+    found = measure(None, kept(FirstLogits, nothing, sure))["eval/inception_score"]
     assert 7.5 < found <= 8
-    assert measure(None, part(KeptLogits, nothing, sure * 0)) == {"eval/inception_score": pytest.approx(1)}
+    assert measure(None, kept(FirstLogits, nothing, sure * 0)) == {"eval/inception_score": pytest.approx(1)}
 
 
 def manifold(of, k):
@@ -150,37 +154,63 @@ def test_sliced_wasserstein_of_shifted_sets_and_of_other_sizes():
     """A shift by v costs |v · direction| in each projection; repeating a set changes nothing."""
     x, shift = drawn(100, 3), torch.tensor([1.0, -2, 0.5], dtype=torch.float64)
     found = figures("sliced_wasserstein", x, x + shift)["eval/sliced_wasserstein"]
-    (moved,) = part(Projections, shift[None]).batches
+    (moved,) = kept(Projections, shift[None]).batches
     assert found == pytest.approx(float(moved.square().mean().sqrt()), rel=1e-9)
     assert found == pytest.approx(float(shift.norm()) / math.sqrt(3), rel=0.1)
     y = drawn(150, 3, mean=1, seed=1)
     both = figures("sliced_wasserstein", x, y)["eval/sliced_wasserstein"]
     assert figures("sliced_wasserstein", x.repeat(3, 1), y)["eval/sliced_wasserstein"] == pytest.approx(both, rel=1e-12)
     at = (np.arange(300) + 0.5) / 300  # of 100 and 150 samples, every quantile
-    (p,), (q,) = (np.array_split(torch.cat(part(Projections, one).batches).numpy(), 1) for one in (x, y))
+    (p,), (q,) = (np.array_split(torch.cat(kept(Projections, one).batches).numpy(), 1) for one in (x, y))
     quantiles = [np.sort(one, 0)[np.floor(at * len(one)).astype(int)] for one in (p, q)]
     assert both == pytest.approx(np.sqrt(((quantiles[0] - quantiles[1]) ** 2).mean()), rel=1e-12)
 
 
 def test_what_is_kept_is_bounded():
-    kept = KeptFeatures()
+    first = FirstFeatures()
     for _ in range(5):
-        kept.update(Seen(torch.zeros(3000, 1), torch.zeros(3000, 1)))
-    assert kept.rows.shape == (10_000, 1)
+        first.update(FeatureBatch(torch.zeros(3000, 1), torch.zeros(3000, 1)))
+    assert first.rows.shape == (10_000, 1)
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "said"),
+    ("name", "n"),
     [
-        ("fid", 6, "fid: it needs more than 6 generated samples, as many as there are features, not 6"),
-        ("precision_recall", 3, "precision_recall: it needs more than 3 generated samples, and there are 3"),
-        ("density_coverage", 1, "density_coverage: it needs at least 2 generated samples, and there are 1"),
-        ("inception_score", 500, "inception_score: it needs features with classes, and raw have none"),
-        ("modes", 500, "modes: it needs data whose modes are known"),
-        ("kid", 1, "kid: it needs at least 2 generated samples, and there are 1"),
+        ("fid", 6),
+        ("precision_recall", 3),
+        ("density_coverage", 1),
+        ("inception_score", 500),
+        ("modes", 500),
+        ("kid", 1),
     ],
 )
-def test_what_a_measure_cannot_use_is_refused(name, n, said):
-    with pytest.raises(EvaluationError) as error:
+def test_what_a_measure_cannot_use_is_refused(name, n):
+    with pytest.raises(EvaluationError, match=f"^{name}: it needs "):
         Evaluator([name], Raw((6,)), samples=n)
-    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_every_measure_keeps_its_contract(name):
+    measure = MEASURES[name]
+    assert measure.name == name
+    assert all(key.startswith("eval/") and figure.best in ("lowest", "highest") for key, figure in measure.keys.items())
+    assert isinstance(measure.statistic(Raw((2,)), Ring().modes), measure.keeps)
+
+
+def test_the_names_that_a_configuration_may_say_are_those_that_there_are():
+    assert {*sections.MEASURES} == {*MEASURES}
+
+
+def test_what_is_measured_by_default_follows_from_the_data():
+    chosen = {}
+    for data in (Ring(), Digits(), StackedMNIST("nowhere")):
+        run = Facts(dataset=data, shape=data.shape)
+        chosen[type(data)] = [name for name, measure in MEASURES.items() if measure.suits(run)]
+    images = ["fid", "kid", "precision_recall", "density_coverage"]
+    assert chosen == {Ring: ["sliced_wasserstein", "modes"], Digits: images, StackedMNIST: [*images, "modes"]}
+
+
+def test_modes_need_data_whose_modes_are_known():
+    with pytest.raises(Misfit) as error:
+        MEASURES["modes"].check(Facts(dataset=Digits(), shape=(1, 32, 32)))
+    assert error.value.remedy["dataset"] == "ring"

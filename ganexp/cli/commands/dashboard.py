@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 from ganexp.cli.composing import conf_folder
 from ganexp.cli.options import options
 from ganexp.config.measured import measures_of
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
 
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
@@ -84,13 +84,13 @@ def workspace(
     )
 
 
-def charted(measured: Mapping[str, Mapping[str, Measure]]) -> dict[str, list[str]]:
+def charted(measured: Mapping[str, Mapping[str, Scalar]]) -> dict[str, list[str]]:
     """Return the keys of each section, given what each loss measures."""
     of_losses = {f"loss={name}": list(measures) for name, measures in measured.items() if measures}
     return _keys_of(OF_EVERY_LOSS) | of_losses | _keys_of(OF_THE_MACHINE)
 
 
-def columns(measured: Mapping[str, Mapping[str, Measure]]) -> list[str]:
+def columns(measured: Mapping[str, Mapping[str, Scalar]]) -> list[str]:
     """Return what the table of runs shows: last losses, of what a loss measures what is good when low, and the cost."""
     lowest = [f"{key}.min" for measures in measured.values() for key, measure in measures.items() if measure.low_is_good]
     return ["loss/d", "loss/g", *lowest, "time/iteration_ms.mean", "memory/peak_mib.max"]

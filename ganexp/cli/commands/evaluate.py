@@ -11,15 +11,15 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from ganexp.cli.commands.judging import tables
-from ganexp.cli.commands.judging.page import Beside, page
-from ganexp.cli.commands.judging.tables import Entry
+from ganexp.cli.commands.evaluating import tables
+from ganexp.cli.commands.evaluating.page import Beside, page
+from ganexp.cli.commands.evaluating.tables import Entry
 from ganexp.cli.commands.together import fail, refuse, unwritten
 from ganexp.cli.composing import compose
 from ganexp.cli.sweeping import Sweep
 from ganexp.cli.sweeping.ranking import combinations
 from ganexp.cli.sweeping.results import results
-from ganexp.config.judging import Judge, config_of, evaluated
+from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import check_node, make
@@ -52,19 +52,19 @@ def main(options: argparse.Namespace) -> Path:
         output = processes.first(lambda: _output(options))
         if processes.count > 1 and options.dataset:
             raise Refused("folders of images are evaluated by one process: start it without torchrun")
-        entries, judges = _of_images(options) if options.dataset else _of_runs(options, processes)
+        entries, evaluators = _of_images(options) if options.dataset else _of_runs(options, processes)
         processes.close()
         if not processes.writes:
             return output / "evaluation.html"
-        if not any(entry.judged for entry in entries):
+        if not any(entry.result for entry in entries):
             several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
             raise Refused(several + entries[0].problem)
         sweep = _sweep(options.places[0]) if len(options.places) == 1 else None
         order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
         print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
-        judge_of = {entry.name: judge for entry, judge in zip(entries, judges, strict=True)}
+        evaluator_of = {entry.name: evaluator for entry, evaluator in zip(entries, evaluators, strict=True)}
         title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
-        written = page(title, order, _beside(order.entries, judge_of, options.nearest))
+        written = page(title, order, _beside(order.entries, evaluator_of, options.nearest))
         document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
         output.mkdir(parents=True, exist_ok=True)
         for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
@@ -80,8 +80,8 @@ def main(options: argparse.Namespace) -> Path:
     return output / "evaluation.html"
 
 
-Found = tuple[list[Entry], list[Judge | None]]
-"""Sets of samples, and what judged each, if anything did."""
+Found = tuple[list[Entry], list[RunEvaluator | None]]
+"""Sets of samples, and what result each, if anything did."""
 
 
 def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
@@ -96,26 +96,26 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
     told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
     names = _names(checkpoints, told)
     asked = {key: getattr(options, key) for key in ASKED}
-    known: dict[str, Judge] = {}
+    known: dict[str, RunEvaluator] = {}
     entries: list[Entry] = []
-    judges: list[Judge | None] = []
+    evaluators: list[RunEvaluator | None] = []
     for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
-        entry, judge = Entry(name, path, combination=combination, seed=seed), None
+        entry, evaluator = Entry(name, path, combination=combination, seed=seed), None
         try:
             config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
             seen_by = json.dumps(
                 [config.dataset, config.evaluation.model_dump(), config.conditional, config.precision, config.device]
             )
             if seen_by not in known:
-                known[seen_by] = processes.together(partial(Judge, config, processes))
-            judge = known[seen_by]
-            entry.judged = judge.checkpoint(path, config, trust=options.trust)
-            entry.judged.iteration = iteration
+                known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
+            evaluator = known[seen_by]
+            entry.result = evaluator.checkpoint(path, config, trust=options.trust)
+            entry.result.iteration = iteration
         except (ConfigError, CheckpointError, EvaluationError, FailedElsewhere) as error:
             entry.problem = str(error).rstrip(".")
         entries.append(entry)
-        judges.append(judge)
-    return entries, judges
+        evaluators.append(evaluator)
+    return entries, evaluators
 
 
 def _of_images(options: argparse.Namespace) -> Found:
@@ -125,24 +125,24 @@ def _of_images(options: argparse.Namespace) -> Found:
     composed = OmegaConf.to_container(compose(f"dataset={options.dataset}", *options.overrides), resolve=True)
     assert isinstance(composed, dict)
     values = {str(key): value for key, value in composed.items()}
-    entries, judges = [Entry(str(place), place) for place in options.places], []
+    entries, evaluators = [Entry(str(place), place) for place in options.places], []
     config = parse(values)
     check_node("dataset", config.dataset)
     shape = make(config.dataset, "dataset").shape
     for entry in entries:
-        judge = None
+        evaluator = None
         try:
             try:
                 data = images_in(entry.path, shape, options.samples)
             except (ValueError, OSError) as error:
                 raise EvaluationError(str(error).removeprefix("path should be ")) from None
             asked = {key: getattr(options, key) for key in ASKED} | {"samples": len(data)}  # type: ignore[arg-type]
-            judge = Judge(parse(evaluated(values, asked)))
-            entry.judged = judge.images(data)
+            evaluator = RunEvaluator(parse(evaluated(values, asked)))
+            entry.result = evaluator.images(data)
         except (ConfigError, EvaluationError) as error:
             entry.problem = str(error).rstrip(".")
-        judges.append(judge)
-    return entries, judges
+        evaluators.append(evaluator)
+    return entries, evaluators
 
 
 def _checkpoints(place: Path, weights: str) -> list[Path]:
@@ -186,25 +186,25 @@ def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list
     return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
 
 
-def _beside(entries: Sequence[Entry], judge_of: dict[str, Judge | None], wanted: str | None) -> list[Beside | None]:
+def _beside(entries: Sequence[Entry], evaluator_of: dict[str, RunEvaluator | None], wanted: str | None) -> list[Beside | None]:
     """Find what samples are shown beside; the data of several entries are read once."""
-    pictured = [entry for entry in entries if entry.judged][:PICTURED]
+    pictured = [entry for entry in entries if entry.result][:PICTURED]
     found: dict[str, Beside] = {}
-    for judge in {id(judge): judge for judge in judge_of.values() if judge}.values():
-        own = [entry for entry in pictured if judge_of[entry.name] is judge]
-        if len(judge.shape) != 3:
-            found |= {entry.name: Beside(judge.some_reals().cpu()) for entry in own}
+    for evaluator in {id(evaluator): evaluator for evaluator in evaluator_of.values() if evaluator}.values():
+        own = [entry for entry in pictured if evaluator_of[entry.name] is evaluator]
+        if len(evaluator.shape) != 3:
+            found |= {entry.name: Beside(evaluator.some_reals().cpu()) for entry in own}
         elif own:
-            found |= _nearest(own, judge, wanted)
+            found |= _nearest(own, evaluator, wanted)
     return [found.get(entry.name) for entry in entries]
 
 
-def _nearest(entries: Sequence[Entry], judge: Judge, wanted: str | None) -> dict[str, Beside]:
-    samples = [entry.judged.samples[:ROWS] for entry in entries if entry.judged]
+def _nearest(entries: Sequence[Entry], evaluator: RunEvaluator, wanted: str | None) -> dict[str, Beside]:
+    samples = [entry.result.samples[:ROWS] for entry in entries if entry.result]
     in_features = wanted != "pixels"
-    seen_by = judge.evaluator.features
+    seen_by = evaluator.evaluator.features
     where = f"features of {seen_by.name} {seen_by.checksum}".strip() if in_features and seen_by.name != "raw" else "pixels"
-    distances, nearest = judge.nearest(torch.cat(samples), NEAREST, in_features=in_features)
+    distances, nearest = evaluator.nearest(torch.cat(samples), NEAREST, in_features=in_features)
     parts = zip(entries, distances.split([*map(len, samples)]), nearest.split([*map(len, samples)]), strict=True)
     return {entry.name: Beside(own, apart, where) for entry, apart, own in parts}
 

@@ -29,7 +29,7 @@ def main(options: argparse.Namespace) -> None:
         settings = {str(key): value for key, value in node.items()}
         check_node("dataset", settings)
         dataset = make(settings, "dataset")
-        if len(dataset.shape) != 3 or not getattr(dataset, "classes", 0):
+        if len(dataset.shape) != 3 or not dataset.classes:
             raise ConfigError(f"dataset={options.dataset} has no labelled images: choose one that has, such as mnist.")
         path = classifier_file(settings)
         with writing(path, remedy):

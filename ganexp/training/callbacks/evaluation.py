@@ -83,9 +83,9 @@ class SharedEvaluation(Evaluation):
         """
         with looking(prior, generator):
             latents = prior.measured(self.samples).split(BATCH)
-            seen = self.processes.each(lambda z: self.evaluator.see(made(generator, z)), latents)
+            batches = self.processes.each(lambda z: self.evaluator.extract(made(generator, z)), latents)
             if self.processes.writes:
-                return self.evaluator.compare(one.to(prior.device) for one in seen)
-            for _ in seen:  # there are none, but this one does its share
+                return self.evaluator.compare(one.to(prior.device) for one in batches)
+            for _ in batches:  # there are none, but this one does its share
                 pass
             return {}

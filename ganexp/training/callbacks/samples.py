@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from ganexp.logging import Picture, Row
 from ganexp.logging.layout import PICTURES
 from ganexp.logging.pictures import image_grid, scatter, side_by_side
+from ganexp.networks.contract import declared
 from ganexp.prior import COLUMNS, Prior
 from ganexp.training.callbacks.drawing import looking, made
 from ganexp.training.run import Callback, Run
@@ -52,7 +53,7 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
         else:
             images = made(generator, prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8)))
             pictures["samples"] = image_grid(images, columns=COLUMNS)
-            reconstruct = getattr(discriminator, "reconstruct", None)
+            reconstruct = declared(discriminator).reconstruct
             if reconstruct:
                 shown = torch.cat([reals[:16], images[:16]])
                 pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ganexp.config.plain import told
 from ganexp.config.schema import effect_of
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.reading import Run
 
 SUBJECT = ("loss", "strategy", "dataset")
@@ -32,7 +32,7 @@ class Group:
         return f"{len(self.runs)} {'seeds' if len(seeds) == len(self.runs) else 'runs'}"
 
 
-def measures(found: Sequence[Run]) -> dict[str, Measure]:
+def measures(found: Sequence[Run]) -> dict[str, Scalar]:
     """Return what the losses of all runs measure, by key."""
     return {key: measure for run in found for key, measure in run.measures.items()}
 

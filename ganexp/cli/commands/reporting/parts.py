@@ -10,7 +10,7 @@ from ganexp.cli.commands.reporting import comparing
 from ganexp.cli.commands.reporting.charts import AXES, style
 from ganexp.cli.commands.reporting.comparing import Group
 from ganexp.cli.commands.reporting.pictures import Shown
-from ganexp.instruments.measure import Measure
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS, known
 from ganexp.logging.layout import RunFolder
@@ -84,7 +84,7 @@ def legend(groups: Sequence[Group]) -> str:
     )
 
 
-def places(keys: Sequence[str], measures: Mapping[str, Measure]) -> str:
+def places(keys: Sequence[str], measures: Mapping[str, Scalar]) -> str:
     """Return the places of charts, each below its key, with the key's meaning where it is known."""
     parts, meanings = [], known(measures)
     for key in keys:

@@ -4,24 +4,32 @@ from typing import ClassVar
 
 import torch
 
-from ganexp.evaluation.comparison import Comparison, low
-from ganexp.evaluation.parts import Part, Projections
+from ganexp.data.modes import Modes
+from ganexp.evaluation.base import Measure, low
+from ganexp.evaluation.statistics import Projections
+from ganexp.facts import Facts
 
 
-class SlicedWasserstein(Comparison):
+class SlicedWasserstein(Measure[Projections]):
     """2-Wasserstein distance of projections, root mean square over 128 fixed directions (Bonneel et al. 2015, eq. 8).
 
     Exact between the empirical distributions, whatever their sizes; in units of the samples. It knows no features.
     """
 
     keys: ClassVar = {"eval/sliced_wasserstein": low("sliced Wasserstein distance, in units of the samples")}
-    part = Projections
-    in_features = False
+    keeps = Projections
+    rank = 6
 
-    def __call__(self, real: Part, fake: Part) -> dict[str, float]:
+    def suits(self, run: Facts) -> bool:
+        """Return whether the data are points."""
+        return len(run.shape) != 3
+
+    def sees_features(self, modes: Modes | None) -> bool:
+        """Return False: samples themselves are compared."""
+        return False
+
+    def __call__(self, real: Projections, fake: Projections) -> dict[str, float]:
         """Return the distance."""
-        assert isinstance(real, Projections)
-        assert isinstance(fake, Projections)
         x, y = real.in_order, fake.in_order
         n, m = len(x), len(y)
         ends = torch.cat([torch.arange(1, n + 1) * m, torch.arange(1, m + 1) * n]).unique()  # where a quantile changes, × n m

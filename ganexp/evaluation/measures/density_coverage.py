@@ -4,15 +4,16 @@ from typing import ClassVar
 
 import torch
 
-from ganexp.evaluation.comparison import Comparison, high, refuse_without_neighbours, rows_of
+from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
 from ganexp.evaluation.features import Features
-from ganexp.evaluation.parts import KeptFeatures, Part
+from ganexp.evaluation.statistics import FirstFeatures
+from ganexp.facts import Facts
 
 NEIGHBOURS = 5
 """k (Naeem et al. 2020, section 4.2)."""
 
 
-class DensityCoverage(Comparison):
+class DensityCoverage(Measure[FirstFeatures]):
     """Density and coverage (Naeem et al. 2020, eq. 6 and 8), with the fifth neighbour, of at most 10,000 samples.
 
     Density is in how many real balls a generated sample lies, over k, and may exceed 1; coverage is the share of real balls
@@ -20,7 +21,12 @@ class DensityCoverage(Comparison):
     """
 
     keys: ClassVar = {"eval/density": high("density"), "eval/coverage": high("coverage")}
-    part = KeptFeatures
+    keeps = FirstFeatures
+    rank = 5
+
+    def suits(self, run: Facts) -> bool:
+        """Return whether the data are images."""
+        return len(run.shape) == 3
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse real samples without a fifth neighbour: balls are around them alone."""
@@ -28,9 +34,9 @@ class DensityCoverage(Comparison):
         if of == "real":
             refuse_without_neighbours(n, NEIGHBOURS, of)
 
-    def __call__(self, real: Part, fake: Part) -> dict[str, float]:
+    def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return both."""
-        f, g, k = rows_of(real).double(), rows_of(fake).double(), NEIGHBOURS
+        f, g, k = real.rows.double(), fake.rows.double(), NEIGHBOURS
         inside, covered = 0, 0
         for part in f.split(1000):
             radius = torch.cdist(part, f).kthvalue(k + 1, dim=1, keepdim=True).values  # the nearest is the sample itself

@@ -10,7 +10,7 @@ from typing import Any
 from ganexp.cli.sweeping.ranking import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
-from ganexp.config.judging import Judged
+from ganexp.config.evaluator import EvaluationResult
 
 NAME = 30
 """So wide is a name at most, in characters."""
@@ -22,7 +22,7 @@ class Entry:
 
     name: str
     path: Path
-    judged: Judged | None = None
+    result: EvaluationResult | None = None
     problem: str = ""
     combination: str = ""
     seed: str = ""
@@ -47,14 +47,14 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
         metric: By what; the first figure, if they have no such one.
         direction: Which figures are best, in a sweep's words, if the metric is its own.
     """
-    found = [(entry, entry.judged) for entry in entries if entry.judged]
+    found = [(entry, entry.result) for entry in entries if entry.result]
     if len(found) < 2:
         return Order([*entries])
     measures = found[0][1].measures
     key = metric if metric in measures else next(iter(measures))
-    if len({judged.data for _, judged in found}) > 1:
+    if len({result.data for _, result in found}) > 1:
         return Order([*entries], "Not ranked: these are figures of different data.")
-    if any(key not in judged.measures or judged.measures[key].basis != measures[key].basis for _, judged in found):
+    if any(key not in result.measures or result.measures[key].basis != measures[key].basis for _, result in found):
         return Order([*entries], "Not ranked: these are different measures, or of different features or numbers of samples.")
     best = measures[key].best
     if key == metric and direction != "auto":
@@ -68,7 +68,7 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
         for place in ranking.places
         for run in sorted(place.runs, key=lambda run: math.inf if run.value is None else sign * run.value)
     ]
-    order.sort(key=lambda entry: entry.judged is None)
+    order.sort(key=lambda entry: entry.result is None)
     several = any(len(place.values) > 1 for place in ranking.places)
     by = "the means over seeds" if several else "how far seeds differ, only several of each can tell"
     said = f"Ranked by {key}, {best} first: {by}."
@@ -77,16 +77,16 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
 
 def _outcome(entry: Entry, key: str) -> Outcome:
     combination, seed = entry.combination or entry.name, entry.seed or entry.name
-    if entry.judged is None:
+    if entry.result is None:
         return Outcome(entry.name, combination, seed, reason="cannot be evaluated")
-    return Outcome(entry.name, combination, seed, entry.judged.figures[key])
+    return Outcome(entry.name, combination, seed, entry.result.figures[key])
 
 
 def meanings(entries: Sequence[Entry]) -> list[str]:
     """Return what figures are, those together that were measured in the same way: by which features, with how many samples."""
     ways: dict[str, dict[str, None]] = {}
     for entry in entries:
-        for key, one in entry.judged.measures.items() if entry.judged else ():
+        for key, one in entry.result.measures.items() if entry.result else ():
             plain, _, of_real = one.meaning.partition(f", {one.basis}")
             ways.setdefault(one.basis, {})[f"{key} is the {plain} ({one.best} is best{of_real})"] = None
     return [f"{basis[:1].upper()}{basis[1:]}: {', '.join(said)}." for basis, said in ways.items()]
@@ -95,7 +95,7 @@ def meanings(entries: Sequence[Entry]) -> list[str]:
 def terminal(order: Order, width: int) -> str:
     """Lay figures out in tables that are no wider than a terminal, with problems, meanings and the ranking below."""
     entries = order.entries
-    shown = [entry for entry in entries if entry.judged]
+    shown = [entry for entry in entries if entry.result]
     keys = keys_of(shown)
     names = [entry.name if entry.combination else shortened(entry.name) for entry in shown]
     first = max((len(name) for name in names), default=0)
@@ -118,15 +118,15 @@ def terminal(order: Order, width: int) -> str:
 
 def keys_of(entries: Sequence[Entry]) -> list[str]:
     """Return the keys of all figures."""
-    return [*dict.fromkeys(key for entry in entries if entry.judged for key in entry.judged.measures)]
+    return [*dict.fromkeys(key for entry in entries if entry.result for key in entry.result.measures)]
 
 
 def figure(entry: Entry, key: str) -> str:
     """Return a figure as people read it, with that of real data in brackets; a dash where there is none."""
-    if entry.judged is None or key not in entry.judged.figures:
+    if entry.result is None or key not in entry.result.figures:
         return "–"
-    real = entry.judged.measures[key].real
-    return f"{entry.judged.figures[key]:.4g}" + ("" if real is None else f" (real {real:.3g})")
+    real = entry.result.measures[key].real
+    return f"{entry.result.figures[key]:.4g}" + ("" if real is None else f" (real {real:.3g})")
 
 
 def shortened(name: str) -> str:
@@ -155,11 +155,11 @@ def document(order: Order) -> dict[str, Any]:
 
 def _plain(entry: Entry) -> dict[str, Any]:
     plain: dict[str, Any] = {"name": entry.name, "path": str(entry.path)}
-    if entry.judged is None:
+    if entry.result is None:
         return plain | {"problem": entry.problem}
-    judged = entry.judged
+    result = entry.result
     measured = {
-        key: {"value": judged.figures[key], "meaning": one.meaning, "best": one.best, "real": one.real}
-        for key, one in judged.measures.items()
+        key: {"value": result.figures[key], "meaning": one.meaning, "best": one.best, "real": one.real}
+        for key, one in result.measures.items()
     }
-    return plain | {"iteration": judged.iteration, "dataset": judged.dataset, "figures": measured}
+    return plain | {"iteration": result.iteration, "dataset": result.dataset, "figures": measured}

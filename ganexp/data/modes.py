@@ -1,6 +1,4 @@
-"""Which known mode of the data a sample belongs to."""
-
-from typing import Protocol
+"""The known modes of a data set: which one a sample belongs to."""
 
 import torch
 from torch import Tensor
@@ -9,18 +7,28 @@ NEAR = 3.0
 """A point is of high quality within this many standard deviations of a mode (Srivastava et al. 2017)."""
 
 
-class Modes(Protocol):
-    """The known modes of a data set, all equally likely."""
+class Modes:
+    """The known modes of a data set, all equally likely.
 
-    count: int
-    name: str
+    Args:
+        count: How many there are.
+    """
 
-    def of(self, samples: Tensor, logits: Tensor | None) -> Tensor:
+    name = ""
+    """How the mode of a sample is found, in words."""
+
+    by_classes = False
+    """Whether modes are classes, so that logits tell them apart."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def of(self, samples: Tensor, logits: Tensor | None = None) -> Tensor:
         """Return the mode of each sample, `(B,)`, int64, or −1 for one that is not of high quality."""
-        ...
+        raise NotImplementedError
 
 
-class Gaussians:
+class Gaussians(Modes):
     """Modes of a mixture of Gaussians: the nearest centre, of points within `NEAR` standard deviations of it.
 
     Args:
@@ -28,10 +36,11 @@ class Gaussians:
         std: Standard deviation in each direction.
     """
 
+    name = f"within {NEAR:g} standard deviations of a mode"
+
     def __init__(self, centers: Tensor, std: float) -> None:
+        super().__init__(len(centers))
         self.centers, self.std = centers, std
-        self.count = len(centers)
-        self.name = f"within {NEAR:g} standard deviations of a mode"
 
     def of(self, samples: Tensor, logits: Tensor | None = None) -> Tensor:
         """Return the mode of each point of `(B, 2)`, or −1."""
@@ -39,18 +48,13 @@ class Gaussians:
         return nearest.where(distance < NEAR * self.std, -1)
 
 
-class Classes:
-    """Modes that a classifier tells apart, such as the 1000 of stacked MNIST (Metz et al. 2017): the likeliest one.
+class Classes(Modes):
+    """Modes that a classifier tells apart, such as the 1000 of stacked MNIST (Metz et al. 2017): the likeliest one."""
 
-    Args:
-        count: Number of classes.
-        name: Of the classifier.
-    """
+    name = "the likeliest class"
+    by_classes = True
 
-    def __init__(self, count: int, name: str) -> None:
-        self.count, self.name = count, f"by {name}"
-
-    def of(self, samples: Tensor, logits: Tensor | None) -> Tensor:
+    def of(self, samples: Tensor, logits: Tensor | None = None) -> Tensor:
         """Return the likeliest class of each sample."""
         assert logits is not None
         return logits.argmax(1)

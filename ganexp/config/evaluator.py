@@ -9,23 +9,26 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.config.check import ask
 from ganexp.config.evaluation import (
     evaluation_of,
     evaluator_of,
     identity_of,
+    measures_chosen,
     missing_for_evaluation,
-    refuse_evaluation,
+    refuse_features,
 )
 from ganexp.config.loading import load
 from ganexp.config.obtaining import dataset_of, reals_of
 from ganexp.config.parsing import parse
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.sections import FEATURES
-from ganexp.config.targets import Trust, check_node, name_of
+from ganexp.config.targets import Trust, check_node, measures_called, name_of
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, Evaluator, real_batches
 from ganexp.evaluation.nearest import nearest
-from ganexp.instruments.measure import Measure
+from ganexp.facts import Facts
+from ganexp.instruments.scalar import Scalar
 from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint, execution
 from ganexp.training.execution import Machine, Unavailable
@@ -35,11 +38,11 @@ SHOWN, POINTS = 64, 250
 
 
 @dataclass
-class Judged:
+class EvaluationResult:
     """The figures of one set of samples, by key, and what they are; the first samples `(n, …)`, for pictures."""
 
     figures: dict[str, float]
-    measures: dict[str, Measure]
+    measures: dict[str, Scalar]
     dataset: str
     data: str
     """What tells the data, as they were prepared, from any other: figures compare only where it is the same."""
@@ -47,8 +50,8 @@ class Judged:
     iteration: int | None = None
 
 
-class Judge:
-    """Real data, features and measures, as a configuration says; seen once, for any number of sets of samples.
+class RunEvaluator:
+    """Real data, features and measures, as a configuration says; read once, for any number of sets of samples.
 
     Args:
         config: What says so.
@@ -66,21 +69,25 @@ class Judge:
             raise ConfigError(f"{error}.") from None
         self._set_up(config)
         dataset = dataset_of(config)
-        refuse_evaluation(config, dataset, dataset.shape)
-        if missing := missing_for_evaluation(config, dataset, dataset.shape):
+        run = Facts(dataset=dataset, shape=dataset.shape)
+        measures = measures_chosen(config, run)
+        for measure in measures:
+            ask(f"evaluation.measures={measure.name}", (), measure.check, run)
+        refuse_features(config, dataset, measures)
+        if missing := missing_for_evaluation(config, dataset, measures):
             raise ConfigError(" ".join(missing))
         self.shape: tuple[int, ...] = tuple(dataset.shape)
-        classes = getattr(dataset, "classes", 0) if config.conditional else 0
+        classes = dataset.classes if config.conditional else 0
         self.reals, self.frequencies = reals_of(config, self.machine, classes, dataset)
-        getattr(self.reals, "close", lambda: None)()  # nothing is to be read ahead
-        evaluator = evaluator_of(config, self.machine, dataset)
+        self.reals.close()  # nothing is to be read ahead
+        evaluator = evaluator_of(config, self.machine, dataset, measures)
         evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals, self.processes, evaluator)
         assert evaluation is not None
         self.evaluation = evaluation
         self.dataset = name_of(config.dataset)
         self.data = identity_of(config, dataset, self.reals) or json.dumps(config.dataset, sort_keys=True)
 
-    def checkpoint(self, path: Path, config: Config, *, trust: Trust = ()) -> Judged:
+    def checkpoint(self, path: Path, config: Config, *, trust: Trust = ()) -> EvaluationResult:
         """Evaluate the generator in a checkpoint of a run on these data, from the latents that its run is evaluated by.
 
         Args:
@@ -92,9 +99,9 @@ class Judge:
             CheckpointError, ConfigError: It cannot be loaded.
             EvaluationError: A measure has no value.
         """
-        self._set_up(config)  # another judge may have chosen other kernels since
+        self._set_up(config)  # another evaluator may have chosen other kernels since
         network, prior, samples = self.processes.together(lambda: self._loaded(path, config, trust))
-        return self._judged(self.evaluation.figures(network, prior), samples)
+        return self._result(self.evaluation.figures(network, prior), samples)
 
     def _set_up(self, config: Config) -> None:
         threads = None if config.threads == "auto" else config.threads
@@ -122,7 +129,7 @@ class Judge:
             raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shape}")
         return network, prior, samples
 
-    def images(self, data: MapStyle[Tensor]) -> Judged:
+    def images(self, data: MapStyle[Tensor]) -> EvaluationResult:
         """Evaluate images, of which there must be as many as `evaluation.samples` says.
 
         Raises:
@@ -131,7 +138,7 @@ class Judge:
         place = (self.machine.device, self.machine.dtype)
         try:
             figures = self.evaluation.evaluate(real_batches(data, *place))
-            return self._judged(figures, next(real_batches(data, *place))[:SHOWN])
+            return self._result(figures, next(real_batches(data, *place))[:SHOWN])
         except OSError as error:
             raise EvaluationError(str(error)) from error
 
@@ -156,8 +163,8 @@ class Judge:
     def _real_batches(self) -> Iterator[Tensor]:
         return real_batches(self.reals.data, self.machine.device, self.machine.dtype)
 
-    def _judged(self, figures: dict[str, float], samples: Tensor) -> Judged:
-        return Judged(figures, dict(self.measures), self.dataset, self.data, samples)
+    def _result(self, figures: dict[str, float], samples: Tensor) -> EvaluationResult:
+        return EvaluationResult(figures, dict(self.measures), self.dataset, self.data, samples)
 
 
 def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[Config, int]:
@@ -176,6 +183,8 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     values = evaluated(state["config"], asked)
     config = parse(values)
     check_node("dataset", config.dataset, trust)
+    if asked.get("measures") is None and config.evaluation.measures != "auto":
+        measures_called(config.evaluation.measures, trust)
     if asked.get("features") is None and config.evaluation.features not in FEATURES:
         raise ConfigError(
             f"evaluation.features={config.evaluation.features} is code that the run names and that would be executed: "

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Measure:
+class Scalar:
     """A scalar of the log, described once: for charts, tables, summaries and the progress bar.
 
     Args:

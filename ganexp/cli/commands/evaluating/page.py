@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor, cat, full_like
 
-from ganexp.cli.commands.judging.tables import Entry, Order, figure, keys_of, meanings
+from ganexp.cli.commands.evaluating.tables import Entry, Order, figure, keys_of, meanings
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import ranking
 from ganexp.logging.pictures import image_grid, scatter
@@ -31,8 +31,8 @@ class Beside:
 def page(title: str, order: Order, beside: Sequence[Beside | None]) -> str:
     """Return the page; `beside` has one for each entry, and None for those without pictures."""
     entries, said = order.entries, order.said
-    pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.judged and one]
-    left = sum(entry.judged is not None and one is None for entry, one in zip(entries, beside, strict=True))
+    pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.result and one]
+    left = sum(entry.result is not None and one is None for entry, one in zip(entries, beside, strict=True))
     notes = "".join(f"<li>{escape(one)}</li>" for one in meanings(entries))
     body = [
         f"<h1>{escape(title)}</h1>",
@@ -51,21 +51,21 @@ def _table(entries: Sequence[Entry]) -> str:
     heads = "".join(f"<th>{escape(text)}</th>" for text in ("samples of", "iteration", "data", *keys))
     lines = []
     for entry in entries:
-        judged = entry.judged
+        result = entry.result
         cells = [f'<td class="name">{escape(entry.name)}</td>']
-        if judged is None:
+        if result is None:
             cells.append(f'<td class="problem" colspan="{2 + len(keys)}">{escape(entry.problem)}.</td>')
         else:
-            iteration = "" if judged.iteration is None else f"{judged.iteration:,}"
-            cells += [f'<td class="number">{iteration}</td>', f"<td>{escape(judged.dataset)}</td>"]
+            iteration = "" if result.iteration is None else f"{result.iteration:,}"
+            cells += [f'<td class="number">{iteration}</td>', f"<td>{escape(result.dataset)}</td>"]
             cells += [f'<td class="number">{figure(entry, key)}</td>' for key in keys]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f'<div class="scroll"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
 
 
 def _pictures(entry: Entry, beside: Beside) -> str:
-    assert entry.judged
-    samples = entry.judged.samples.cpu()
+    assert entry.result
+    samples = entry.result.samples.cpu()
     head = f"<h2>{escape(entry.name)}</h2>"
     if samples.dim() != 4:
         return f'{head}<div class="pictures">{_figure(scatter(beside.reals, samples), "generated points on real ones")}</div>'

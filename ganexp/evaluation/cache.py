@@ -1,0 +1,63 @@
+"""What measures keep of a real set, on the disk: images are seen once, not once per run."""
+
+import copy
+import hashlib
+import io
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.statistics import DIRECTIONS, MOST, Statistic
+
+VERSION = 3
+"""Of what is kept of a set."""
+FILES = 64
+"""So many stay in a folder."""
+
+Statistics = Mapping[type[Statistic], Statistic]
+
+
+def place(folder: Path, identity: Any, features: Features, n: int, statistics: Statistics) -> Path:
+    """Return where these statistics of `n` samples lie, given what tells the set and its comparisons from any others."""
+    kinds = sorted(kind.__name__ for kind in statistics)
+    described = json.dumps([VERSION, MOST, DIRECTIONS, kinds, n, features.name, features.checksum, identity])
+    return folder / f"{hashlib.sha256(described.encode()).hexdigest()[:24]}.pt"
+
+
+def recall(path: Path, statistics: Statistics) -> dict[str, float] | None:
+    """Take over statistics that were kept, if they are there whole, and return the figures of the set's halves."""
+    try:
+        states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        tried = [copy.deepcopy(one) for one in statistics.values()]
+        for kind, one in zip(statistics, tried, strict=True):
+            one.load_state_dict(states[kind.__name__])
+        halves = {str(key): float(figure) for key, figure in states["halves"].items()}
+    except Exception:  # what a broken file makes torch raise has no common type
+        return None
+    for kind, one in statistics.items():
+        one.load_state_dict(states[kind.__name__])
+    with suppress(OSError):  # another's file, perhaps
+        path.touch()
+    return halves
+
+
+def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> None:
+    """Write statistics, whole or not at all, and delete those unused for longest; what cannot be kept is done without."""
+    unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
+    states = {kind.__name__: one.state_dict() for kind, one in statistics.items()}
+    torch.save({**states, "halves": {**halves}}, content)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            unfinished.write_bytes(content.getbuffer())
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,41 @@
+"""The Fréchet distance."""
+
+from typing import ClassVar
+
+import torch
+
+from ganexp.evaluation.base import Measure, low
+from ganexp.evaluation.errors import EvaluationError
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.library import needed
+from ganexp.evaluation.statistics import Moments
+from ganexp.facts import Facts
+
+
+class FID(Measure[Moments]):
+    """Fréchet distance ‖μ − μ'‖² + Tr(Σ + Σ' − 2(ΣΣ')^½) between Gaussians fitted to features (Heusel et al. 2017, eq. 6).
+
+    In float64, of all samples. It is biased: with fewer samples it is higher, so figures compare at the same number only.
+    """
+
+    keys: ClassVar = {"eval/fid": low("Fréchet distance, in squared units of the features")}
+    keeps = Moments
+    rank = 1
+    library = "torch_fidelity"
+
+    def suits(self, run: Facts) -> bool:
+        """Return whether the data are images."""
+        return len(run.shape) == 3
+
+    def refuse(self, features: Features, n: int, of: str) -> None:
+        """Refuse sets whose covariance is singular."""
+        if n <= features.size:
+            raise EvaluationError(f"it needs more than {features.size} {of} samples, as many as there are features, not {n}")
+
+    def __call__(self, real: Moments, fake: Moments) -> dict[str, float]:
+        """Return the distance, in squared units of the features."""
+        if not all(bool(torch.isfinite(one.scatter).all()) for one in (real, fake)):
+            raise EvaluationError("fid: the covariance of the features is not finite")
+        statistics = [{"mu": one.mean.cpu().numpy(), "sigma": one.covariance.cpu().numpy()} for one in (real, fake)]
+        found = needed("torch_fidelity.metric_fid").fid_statistics_to_metric(*statistics, verbose=False)
+        return {"eval/fid": float(found["frechet_inception_distance"])}

@@ -1,0 +1,68 @@
+"""What a network declares of itself. Any `nn.Module` is a network: what it does not declare has a default."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from ganexp.facts import Facts, Misfit
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a module, or a class of modules, declares.
+
+    Args:
+        output: What a discriminator's scores are, `logit` or `energy`: the attribute `output`.
+        further: What a discriminator returns behind each score, by name: the attribute `further`.
+        reconstruct: What shows samples as an autoencoder returns them: the method `reconstruct(x)`; None if there is none.
+        reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
+    """
+
+    output: str
+    further: str
+    reconstruct: Any
+    reads_labels: bool
+
+
+def declared(network: nn.Module | type[nn.Module]) -> Declaration:
+    """Return what a network declares, with the defaults of what it does not."""
+    kind = network if isinstance(network, type) else type(network)
+    return Declaration(
+        output=getattr(network, "output", "logit"),
+        further=getattr(network, "further", ""),
+        reconstruct=getattr(network, "reconstruct", None),
+        reads_labels="classes" in inspect.signature(kind).parameters,
+    )
+
+
+def has_batch_norm(network: nn.Module) -> bool:
+    """Return whether a network normalises over the samples of a batch."""
+    return any(isinstance(module, _BatchNorm) for module in network.modules())
+
+
+def check(network: nn.Module, run: Facts) -> None:
+    """Refuse what several processes would not train as one process does.
+
+    Raises:
+        Misfit: A layer draws random numbers, or couples samples of different processes.
+    """
+    if run.processes == 1:
+        return
+    share = run.batch_size // run.processes // run.pack
+    for module in network.modules():
+        if isinstance(module, _DropoutNd) and module.p > 0:
+            raise Misfit(
+                f"has dropout, whose random numbers would be the same in each of {run.processes} processes: choose a network "
+                "without it, or start one process"
+            )
+        if isinstance(module, MinibatchDeviation) and share % module.group:
+            raise Misfit(
+                f"has minibatch_deviation, which looks at groups of {module.group} neighbours, and {run.processes} processes "
+                f"would tear them apart in batches of {run.batch_size}",
+                batch_size=run.processes * run.pack * module.group,
+            )

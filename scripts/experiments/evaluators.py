@@ -1,0 +1,47 @@
+"""What measures the samples of an experiment: measures of the package, the first of which is the distance from the data."""
+
+import torch
+
+from ganexp.data import Dataset, Digits, Ring
+from ganexp.data.vision import MNIST
+from ganexp.evaluation import Evaluator, Raw, real_batches
+from ganexp.evaluation.classifier import train
+
+FEATURES = (
+    "The Fréchet distance (Heusel et al. 2017) is that of 64 features of a small classifier trained on the same data, not of "
+    "Inception's: it compares arms on one dataset of this page, and is no FID as papers give it."
+)
+
+
+def of_ring() -> Evaluator:
+    """Return the sliced Wasserstein distance from the ring, and beside it the modes that are covered."""
+    ring = Ring(n=10_000)
+    evaluator = Evaluator(["sliced_wasserstein", "modes"], Raw(ring.shape), samples=2500, modes=ring.modes)
+    evaluator.see_reals(real_batches(ring.load()), ring.n)
+    return evaluator
+
+
+def of_digits(image_size: int) -> Evaluator:
+    """Return the Fréchet distance from scikit-learn's digits."""
+    return _of_images(Digits(image_size=image_size), "digits", epochs=50)
+
+
+def of_mnist(root: str, image_size: int) -> Evaluator:
+    """Return the Fréchet distance from MNIST's training part.
+
+    Raises:
+        OSError: The set is neither in `root` nor to be had from the network.
+    """
+    return _of_images(MNIST(root, image_size=image_size), "mnist", epochs=3)
+
+
+def distance_of(evaluator: Evaluator) -> str:
+    """Return the key of the distance from the data, which is never below 0."""
+    return next(iter(evaluator.keys))
+
+
+def _of_images(dataset: Dataset, name: str, *, epochs: int) -> Evaluator:
+    images = torch.as_tensor(dataset.load())
+    evaluator = Evaluator(["fid"], train(images, dataset.labels(), name, epochs=epochs), samples=2000)
+    evaluator.see_reals(real_batches(images), len(images))
+    return evaluator
