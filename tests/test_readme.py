@@ -1,4 +1,4 @@
-"""What the README and the pages in docs/ say can be typed can be, what they link to exists, and their tables are complete."""
+"""What the README and the pages in docs/ say can be typed can be, and what they link to exists."""
 
 import inspect
 import re
@@ -13,30 +13,16 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from ganexp import GAN, strategies
 from ganexp.cli.arguments import parser
 from ganexp.cli.options import options as described
+from ganexp.cli.options import primary
 from ganexp.config.check import check
-from ganexp.config.measured import measures_of
 from ganexp.config.plain import flat
 from ganexp.config.schema import LISTS, Config, keys_of
-from ganexp.evaluation import MEASURES
-from ganexp.logging.keys import KEYS
 from tests.composing import CONF, composed, options
 
 ROOT = CONF.parent
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 README = PAGES["README.md"]
-GROUPS = (
-    "dataset",
-    "generator",
-    "discriminator",
-    "loss",
-    "penalty",
-    "augment",
-    "strategy",
-    "optimizer",
-    "schedule",
-    "wrapper",
-    "experiment",
-)
+GROUPS = primary([CONF]).groups
 
 
 def blocks(language, page=README):
@@ -72,38 +58,6 @@ def test_the_readme_is_an_entrance():
         assert name == "README.md" or f"({name})" in README, name
 
 
-def test_every_option_is_listed():
-    listed = {group: spans(row[1]) for row in table("docs/choices.md", "group") for group in spans(row[0])}
-    assert set(listed) == set(GROUPS)
-    for group in GROUPS:
-        assert set(options(group)) <= set(listed[group]), group
-        assert {one for one in listed[group] if CONF.joinpath(group, f"{one}.yaml").exists()} == set(options(group))
-    assert [spans(row[0])[0] for row in table("README.md", "`strategy=`")] == [
-        spans(row[0])[0] for row in table("docs/strategies.md", "strategy | the fake batch")
-    ]
-    assert {spans(row[0])[0] for row in table("README.md", "`strategy=`")} == set(options("strategy"))
-
-
-def test_every_key_of_the_log_is_listed():
-    listed = {key for row in table("docs/runs.md", "key") for key in spans(row[0])}
-    assert listed == {*KEYS, "samples", "reconstructions", "real"}
-
-
-def test_what_losses_measure_is_listed_as_they_declare_it():
-    measured = {option.name: measures_of(option.node) for option in described("loss", [CONF])}
-    assert table("docs/runs.md", "loss | key") == [
-        [f"`{loss}`", f"`{key}`", measure.meaning] for loss, measures in measured.items() for key, measure in measures.items()
-    ]
-
-
-def test_figures_of_evaluation_are_listed_as_they_are_declared():
-    assert table("docs/evaluation.md", "measure | key") == [
-        [f"`{name}`", f"`{key}`", one.best, one.meaning]
-        for name, measure in MEASURES.items()
-        for key, one in measure.keys.items()
-    ]
-
-
 def test_the_verbs_that_strategies_use_are_listed_with_their_arguments():
     said = "".join(path.read_text() for path in Path(strategies.__file__).parent.glob("*.py"))
     used = {name for name in re.findall(r"\bgan\.(\w+)\(", said) if inspect.isfunction(getattr(GAN, name, None))}
@@ -119,9 +73,8 @@ def known_keys():
     yield from (key for key, _ in keys_of())
     yield from ("experiment", "hydra/launcher", "hydra/sweeper", "hydra.launcher.n_jobs", "hydra.launcher.partition")
     yield "hydra.launcher.ray.init.address"
-    for path in CONF.glob("*/*.yaml"):
-        yield from (f"{path.parent.name}.{key}" for key, _ in flat(yaml.safe_load(path.read_text())))
-    yield from ("optimizer.d.lr", "optimizer.g.lr")
+    for group in GROUPS:
+        yield from (f"{group}.{option.below}{key}" for option in described(group, [CONF]) for key, _ in flat(option.node))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ("docs/claims.md", "docs/development.md")])

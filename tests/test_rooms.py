@@ -52,8 +52,8 @@ ALLOWED = {
     "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK),
     "logging": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (
-        SUBJECT - {"losses", "wrappers"} | {"dynamics", "evaluation", "instruments", "distributed", "logging"},
-        FRAMEWORK,
+        SUBJECT - {"losses", "wrappers"} | {"dynamics", "evaluation", "instruments", "distributed", "logging", "ranges"},
+        FRAMEWORK | {"annotated_types"},
     ),
     "sampling": (
         {"batch", "data", "evaluation", "printable", "distributed", "logging", "streams"},

@@ -5,7 +5,7 @@ import inspect
 from argparse import ArgumentParser
 from pathlib import Path
 
-from ganexp.cli.composing import conf_folder
+from ganexp.config.defaults import conf_folder
 from ganexp.config.sections import MEASURES
 
 TASKS = {

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ganexp.config.defaults import conf_folder
 from ganexp.config.schema import ConfigError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-PACKAGE = Path(__file__).parent.parent
 
 
 def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfig":
@@ -36,9 +35,3 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
     with open_dict(cfg):
         del cfg.hydra
     return cfg
-
-
-def conf_folder() -> Path:
-    """Return the folder of YAML files: inside the package once installed, beside it in a clone without symbolic links."""
-    inside = PACKAGE / "conf"
-    return (inside if inside.is_dir() else PACKAGE.parent / "conf").resolve()

@@ -1,41 +1,79 @@
 """What `python train.py --help` prints: every group with its options, and every key with its default and meaning.
 
-Made when it is asked for, from the YAML files that Hydra sees and from the schema, so that nothing is missing from it. Neither
-torch nor any class that a file names is imported.
+Made when it is asked for, from the YAML files that Hydra would see, so that nothing is missing from it. Neither Hydra nor torch
+nor any class that a file names is imported: it is there at once.
 """
 
-import json
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from ganexp.cli.options import Option, defaults, options
-from ganexp.config.schema import Config, keys_of, meaning_of
+from ganexp.cli.options import Option, options, primary
+from ganexp.cli.recorded import config_options
+from ganexp.config.defaults import conf_folder
+from ganexp.config.schema import ConfigError
+from ganexp.printable import printable
 
 NARROWEST, WIDEST = 100, 130
 NAMES, SETTINGS = 20, 28
 """Columns that names of options and keys with their defaults take."""
-PRESETS = "settings of several groups and keys at once; what is typed beside it wins"
+HEAD = """\
+ganexp trains GANs; its subject is the update strategy. Change anything by key=value, sweep over lists with -m:
+
+  python train.py loss=softmaxgan strategy=joint d_steps=1 g_steps=2
+  python train.py -m strategy=detach,g_first,joint loss=nonsaturating,hinge "seed=range(3)"
+
+CHOICES, with their defaults; in brackets their own settings, given below the group, as in loss.gamma=0.7,
+or below the name where several are chosen, as in wrapper=[topk] wrapper.topk.nu=0.7
+"""
+END = """
+OF HYDRA
+
+  hydra.run.dir             the run folder
+  hydra/launcher=parallel   jobs of a sweep side by side; or slurm
+  hydra/sweeper=search      search a space for the best sweep.metric
+
+Groups can be mixed freely; what does not fit together is refused in one sentence. docs/choices.md has recipes,
+docs/strategies.md compares strategies, --cfg job prints the composed configuration, --version the versions, and
+--hydra-help is about Hydra itself."""
 
 
-def described(cfg: Any) -> str:
-    """Return the groups and the keys, as text for a terminal, given the composed configuration."""
+def print_help(arguments: Sequence[str]) -> str | None:
+    """Print it; return what to exit with."""
+    try:
+        print(described(arguments))
+    except (OSError, ValueError) as error:
+        return f"Error: {printable(error)}"
+    return None
+
+
+def described(arguments: Sequence[str]) -> str:
+    """Return the groups and the keys of the configuration that a command line names, as text for a terminal.
+
+    Raises:
+        ConfigError: There is no such configuration, or one of its files is no YAML.
+    """
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
-    folders = [Path(source.path) for source in cfg.hydra.runtime.config_sources if source.schema == "file"]
-    lines = ["CHOICES, with their defaults; in brackets their own settings, given below the group, as in loss.gamma=0.7", ""]
-    for group, default in defaults(folders, cfg.hydra.job.config_name).items():
-        lines += [*_group(group, default, options(group, folders), width), ""]
+    found, _ = config_options(arguments)
+    given = dict(zip(found[::2], found[1::2], strict=True))
+    folders = [Path(given.get("--config-path", conf_folder())), *(Path(one) for one in [given.get("--config-dir")] if one)]
+    name = given.get("--config-name", "train")
+    said, ours = primary(folders, name), primary([conf_folder()])
+    if not said.groups and not said.keys:
+        raise ConfigError(f"--config-name={name} names no configuration in {' or '.join(map(str, folders))}.")
+    meanings = ours.meanings | said.meanings
+    lines = [HEAD]
+    for group, default in said.groups.items():
+        lines += [*_group(f"{group}={default}  {meanings.get(group, '')}", options(group, folders), width), ""]
     lines += ["KEYS", ""]
-    for key, field in keys_of():
-        lines += _entry(f"{key}={_written(field.get_default())}", meaning_of(field), SETTINGS, width)
-    return "\n".join(lines).replace("$", "$$")  # Hydra takes it for a template
+    for key, value in (ours.keys | said.keys).items():
+        lines += _entry(f"{key}={value}", meanings.get(key, ""), SETTINGS, width)
+    return "\n".join([*lines, END])
 
 
-def _group(group: str, default: str, members: Sequence[Option], width: int) -> Iterator[str]:
-    field = Config.model_fields.get(group)
-    yield f"{group}={default}  {meaning_of(field) if field else PRESETS}"
+def _group(heading: str, members: Sequence[Option], width: int) -> Iterator[str]:
+    yield heading.rstrip()
     for member in members:
         settings = ", ".join(f"{key}={value}" for key, value in member.settings.items())
         yield from _entry(member.name, f"{member.meaning} ({settings})" if settings else member.meaning, NAMES, width)
@@ -43,10 +81,6 @@ def _group(group: str, default: str, members: Sequence[Option], width: int) -> I
 
 def _entry(name: str, meaning: str, column: int, width: int) -> list[str]:
     """Return a name and what it means, beside it, or below it where the name is long."""
-    text = textwrap.wrap(meaning, width - column, break_long_words=False, break_on_hyphens=False)
+    text = textwrap.wrap(meaning, width - column, break_long_words=False, break_on_hyphens=False) or [""]
     first = [f"  {name:{column - 2}}{text[0]}"] if len(name) < column - 2 else [f"  {name}", " " * column + text[0]]
-    return first + [" " * column + line for line in text[1:]]
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return [line.rstrip() for line in first] + [" " * column + line for line in text[1:]]

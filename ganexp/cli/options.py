@@ -1,13 +1,18 @@
-"""The options of each group, as their YAML files describe them: those of conf/ and those of folders of one's own."""
+"""What YAML files say of options and keys: their values as they are written, and their comments, which are the help.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+Those of conf/ are read, and those of folders of one's own. Neither Hydra nor any class that a file names is imported.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from ganexp.config.plain import flat
+from ganexp.config.schema import ConfigError
 
 
 @dataclass(frozen=True)
@@ -18,23 +23,35 @@ class Option:
         name: What it is chosen by.
         meaning: The first comment of its file.
         node: Its keys, with values as they are written.
+        below: Its name and a dot where its keys lie below that, as those of a list's members do.
     """
 
     name: str
     meaning: str
     node: dict[str, Any]
+    below: str = ""
 
     @property
     def settings(self) -> dict[str, str]:
-        """Its settings with their defaults as they are written, those below `g` and `d` dotted."""
-        if "_target_" not in self.node and "name" not in self.node:  # a preset, which sets other groups' keys
+        """Its settings with their defaults as they are written, dotted where they lie deeper; a preset has none."""
+        own = {key: _written(value) for key, value in flat(self.node) if key != "defaults"}
+        if not any(key.endswith("_target_") for key in own):
             return {}
-        own = {key: value for key, value in self.node.items() if key not in ("name", "defaults")}
         return {
-            key: _written(value)
-            for key, value in flat(own)
-            if not key.endswith("_target_") and not str(value).startswith("${")  # which repeats a setting above
+            key: value
+            for key, value in own.items()
+            if key.rpartition(".")[2] not in ("name", "_target_")
+            and not value.startswith("${")  # which repeats a setting above
         }
+
+
+@dataclass
+class Primary:
+    """What a primary configuration says: the default of each group, the value of each key as written, and their meanings."""
+
+    groups: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    meanings: dict[str, str] = field(default_factory=dict)
 
 
 def options(group: str, folders: Iterable[Path]) -> list[Option]:
@@ -46,27 +63,70 @@ def options(group: str, folders: Iterable[Path]) -> list[Option]:
     return [_read(path) for _, path in sorted(files.items())]
 
 
-def defaults(folders: Iterable[Path], name: str = "train") -> dict[str, str]:
-    """Return the groups that a primary configuration chooses from, in its order, each with its default."""
-    path = next(path for folder in folders if (path := folder / f"{name}.yaml").exists())
-    chosen = [one for one in _yaml(path)["defaults"] if isinstance(one, dict)]
-    pairs = [pair for one in chosen for pair in one.items()]
-    return {group: _written(option) for group, option in pairs if not group.startswith("override ")}
+def primary(folders: Sequence[Path], name: str = "train") -> Primary:
+    """Return what a primary configuration says, and those that it inherits from."""
+    said = Primary()
+    path = next((path for folder in folders if (path := folder / f"{name.removesuffix('.yaml')}.yaml").exists()), None)
+    lines, root = _parsed(path, yaml.compose) if path else ([], None)
+    if not isinstance(root, yaml.MappingNode):
+        return said
+    for key, node in root.value:
+        if key.value == "defaults":
+            for entry in node.value:
+                if isinstance(entry, yaml.MappingNode):
+                    _add(lines, entry, said.groups, said.meanings)
+                elif entry.value != "_self_":
+                    inherited = primary(folders, entry.value)
+                    said.groups |= inherited.groups
+                    said.keys |= inherited.keys
+                    said.meanings |= inherited.meanings
+    _add(lines, root, said.keys, said.meanings)
+    for group in said.groups:  # which may stand below the defaults too
+        said.keys.pop(group, None)
+    return said
+
+
+def _add(
+    lines: Sequence[str], node: yaml.MappingNode, values: dict[str, str], meanings: dict[str, str], above: str = ""
+) -> None:
+    """Add every key below a node, dotted, with its value as it is written, and the comment behind it if there is one."""
+    for key, value in node.value:
+        name = above + key.value
+        if name in ("defaults", "hydra") or name.startswith("override "):
+            continue
+        if isinstance(value, yaml.MappingNode) and value.value:
+            _add(lines, value, values, meanings, f"{name}.")
+            continue
+        values[name] = _written(_plain(value))
+        end = value.end_mark if value.start_mark.line == key.end_mark.line else key.end_mark
+        comment = re.match(r":?\s+#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
+        if comment:
+            meanings[name] = comment[1]
 
 
 def _read(path: Path) -> Option:
-    comments = (line.removeprefix("#").strip() for line in path.read_text().splitlines() if line.startswith("#"))
+    lines, found = _parsed(path, yaml.load)
+    comments = (line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     meaning = next((comment for comment in comments if not comment.startswith("@package")), "")
-    node = _yaml(path)
+    node = found if isinstance(found, dict) else {}
     nested = node.get(path.stem)  # as a member of a list is
-    return Option(path.stem, meaning.removesuffix("."), nested if isinstance(nested, dict) else node)
+    below = isinstance(nested, dict)
+    return Option(path.stem, meaning.removesuffix("."), nested if below else node, f"{path.stem}." if below else "")
 
 
-def _yaml(path: Path) -> dict[str, Any]:
-    found = yaml.load(path.read_text(), yaml.BaseLoader)  # keeps 5e-4 as it is written
-    return found if isinstance(found, dict) else {}
+def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:
+    """Return the lines of a file, and what is parsed from it; BaseLoader keeps 5e-4 as it is written."""
+    text = path.read_text()
+    try:
+        return text.splitlines(), parse(text, yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}.") from None
+
+
+def _plain(node: yaml.Node) -> Any:
+    return [_plain(one) for one in node.value] if isinstance(node, yaml.SequenceNode) else node.value
 
 
 def _written(value: Any) -> str:
-    written = f"[{','.join(value)}]" if isinstance(value, list) else str(value)
+    written = f"[{','.join(map(_written, value))}]" if isinstance(value, list) else str(value)
     return "…" if written == "???" else written

@@ -19,19 +19,22 @@ def train(cfg: "DictConfig") -> float | None:
 
 def main() -> None:
     """Let Hydra read the command line, and train."""
+    if not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+        from ganexp.cli.help import print_help
+
+        sys.exit(print_help(sys.argv[1:]))
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
     import hydra
 
-    from ganexp.cli import errors, hydra_errors, resolvers
-    from ganexp.cli.composing import conf_folder
+    from ganexp.cli import errors, hydra_errors
     from ganexp.cli.recorded import config_options
+    from ganexp.config.defaults import conf_folder
 
     if sys.argv[1:] == ["--version"]:
         from ganexp.logging.provenance import versions
 
         sys.exit(print(versions()))
-    resolvers.register()
     if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
         from ganexp.cli.resuming import replace_command_line
 

@@ -1,16 +1,24 @@
 """What an iteration costs, counted: operations and memory."""
 
+import copy
+import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from ganexp.batch import Batch
 from ganexp.compare.racing import Contender, Times, race
 from ganexp.compare.saved import SavedTensors
 from ganexp.gan import GAN
+from ganexp.losses import Minimax
+from ganexp.networks import DCGANDiscriminator, DCGANGenerator
+from ganexp.prior import Prior
 
 
 @dataclass(kw_only=True)
@@ -62,6 +70,43 @@ def forward_gflop(gan: GAN) -> tuple[float, float]:
         z = gan.sample()
         fake = gan.generate(z)
         return operations(lambda: gan.generate(z)) / 1e9, operations(lambda: gan.score_fake(fake)) / 1e9
+
+
+def in_passes(strategy: Callable[..., None], *, redundant_gradients: bool = False) -> tuple[int, int]:
+    """Return what one iteration costs in forward passes of a batch through D and through G: in `8d + 3g`, 8 and 3.
+
+    The operations are those of both networks and of their first layers, which compute no gradient of an input that is data:
+    four unknown whole numbers, found from pairs of networks of which no two are alike.
+
+    Raises:
+        ValueError: Other operations take part, so that these numbers do not explain all pairs.
+    """
+    units, counts = [], []
+    for width_g, width_d, channels, latents in ((4, 4, 1, 3), (8, 4, 3, 5), (4, 8, 2, 7), (8, 8, 3, 2), (4, 4, 3, 9)):
+        shape, batch = (channels, 16, 16), 2
+        generator = DCGANGenerator(latents, shape, width=width_g, batch_norm=False)
+        discriminator = DCGANDiscriminator(shape, width=width_d)
+        gan = GAN(
+            generator,
+            discriminator,
+            Minimax(),
+            torch.optim.SGD(generator.parameters(), lr=1e-3),
+            torch.optim.SGD(discriminator.parameters(), lr=1e-3),
+            Prior(latents),
+            batch_size=batch,
+            redundant_gradients=redundant_gradients,
+        )
+        x, z = torch.randn(batch, *shape), torch.randn(batch, latents)
+        with torch.no_grad():
+            networks = ((discriminator, x), (generator, z), (discriminator.layers[:1], x), (generator.layers[:2], z))
+            units.append([operations(functools.partial(network, values)) for network, values in networks])
+        step = functools.partial(copy.deepcopy(strategy), gan, itertools.repeat(Batch(x)), d_steps=1, g_steps=1)
+        step()  # the first one may try what the others take for granted
+        counts.append(operations(step))
+    found = np.linalg.lstsq(np.array(units, float), np.array(counts, float))[0].round().astype(int)
+    if not (np.array(units) @ found == counts).all():
+        raise ValueError("its operations are no whole multiples of those of the networks")
+    return int(found[0]), int(found[1])
 
 
 class LiveActivations(SavedTensors):

@@ -1,5 +1,6 @@
 """What a strategy does, written down: which verbs it calls, and which autograd graph is alive when."""
 
+import copy
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torch import Tensor
 from ganexp.batch import Batch, Gradients, Objective
 from ganexp.compare.saved import SavedTensors
 from ganexp.gan import GAN
-from ganexp.losses import SoftmaxGAN
+from ganexp.losses import Loss, Minimax, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.prior import Prior
 
@@ -33,8 +34,8 @@ class TracingGAN(GAN):
     """Writes down what a strategy does, in the letters of the strategies' table.
 
     `trace` holds `z` (sample latents), `G` (generate), `r` and `f` (score real and generated samples), `D+`, `G+` and `DG+`
-    (move D, G, or both). `passes` holds one entry for each pass through a network, with the life of its graph if the strategy
-    runs inside `LivesOfGraphs`.
+    (update D, G, or both), and `(DG+)` where both move to look ahead. `passes` holds one entry for each pass through a network,
+    with the life of its graph if the strategy runs inside `LivesOfGraphs`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -75,7 +76,14 @@ class TracingGAN(GAN):
 
     def move_along(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
         moved = super().move_along(d_gradients, g_gradients)
-        self.trace.append("DG+")
+        self.trace.append("(DG+)")
+        return moved
+
+    def update_both(
+        self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
+    ) -> tuple[Gradients, Gradients]:
+        moved = super().update_both(d, g, gradients)
+        self.trace[-1] = "DG+"
         return moved
 
     def _begin(self, letter: str) -> None:
@@ -106,11 +114,25 @@ class LivesOfGraphs(SavedTensors):
         return freed
 
 
-def traced(strategy: Callable[..., None]) -> TracingGAN:
-    """Run one iteration on a small GAN whose generator loss needs real scores, and return the GAN with its trace."""
+def traced(strategy: Callable[..., None], loss: Callable[[], Loss] = SoftmaxGAN) -> TracingGAN:
+    """Run two iterations on a small GAN, and return it with the trace of the second one, when every state is there."""
     generator, discriminator = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
     optimizers = [torch.optim.SGD(network.parameters(), lr=1e-3) for network in (generator, discriminator)]
-    gan = TracingGAN(generator, discriminator, SoftmaxGAN(), *optimizers, Prior(4), batch_size=8)
-    with LivesOfGraphs(gan):
-        strategy(gan, itertools.repeat(Batch(torch.randn(8, 2))), d_steps=1, g_steps=1)
+    gan = TracingGAN(generator, discriminator, loss(), *optimizers, Prior(4), batch_size=8)
+    for _ in range(2):
+        gan.trace.clear()
+        gan.passes.clear()
+        with LivesOfGraphs(gan):
+            strategy(gan, itertools.repeat(Batch(torch.randn(8, 2))), d_steps=1, g_steps=1)
     return gan
+
+
+def trace(strategy: Callable[..., None]) -> str:
+    """Return an iteration as the strategies' table has it, with `[r]` where only some losses score real samples."""
+    left = traced(copy.deepcopy(strategy), Minimax).trace
+    try:
+        every = traced(copy.deepcopy(strategy)).trace
+    except ValueError:  # it refuses losses that compare with real scores
+        return " ".join(left)
+    left = [*left, ""]
+    return " ".join(left.pop(0) if letters == left[0] else f"[{letters}]" for letters in every)

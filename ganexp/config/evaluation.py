@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from ganexp.config.defaults import defaults
 from ganexp.config.schema import Config, ConfigError, Node
-from ganexp.config.sections import EvaluationConfig
 from ganexp.config.targets import arguments, measures_called, name_of
 from ganexp.data import Dataset, Resident, Streamed, default_folder
 from ganexp.data.digest import of_data
@@ -99,7 +99,7 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
 def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
     """Say, one sentence each, what is asked of an evaluation and will not be had."""
     said = []
-    asked = {key: value for key, value in config.evaluation if value != EvaluationConfig.model_fields[key].default}
+    asked = {key: value for key, value in config.evaluation if value != defaults()["evaluation"][key]}
     if asked and not config.evaluate_every:
         keys = " and ".join(f"evaluation.{key}" for key in asked)
         said.append(f"There is no evaluation, so nothing comes of {keys}: choose evaluate_every=….")

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
+from ganexp.config.defaults import completed
 from ganexp.config.foreign_names import ELSEWHERE
 from ganexp.config.schema import GROUPS, LISTS, Config, ConfigError, choices_of, keys_of
 
@@ -17,13 +18,13 @@ FINITE = ConfigDict(allow_inf_nan=False)
 
 
 def parse(values: dict[str, Any]) -> Config:
-    """Check plain values against the schema.
+    """Check plain values, completed by the defaults, against the schema.
 
     Raises:
         ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
     """
     try:
-        text = json.dumps(values)
+        text = json.dumps(completed(values))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
     try:

@@ -1,4 +1,4 @@
-"""What a key is declared by, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
+"""How a key is declared, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,16 +28,15 @@ a report.
 """
 
 
-def key(meaning: str, default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
-    """Declare a key.
+def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
+    """Declare what its type does not say of a key; its default and its meaning stand in conf/train.yaml.
 
     Args:
-        meaning: What it is, for the help and conf/train.yaml; `{choices}` stands for what may be chosen.
-        default: Its value if none is given.
+        default: Of a group, what runs had before there was this group.
         choices: What may be chosen, in words; a Literal of strings speaks for itself.
         effect: What it changes.
     """
-    return Field(default, description=meaning, json_schema_extra={"choices": choices, "effect": effect})
+    return Field(default, json_schema_extra={"choices": choices, "effect": effect})
 
 
 class Keys(BaseModel):
@@ -55,34 +54,24 @@ class Keys(BaseModel):
 class WandbConfig(Keys):
     """The keys below `wandb`."""
 
-    mode: Literal["auto", "online", "offline", "disabled"] = key(
-        "Weights & Biases: {choices}; auto is online if an account is configured", "auto"
-    )
-    entity: str | None = key("user or team; WANDB_ENTITY sets it too", None)
+    mode: Literal["auto", "online", "offline", "disabled"]
+    entity: str | None
     project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
-        "ganexp if it is null; WANDB_PROJECT sets it too", None, choices="1 to 128 characters without / \\ # ? % and :"
+        choices="1 to 128 characters without / \\ # ? % and :"
     )
-    group: str | None = key("the sweep's name if it is null; WANDB_RUN_GROUP sets it too", None)
-    name: str | None = key(
-        "dataset-loss-strategy-seed if it is null, and in a sweep what differs; WANDB_NAME sets it too", None
-    )
-    notes: str | None = key("WANDB_NOTES sets them too", None)
-    tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = key(
-        "a list, as in [baseline,paper]; WANDB_TAGS sets it too", []
-    )
-    directory: str | None = key("all runs lie in its folder wandb; outputs if it is null; WANDB_DIR sets it too", None)
+    group: str | None
+    name: str | None
+    notes: str | None
+    tags: list[Annotated[str, Field(min_length=1, max_length=64)]]
+    directory: str | None
 
 
 class SweepConfig(Keys):
     """The keys below `sweep`."""
 
-    metric: str | None = key(
-        "what combinations are ranked by, and a search optimises: a key of the rows, such as began/convergence", None
-    )
-    direction: Literal["auto", "minimize", "maximize"] = key(
-        "which of its values are best: {choices}; auto is what the key declares, else minimize", "auto"
-    )
-    resume: str | None = key("the folder of a sweep whose missing and failed jobs are to be run", None)
+    metric: str | None
+    direction: Literal["auto", "minimize", "maximize"]
+    resume: str | None
 
 
 MEASURES = sorted(path.stem for path in (Path(__file__).parent.parent / "evaluation" / "measures").glob("[a-z]*.py"))
@@ -99,14 +88,8 @@ class EvaluationConfig(Keys):
     """The keys below `evaluation`."""
 
     measures: Literal["auto"] | Annotated[list[Annotated[str, AfterValidator(_measure)]], Field(min_length=1)] = key(
-        "a list, as in [fid,kid]; auto is what fits the data",
-        "auto",
         choices=f"auto or a list of {', '.join(MEASURES)} and classes of your own, as in [fid,mine.Energy]",
     )
-    features: Annotated[str, Field(min_length=1)] = key(
-        "feature extractor of images: classifier, inception, raw or a file of torch.export or TorchScript; auto is the "
-        "classifier, and of points raw",
-        "auto",
-    )
-    samples: Annotated[int, Field(ge=2, le=10**7)] = key("how many are generated and measured", 10_000)
-    of: Literal["average", "generator"] = key("whose samples: {choices}", "average")
+    features: Annotated[str, Field(min_length=1)]
+    samples: Annotated[int, Field(ge=2, le=10**7)]
+    of: Literal["average", "generator"]

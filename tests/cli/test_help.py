@@ -6,19 +6,21 @@ import sys
 
 import pytest
 
-from ganexp.cli.options import options as described
-from ganexp.config.schema import GROUPS, keys_of, meaning_of
+from ganexp.cli.help import described
+from ganexp.cli.options import options as options_of
+from ganexp.cli.options import primary
+from ganexp.config.schema import ConfigError
 from tests.composing import CONF, options
 
-EVERY = (*GROUPS, "experiment")
+OURS = primary([CONF])
 
 
-def help_of(*arguments, columns=120):
+def help_of(*arguments):
     code = (
         f"import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); sys.argv = {['train.py', *arguments]!r}\n"
     )
     code += f"import runpy; runpy.run_path({str(CONF.parent / 'train.py')!r}, run_name='__main__')"
-    environment = {"PATH": "", "PYTHONPATH": str(CONF.parent), "COLUMNS": str(columns)}
+    environment = {"PATH": "", "PYTHONPATH": str(CONF.parent), "COLUMNS": "120"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -41,19 +43,22 @@ def words(text):
 
 
 def test_every_key_is_explained_with_its_default(said):
-    told = words(said.partition("\nKEYS\n")[2])
-    for key, field in keys_of():
-        default = str(field.default) if isinstance(field.default, (str, float, list)) else str(field.default).lower()
-        assert words(f" {key}={'null' if field.default is None else default} {meaning_of(field)}") in told, key
+    told = " " + words(said.partition("\nKEYS\n")[2])
+    for key in ("seed=0 of everything that is random", "evaluation.of=average whose samples: average or generator"):
+        assert f" {key} " in told
+    for key, value in OURS.keys.items():
+        assert f" {key}={value} {OURS.meanings[key]} " in told
 
 
 def test_every_option_and_its_settings_are_explained(said):
-    for group in EVERY:
-        block = re.search(rf"^{group}=\w+  \S.*\n(?:  .*\n)+", said, re.MULTILINE)[0]
-        for option in described(group, [CONF]):
+    for group in OURS.groups:
+        block = re.search(
+            rf"^{group}={re.escape(OURS.groups[group])}  {re.escape(OURS.meanings[group])}\n(?:  .*\n)+", said, re.MULTILINE
+        )[0]
+        for option in options_of(group, [CONF]):
             settings = ", ".join(f"{key}={value}" for key, value in option.settings.items())
             assert words(f"{option.name} {option.meaning} {f'({settings})' if settings else ''}") in words(block), option
-        assert {option.name for option in described(group, [CONF])} == set(options(group))
+        assert {option.name for option in options_of(group, [CONF])} == set(options(group))
 
 
 def test_an_option_of_ones_own_is_there_though_its_class_is_not_imported(said):
@@ -61,16 +66,39 @@ def test_an_option_of_ones_own_is_there_though_its_class_is_not_imported(said):
     assert said.endswith("\nFalse\n"), "torch was imported"
 
 
+def test_a_primary_configuration_of_ones_own_is_explained_where_it_has_comments_and_where_it_has_none(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "defaults:\n  - train\n  - override loss: hinge\n  - mood: calm  # how it feels\n  - _self_\n"
+        "seed: 7\nevaluation:\n  samples: 500  # few\nsteps_of:  # each of mine\n  - 1\n  - 2\nlast: '#'\n"
+    )
+    said = described(["--config-dir", str(tmp_path), "--config-name", "mine"])
+    assert re.search(r"^  seed=7 +of everything that is random$", said, re.MULTILINE)
+    assert re.search(r"^  evaluation\.samples=500 +few$", said, re.MULTILINE)
+    assert re.search(r"^  steps_of=\[1,2\] +each of mine$", said, re.MULTILINE)
+    assert "\n  last=#\n" in said
+    assert "\nmood=calm  how it feels\n" in said
+    assert "\ndataset=digits  what is real\n" in said
+
+
+@pytest.mark.parametrize("text", [None, "seed: [0"])
+def test_a_configuration_that_cannot_be_read_is_a_sentence(tmp_path, text):
+    if text:
+        (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"mine"):
+        described(["--config-dir", str(tmp_path), "--config-name", "mine"])
+
+
 def test_settings_that_others_stand_for_and_values_that_must_be_given():
-    (adam,) = [option for option in described("optimizer", [CONF]) if option.name == "adam"]
+    (adam,) = [option for option in options_of("optimizer", [CONF]) if option.name == "adam"]
     assert adam.settings["lr"] == "5e-4"
     assert {"g.eps", "d.fused"} <= set(adam.settings)
     assert "g.lr" not in adam.settings
-    (folder,) = [option for option in described("dataset", [CONF]) if option.name == "image_folder"]
+    (folder,) = [option for option in options_of("dataset", [CONF]) if option.name == "image_folder"]
     assert folder.settings["path"] == "…"
 
 
-@pytest.mark.parametrize("columns", [80, pytest.param(130, marks=pytest.mark.slow), 300])
-def test_lines_fit_a_terminal_of_a_hundred_columns_and_use_no_more_than_130(columns):
-    longest = max(len(line) for line in help_of("--help", columns=columns).splitlines())
+@pytest.mark.parametrize("columns", [80, 130, 300])
+def test_lines_fit_a_terminal_of_a_hundred_columns_and_use_no_more_than_130(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    longest = max(len(line) for line in described([]).splitlines())
     assert longest <= max(120, min(130, columns))

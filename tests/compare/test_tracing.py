@@ -30,4 +30,4 @@ def test_one_stage_frees_every_graph_with_the_one_update():
 
 
 def test_looking_ahead_is_part_of_the_trace():
-    assert " ".join(traced(strategies.Extragradient()).trace) == "z G r f DG+ z G r f DG+"
+    assert " ".join(traced(strategies.Extragradient()).trace) == "z G r f (DG+) z G r f DG+"

@@ -1,46 +1,39 @@
-"""The schema says everything of a key once: conf/train.yaml has its default and its meaning, and so has whoever asks."""
+"""The schema says the type of a key and what it changes, and conf/train.yaml its default and its meaning."""
 
-import re
+from typing import Literal, get_origin
 
 import pytest
 from omegaconf import OmegaConf
 
+from ganexp.cli.options import primary
 from ganexp.config.parsing import check_type, parse
 from ganexp.config.plain import plain, told
 from ganexp.config.resume import contradictions
-from ganexp.config.schema import GROUPS, LISTS, Config, ConfigError, choices_of, effect_of, keys_of, meaning_of
+from ganexp.config.schema import GROUPS, Config, ConfigError, choices_of, effect_of, keys_of
 from tests.composing import CONF, composed
 
 
-def lines_of_keys():
-    """Yield every key of conf/train.yaml with its comment."""
-    above = ""
-    for line in (CONF / "train.yaml").read_text().partition("\nhydra:")[0].splitlines():
-        found = re.fullmatch(r"(  )?(\w+):( [^#]+?)?(?:  # (.+))?", line)
-        if found and found[2] != "defaults":
-            above = above if found[1] else found[2]
-            if found[3]:
-                yield f"{above}.{found[2]}" if found[1] else found[2], found[4] or ""
+def test_every_key_stands_in_the_yaml_in_the_schemas_order_with_a_meaning_that_names_its_choices():
+    ours = primary([CONF])
+    declared = dict(keys_of())
+    assert list(ours.keys) == list(declared)
+    assert set(ours.meanings) == {*declared, *GROUPS, "experiment"}
+    for key, field in declared.items():
+        if get_origin(field.annotation) is Literal:
+            assert choices_of(field) in ours.meanings[key], key
 
 
-def test_every_key_stands_in_the_yaml_with_its_meaning_and_in_the_schemas_order():
-    lines = [line for line in lines_of_keys() if line[0] not in LISTS]
-    assert lines == [(key, meaning_of(field)) for key, field in keys_of()]
-
-
-def test_defaults_are_those_of_the_yaml(monkeypatch):
-    monkeypatch.delenv("GANEXP_DATA", raising=False)
-    values = OmegaConf.to_container(composed(), resolve=True)
+def test_what_a_plain_dictionary_leaves_out_has_the_default_of_the_yaml(monkeypatch, tmp_path):
+    monkeypatch.setenv("GANEXP_DATA", str(tmp_path))
+    values = plain(composed())
     groups = {group: values[group] for group in GROUPS}
-    assert Config(**groups).model_dump() == parse(values).model_dump()
-
-
-def test_every_key_has_a_meaning():
-    for key, field in keys_of():
-        assert meaning_of(field), key
-        assert "{" not in meaning_of(field), key
-    for group in GROUPS:
-        assert Config.model_fields[group].description
+    assert parse(groups) == parse(values)
+    assert parse(groups).data_root == str(tmp_path)
+    some = parse(groups | {"evaluation": {"samples": 9}, "seed": 3})
+    assert (some.evaluation.samples, some.evaluation.of, some.seed, some.batch_size) == (9, "average", 3, 32)
+    del groups["dataset"]
+    with pytest.raises(ConfigError, match=r"^dataset is missing"):
+        parse(groups)
 
 
 def test_choices_are_those_that_the_type_takes():

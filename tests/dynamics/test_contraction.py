@@ -47,7 +47,7 @@ def largest(trace, determinant):
 RULES = {
     "joint": (lambda: strategies.joint, simultaneous),
     "detach": (lambda: strategies.detach, alternating),
-    "extragradient": (lambda: strategies.extragradient, extragradient),
+    "extragradient": (strategies.Extragradient, extragradient),
     "past_extragradient": (strategies.PastExtragradient, optimistic),
     "consensus": (lambda: strategies.Consensus(gamma=0.5), consensus),
     "lookahead": (lambda: wrappers.Lookahead(strategies.joint, every=4, alpha=0.5), looked_ahead),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ganexp import Step
-from ganexp.compare.tracing import TracingGAN
+from ganexp.compare.tracing import TracingGAN, trace
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.strategies.simultaneous import Simultaneous, simultaneous
@@ -20,7 +20,7 @@ def test_each_says_what_it_is_and_is_called_alike(name):
     strategy = STRATEGIES[name]
     assert str(inspect.signature(strategy)).startswith("(gan: ganexp.gan.gan.GAN, reals: ")
     assert str(inspect.signature(strategy)).endswith(", *, d_steps: int, g_steps: int) -> None")
-    assert "Trace" in (strategy.__doc__ or "")
+    assert f"Trace: `{trace(strategy)}`" in (strategy.__doc__ or "")
     if inspect.isfunction(strategy):
         assert (strategy.__name__, strategy.__module__) == (name, f"ganexp.strategies.{name}")
         assert str(as_strategy(strategy)) == name

@@ -1,4 +1,4 @@
-"""What an iteration costs: passes and floating-point operations, counted, against the table of docs/strategies.md.
+"""What an iteration costs: passes and floating-point operations, counted.
 
 Unit d or g: one forward pass of a batch through D or G. A backward pass with gradients of all parameters costs 2, one
 for inputs only costs 1. To be exact to the last operation, the first layer is told apart: it needs no gradient of its
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import LiveActivations, operations
+from ganexp.compare.cost import LiveActivations, in_passes, operations
 from ganexp.losses import Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Unrolled
@@ -80,6 +80,12 @@ def test_operations(strategy, redundant_gradients, loss):
     function(gan, reals, d_steps=1, g_steps=1)  # the first of one_stage also tries whether images interact
     counted = operations(lambda: function(gan, reals, d_steps=1, g_steps=1))
     assert counted == sum(n * unit for n, unit in zip((d, g, d1, g1), units(gan), strict=True))
+
+
+@pytest.mark.parametrize("strategy", ["detach", "retain_graph", "one_stage", pytest.param("consensus", marks=pytest.mark.slow)])
+def test_costs_in_passes_are_found_from_counts_alone(strategy):
+    for redundant_gradients, (d, g, *_) in zip((True, False), COST[strategy], strict=False):
+        assert in_passes(STRATEGIES[strategy], redundant_gradients=redundant_gradients) == (d, g)
 
 
 PASSES = {

@@ -15,8 +15,8 @@ try:
 except ModuleNotFoundError:
     sys.exit("Error: this needs wandb-workspaces, which is not installed: pip install -e '.[dashboard]'.")
 
-from ganexp.cli.composing import conf_folder
 from ganexp.cli.options import options
+from ganexp.config.defaults import conf_folder
 from ganexp.config.measured import measures_of
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS

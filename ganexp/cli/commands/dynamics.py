@@ -20,9 +20,10 @@ from tqdm import tqdm
 from ganexp.batch import Batch
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.pages.writing import writing
-from ganexp.cli.composing import compose, conf_folder
+from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
+from ganexp.config.defaults import conf_folder
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still

@@ -1,0 +1,43 @@
+"""What a key is if nobody sets it: conf/train.yaml is the one place for defaults, and its comments for what keys mean."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parent.parent
+
+
+def conf_folder() -> Path:
+    """Return the folder of YAML files: inside the package once installed, beside it in a clone without symbolic links."""
+    inside = PACKAGE / "conf"
+    return (inside if inside.is_dir() else PACKAGE.parent / "conf").resolve()
+
+
+def defaults() -> dict[str, Any]:
+    """Return the default of every key that is no group, resolved."""
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.to_container(_primary(), resolve=True)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def completed(values: dict[str, Any]) -> dict[str, Any]:
+    """Return plain values with the defaults of the keys that they leave out: a library's user may, and old runs do."""
+    merged: dict[str, Any] = _merged(defaults(), values)
+    return merged
+
+
+@functools.cache
+def _primary() -> Any:
+    from omegaconf import OmegaConf
+
+    primary: Any = OmegaConf.load(conf_folder() / "train.yaml")
+    del primary["defaults"], primary["hydra"]
+    return primary
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    return below | {key: _merged(below.get(key), value) for key, value in above.items()}

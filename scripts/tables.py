@@ -1,0 +1,144 @@
+"""Write the tables of README.md and docs/ that list parts, keys and what they measure, from what these declare themselves.
+
+    python scripts/tables.py          # write them
+    python scripts/tables.py --check  # name the stale ones, and exit with 1 if there are any
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`. NAME is a function of this file, or a group of conf/, whose
+options are then listed with the first comments of their files. Traces and costs of strategies are counted, which takes ten
+seconds.
+"""
+
+import argparse
+import functools
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ganexp import compose
+from ganexp.cli.options import options, primary
+from ganexp.compare.cost import in_passes
+from ganexp.compare.tracing import trace
+from ganexp.config.assemble import plain_strategy_of
+from ganexp.config.measured import measures_of
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
+from ganexp.evaluation import MEASURES
+from ganexp.logging.keys import KEYS
+from ganexp.strategies import Strategy
+
+ROOT = Path(__file__).resolve().parent.parent
+CONF = ROOT / "conf"
+PLACE = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+Rows = Iterator[Sequence[str]]
+"""Rows of a table, of which the first is its head."""
+
+
+def groups() -> Rows:
+    """Yield every group with its options, the default first."""
+    yield "group", "what it is", "options"
+    ours = primary([CONF])
+    for group, default in ours.groups.items():
+        names = sorted((option.name for option in options(group, [CONF])), key=lambda name: (name != default, name))
+        yield f"`{group}`", ours.meanings[group], ", ".join(_marked(name, default) for name in names)
+
+
+def members(group: str) -> Rows:
+    """Yield every option of a group with what its file says of it."""
+    yield f"`{group}=`", "what it is", "settings"
+    for option in options(group, [CONF]):
+        settings = ", ".join(f"`{group}.{option.below}{key}={value}`" for key, value in option.settings.items())
+        yield f"`{option.name}`", option.meaning, settings
+
+
+def strategies() -> Rows:
+    """Yield every strategy, the cheapest first, with its trace, its cost and what its file says of it."""
+    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "in words"
+    default = primary([CONF]).groups["strategy"]
+    said = {option.name: option.meaning for option in options("strategy", [CONF])}
+    for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
+        yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", said[name]
+
+
+def costs() -> Rows:
+    """Yield what every strategy costs with redundant gradients and without, the cheapest first."""
+    yield "strategy", "redundant gradients on", "off (default)"
+    for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
+        more_d, more_g = in_passes(_strategy(name), redundant_gradients=True)
+        yield f"`{name}`", f"{more_d}d + {more_g}g", f"{d}d + {g}g"
+
+
+def log() -> Rows:
+    """Yield the keys of every run's rows."""
+    yield "key", "what it is"
+    yield from ((f"`{key}`", measure.meaning) for key, measure in KEYS.items())
+
+
+def measured() -> Rows:
+    """Yield what the losses and the augmentations measure."""
+    yield "chosen by", "key", "what it is"
+    for group in ("loss", "augment"):
+        for option in options(group, [CONF]):
+            for key, measure in measures_of(option.node, group=group).items():
+                yield f"`{group}={option.name}`", f"`{key}`", measure.meaning
+
+
+def figures() -> Rows:
+    """Yield the figures of an evaluation."""
+    yield "measure", "key", "best", "what it is"
+    for name, measure in MEASURES.items():
+        yield from ((f"`{name}`", f"`{key}`", one.best, one.meaning) for key, one in measure.keys.items())
+
+
+TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures)}
+
+
+@functools.cache
+def table(name: str) -> str:
+    """Return a table as Markdown."""
+    head, *rows = TABLES[name]() if name in TABLES else members(name)
+    if not rows:
+        sys.exit(f"Error: a page asks for the table {name}, which is neither one of {', '.join(TABLES)} nor a group of conf/.")
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def filled(page: str) -> tuple[str, list[str]]:
+    """Return a page with its tables as they are now, and the names of those that were stale."""
+    stale = [name for _, name, text, _ in PLACE.findall(page) if text != table(name)]
+    return PLACE.sub(lambda found: found[1] + table(found[2]) + found[4], page), stale
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the tables, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a table is stale")
+    parser.add_argument("pages", nargs="*", type=Path, default=[ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+    options = parser.parse_args(arguments)
+    failed = False
+    for path in options.pages:
+        page, stale = filled(path.read_text())
+        if options.check:
+            failed |= bool(stale)
+            print("".join(f"{path.name}: the table {name} is stale: python scripts/tables.py\n" for name in stale), end="")
+        elif stale:
+            path.write_text(page)
+    sys.exit(failed)
+
+
+@functools.cache
+def _costs() -> dict[str, tuple[int, int]]:
+    return {option.name: in_passes(_strategy(option.name)) for option in options("strategy", [CONF])}
+
+
+@functools.cache
+def _strategy(name: str) -> Strategy:
+    return plain_strategy_of(parse(plain(compose(f"strategy={name}"))))
+
+
+def _marked(name: str, default: str) -> str:
+    return f"`{name}` (default)" if name == default else f"`{name}`"
+
+
+if __name__ == "__main__":
+    main()
