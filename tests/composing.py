@@ -18,7 +18,7 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-GAMES = ("alex_gda", "jare", "competitive", "consensus", "past_extragradient", "symplectic")
+GAMES = ("alex_gda", "hamiltonian", "lead", "drift", "jare", "competitive", "consensus", "past_extragradient", "symplectic")
 """Strategies from game theory, which have tests of their own."""
 
 

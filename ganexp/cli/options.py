@@ -110,8 +110,8 @@ def _read(path: Path) -> Option:
     meaning = next((comment for comment in comments if not comment.startswith("@package")), "")
     node = found if isinstance(found, dict) else {}
     nested = node.get(path.stem)  # as a member of a list is
-    below = isinstance(nested, dict)
-    return Option(path.stem, meaning.removesuffix("."), nested if below else node, f"{path.stem}." if below else "")
+    below, node = (f"{path.stem}.", nested) if isinstance(nested, dict) else ("", node)
+    return Option(path.stem, meaning.removesuffix("."), node, below)
 
 
 def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:

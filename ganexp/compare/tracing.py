@@ -66,12 +66,12 @@ class TracingGAN(GAN):
         self.running = None
         return scores
 
-    def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
-        super().update_d(d, retain_graph=retain_graph)
+    def update_d(self, d: Objective, *, retain_graph: bool = False, gradients: Gradients | None = None) -> None:
+        super().update_d(d, retain_graph=retain_graph, gradients=gradients)
         self.trace.append("D+")
 
-    def update_g(self, g: Objective) -> None:
-        super().update_g(g)
+    def update_g(self, g: Objective, *, gradients: Gradients | None = None) -> None:
+        super().update_g(g, gradients=gradients)
         self.trace.append("G+")
 
     def move_along(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:

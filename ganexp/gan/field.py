@@ -19,7 +19,7 @@ class Field:
 
     Args:
         d_gradients, g_gradients: v, one for each parameter of D and of G, made with `create_graph`.
-        d_parameters, g_parameters: ψ and θ.
+        d_parameters, g_parameters: ψ and θ, of which `parameters` are those that have a gradient.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Field:
         self._d = [*zip(d_parameters, d_gradients, strict=True)]
         self._g = [*zip(g_parameters, g_gradients, strict=True)]
         reached = [(p, v) for p, v in (*self._d, *self._g) if v is not None]
-        self._parameters = [p for p, _ in reached]
+        self.parameters = [p for p, _ in reached]
         self._with_graph = [v for _, v in reached]
         self._of_d = sum(v is not None for _, v in self._d)
         self.vector: Vector = [v.detach() for v in self._with_graph]
@@ -49,21 +49,29 @@ class Field:
 
     def transposed(self, u: Vector) -> Vector:
         """Return Jᵀu, by one backward pass through the one that made v."""
-        return _pulled(self._with_graph, self._parameters, u)
+        return _pulled(self._with_graph, self.parameters, u)
 
     def both(self, u: Vector) -> tuple[Vector, Vector]:
         """Return Jᵀu and Ju, which is the derivative with respect to w of ⟨Jᵀw, u⟩: a backward pass through that of Jᵀw."""
         w = [one.detach().requires_grad_() for one in u]
-        forth = _pulled(self._with_graph, self._parameters, w, create_graph=True)
+        forth = _pulled(self._with_graph, self.parameters, w, create_graph=True)
         return [one.detach() for one in forth], _pulled(forth, w, u)
 
     def of_d_by_g(self, u: Vector) -> Vector:
         """Return ∇_θ⟨∇_ψ L_D, u⟩ for a vector u of D's part."""
-        return _pulled(self._with_graph[: self._of_d], self._parameters[self._of_d :], u)
+        return _pulled(self._with_graph[: self._of_d], self.parameters[self._of_d :], u)
 
     def of_g_by_d(self, u: Vector) -> Vector:
         """Return ∇_ψ⟨∇_θ L_G, u⟩ for a vector u of G's part."""
-        return _pulled(self._with_graph[self._of_d :], self._parameters[: self._of_d], u)
+        return _pulled(self._with_graph[self._of_d :], self.parameters[: self._of_d], u)
+
+    def d_along_g(self, u: Vector) -> Vector:
+        """Return how ∇_ψ L_D changes as θ moves along a vector u of G's part, by two backward passes."""
+        return _pushed(self._with_graph[: self._of_d], self.parameters[self._of_d :], u)
+
+    def g_along_d(self, u: Vector) -> Vector:
+        """Return how ∇_θ L_G changes as ψ moves along a vector u of D's part."""
+        return _pushed(self._with_graph[self._of_d :], self.parameters[: self._of_d], u)
 
 
 def dot(first: Vector, second: Vector) -> Tensor:
@@ -87,6 +95,12 @@ def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, c
         if "is not implemented" not in str(error):
             raise
         raise ValueError(_cannot(str(error).splitlines()[0])) from error
+
+
+def _pushed(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector) -> Vector:
+    """Return the derivative of the outputs as the inputs move along u: that of ⟨outputs' derivative along w, u⟩ by w."""
+    w = [torch.zeros_like(one, requires_grad=True) for one in outputs]
+    return _pulled(_pulled(outputs, inputs, w, create_graph=True), w, u)
 
 
 def refuse_once_differentiable(gradients: Sequence[Tensor | None]) -> None:

@@ -256,16 +256,19 @@ class GAN:
         with self.phase("g"):
             return d_gradients, self._g.step(g_gradients)
 
-    def update_d(self, d: Objective, *, retain_graph: bool = False) -> None:
-        """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass."""
+    def update_d(self, d: Objective, *, retain_graph: bool = False, gradients: Gradients | None = None) -> None:
+        """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass.
+
+        Gradients may be given in place of the objective's own.
+        """
         with self.phase("d"):
-            gradients = self._d.gradients(d.value, self._redundant(self._g), retain_graph=retain_graph)
+            gradients = gradients or self._d.gradients(d.value, self._redundant(self._g), retain_graph=retain_graph)
             self._record_d(d, self._move_d(gradients))
 
-    def update_g(self, g: Objective) -> None:
-        """Descend G's objective by one step of G."""
+    def update_g(self, g: Objective, *, gradients: Gradients | None = None) -> None:
+        """Descend G's objective by one step of G, along its own gradient or a given one."""
         with self.phase("g"):
-            gradients = self._g.gradients(g.value, self._redundant(self._d))
+            gradients = gradients or self._g.gradients(g.value, self._redundant(self._d))
             self.meter.record_g(g, self._g.step(self.processes.sum(gradients)))
 
     def update_both(

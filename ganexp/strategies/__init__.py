@@ -13,11 +13,14 @@ from ganexp.strategies.base import Strategy
 from ganexp.strategies.competitive import Competitive
 from ganexp.strategies.consensus import Consensus
 from ganexp.strategies.detach import detach
+from ganexp.strategies.drift import Drift
 from ganexp.strategies.extragradient import Extragradient
 from ganexp.strategies.g_first import g_first
 from ganexp.strategies.g_first_resample import g_first_resample
+from ganexp.strategies.hamiltonian import Hamiltonian
 from ganexp.strategies.jare import Jare
 from ganexp.strategies.joint import joint
+from ganexp.strategies.lead import Lead
 from ganexp.strategies.one_stage import OneStage
 from ganexp.strategies.past_extragradient import PastExtragradient
 from ganexp.strategies.resample import resample
@@ -30,8 +33,11 @@ __all__ = [
     "AlexGDA",
     "Competitive",
     "Consensus",
+    "Drift",
     "Extragradient",
+    "Hamiltonian",
     "Jare",
+    "Lead",
     "OneStage",
     "PastExtragradient",
     "Strategy",

@@ -13,6 +13,7 @@ from ganexp.losses import Loss
 from ganexp.ranges import checked
 from ganexp.strategies.memory import ParameterMemory
 from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.steps import rates
 
 
 class Competitive(Simultaneous):
@@ -72,7 +73,7 @@ class Competitive(Simultaneous):
         """
         field = gan.field(d, g)
         v_d, v_g = field.split(field.vector)
-        rate_d, rate_g = self.rates(gan)
+        rate_d, rate_g = rates(gan, self.rate)
 
         def expected(x: Vector) -> Vector:  # η_θ D_ψθ x
             return torch._foreach_mul(field.of_g_by_d(x), rate_g)
@@ -97,12 +98,6 @@ class Competitive(Simultaneous):
         self.kept.keep(gan, gan.g_parameters, field.gradients([*v_d, *e])[1])
         x = torch._foreach_add(b, e)
         return field.gradients([*torch._foreach_add(v_d, expected(x)), *x])
-
-    def rates(self, gan: GAN) -> tuple[float | Tensor, float | Tensor]:
-        """Return η of D and of G; an optimiser of several groups has that of its first one."""
-        if self.rate is not None:
-            return self.rate, self.rate
-        return gan.optimizer_d.param_groups[0]["lr"], gan.optimizer_g.param_groups[0]["lr"]
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
         """Refuse a loss that is not zero-sum, for which M would not be symmetric.

@@ -1,4 +1,4 @@
-"""What several strategies share: an update of one network on a batch of its own, and a look ahead."""
+"""What several strategies share: an update of one network on a batch of its own, a look ahead, and η."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,3 +40,10 @@ def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 def stretch(parameters: Sequence[Tensor], start: Sequence[Tensor], factor: float) -> None:
     """Move parameters to `factor` times as far from where they started; 1 leaves every bit of them as it is."""
     torch._foreach_copy_([*parameters], torch._foreach_lerp([*start], [*parameters], factor))
+
+
+def rates(gan: GAN, rate: float | None) -> tuple[float | Tensor, float | Tensor]:
+    """Return η of D and of G: a given rate, or the optimisers' own; one of several groups has that of its first."""
+    if rate is not None:
+        return rate, rate
+    return gan.optimizer_d.param_groups[0]["lr"], gan.optimizer_g.param_groups[0]["lr"]

@@ -49,8 +49,12 @@ def test_products_are_finite_differences_of_v(name):
     torch.manual_seed(1)
     u = [torch.randn_like(p) for p in parameters]
     transposed, along = field.both(u)
+    (of_d, of_g), zero = field.split(u), field.split([*map(torch.zeros_like, u)])
+    halves = field.d_along_g(of_g), field.g_along_d(of_d)
     torch.testing.assert_close(transposed, field.transposed(u), rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(along, slope(u), rtol=1e-6, atol=2e-8)
+    torch.testing.assert_close(halves[0], field.split(slope([*zero[0], *of_g]))[0], rtol=1e-6, atol=2e-8)
+    torch.testing.assert_close(halves[1], field.split(slope([*of_d, *zero[1]]))[1], rtol=1e-6, atol=2e-8)
     for _ in range(5):
         direction = [torch.randn_like(p) for p in parameters]
         assert dot(transposed, direction).item() == pytest.approx(dot(u, slope(direction)).item(), rel=1e-6, abs=1e-7)

@@ -1,0 +1,25 @@
+"""Descend the length of the joint gradient, and nothing else (Abernethy et al. 2021)."""
+
+from collections.abc import Iterator
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.strategies.simultaneous import Simultaneous
+
+
+class Hamiltonian(Simultaneous):
+    """Move along Jᵀv = ∇½‖v‖², with v both networks' gradients: Hamiltonian gradient descent. Trace: `z G r f DG+`.
+
+    Every stationary point attracts, a player's maximum and a saddle too: a lesson rather than a method. `consensus` adds v to
+    it. The penalty is a part of L_D.
+    """
+
+    differentiates_gradients = True
+    learns_through_d_loss = True
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        d, g = gan.losses_of_both(x, fake)
+        field = gan.field(d, g)
+        gan.update_both(d, g, field.gradients(field.transposed(field.vector)))

@@ -1,0 +1,53 @@
+"""Brake the rotation that the players' motion brings about (Askari Hemmat et al. 2023)."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.strategies.memory import ParameterMemory
+from ganexp.strategies.simultaneous import Simultaneous
+
+
+class Lead(Simultaneous):
+    """Move along v + α J_off(z − z⁻), with z both networks' weights and z⁻ those one iteration ago. Trace: `z G r f DG+`.
+
+    J_off is v's Jacobian without its diagonal blocks. The paper's momentum, β(z − z⁻), is the optimisers' business: `sgd` has
+    one. Departure: α is in units of the learning rate, so that α = 1 without momentum is optimism on a bilinear game. The
+    first iteration has no z⁻. This is `joint` for α = 0. The penalty is a part of L_D.
+
+    Args:
+        alpha: α.
+    """
+
+    differentiates_gradients = True
+    learns_through_d_loss = True
+    keeps_count = False
+
+    @checked
+    def __init__(self, *, alpha: Annotated[float, Ge(0)] = 1.0) -> None:
+        self.alpha = alpha
+        self.past = ParameterMemory()
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        d, g = gan.losses_of_both(x, fake)
+        field = gan.field(d, g)
+        z = [p.detach() for p in field.parameters]
+        of_d, of_g = field.split(torch._foreach_sub(z, self.past.before(gan, field.parameters)))
+        turn = [*field.d_along_g(of_g), *field.g_along_d(of_d)]
+        self.past.keep(gan, field.parameters, z)
+        gan.update_both(d, g, field.gradients(torch._foreach_add(field.vector, turn, alpha=self.alpha)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return self.past.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.past.load_state_dict(state)
