@@ -80,14 +80,22 @@ def test_a_published_preset_names_its_source(experiment):
             {"strategy.gamma": 10.0, "optimizer.lr": 1e-4, "optimizer.alpha": 0.9, "batch_size": 512, "generator.depth": 4},
         ),
         ("lsgan", {"loss.name": "lsgan", "optimizer.lr": 1e-3}),
-        ("wgan", {"optimizer.name": "rmsprop", "optimizer.lr": 5e-5, "d_steps": 5, "penalty.bound": 0.01}),
+        ("wgan", {"optimizer.name": "rmsprop", "optimizer.lr": 5e-5, "d_steps": 5, "penalty.weight_clipping.bound": 0.01}),
         (
             "wgan",
             {f"wrapper.warm_up.{key}": value for key, value in {"first": 25, "every": 500, "many": 100, "of": "d"}.items()},
         ),
         ("topk_ring", {"wrapper.topk.nu": 0.5, "dataset.name": "ring", "strategy.name": "detach"}),
-        ("wgan_gp", {"optimizer.betas": [0.0, 0.9], "d_steps": 5, "penalty.weight": 10.0, "discriminator.batch_norm": False}),
-        ("dragan", {"penalty.name": "dragan", "penalty.weight": 10.0, "penalty.noise": 0.5, "optimizer.lr": 2e-4}),
+        (
+            "wgan_gp",
+            {
+                "optimizer.betas": [0.0, 0.9],
+                "d_steps": 5,
+                "penalty.gradient_penalty.weight": 10.0,
+                "discriminator.batch_norm": False,
+            },
+        ),
+        ("dragan", {"penalty.dragan.weight": 10.0, "penalty.dragan.noise": 0.5, "optimizer.lr": 2e-4}),
         ("sngan", {"loss.name": "hinge", "d_steps": 5, "optimizer.lr": 2e-4, "optimizer.betas": [0.0, 0.9], "latent_dim": 128}),
         (
             "sagan",
@@ -99,7 +107,7 @@ def test_a_published_preset_names_its_source(experiment):
         ),
         ("ragan", {"loss.name": "ragan", "discriminator.spectral_norm": True, "batch_size": 32, "optimizer.lr": 2e-4}),
         ("ebgan", {"loss.name": "ebgan", "discriminator.name": "began", "optimizer.lr": 1e-3, "batch_size": 128}),
-        ("r3gan", {"loss.name": "rpgan", "penalty.name": "r1r2", "optimizer.betas": [0.0, 0.99], "latent_dim": 64}),
+        ("r3gan", {"loss.name": "rpgan", "penalty.r1r2.weight": 1.0, "optimizer.betas": [0.0, 0.99], "latent_dim": 64}),
     ],
 )
 def test_experiments_have_their_papers_settings(experiment, expected):
@@ -108,8 +116,8 @@ def test_experiments_have_their_papers_settings(experiment, expected):
 
 
 def test_an_experiment_can_be_overridden_from_the_command_line():
-    cfg = composed("experiment=wgan_gp", "strategy=joint", "loss=hinge", "penalty=none", "d_steps=2", "optimizer.d.lr=4e-4")
-    assert (cfg.strategy.name, cfg.loss.name, cfg.penalty.name, cfg.d_steps) == ("joint", "hinge", "none", 2)
+    cfg = composed("experiment=wgan_gp", "strategy=joint", "loss=hinge", "penalty=[]", "d_steps=2", "optimizer.d.lr=4e-4")
+    assert (cfg.strategy.name, cfg.loss.name, cfg.penalty, cfg.d_steps) == ("joint", "hinge", {}, 2)
     assert (cfg.optimizer.g.lr, cfg.optimizer.d.lr) == (1e-4, 4e-4)
     check(cfg)
 

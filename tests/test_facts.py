@@ -25,7 +25,7 @@ IMAGES, POINTS = (3, 32, 32), (2,)
         (ACGAN(base=Hinge()), {"scores": "logit", "further": ""}, {"discriminator.conditioning": "classifier"}),
         (EBGAN(pulling_away=0.1), {"further": ""}, {"pulling_away": 0, "discriminator.returns_code": True}),
         (EBGAN(), {"further": "code"}, {"discriminator.returns_code": False}),
-        (GradientPenalty(), {"scores": "energy"}, {"penalty": "none"}),
+        (GradientPenalty(), {"scores": "energy"}, {"penalty": []}),
         (R1(), {"compiled": True}, {"compile": False}),
         (DiffAugment(), {"shape": POINTS, "loss": Hinge()}, {"augment": "none"}),
         (Ada(), {"loss": WGAN()}, {"augment": "diffaugment", "loss": "hinge"}),

@@ -87,7 +87,7 @@ def test_settings_in_the_text_have_keys_that_exist(name):
                 key, _, value = setting.partition("=")
                 assert key in known, f"{span} in {name}"
                 chosen = value.strip("[]").split(",") if key in LISTS else [value]
-                assert key not in GROUPS or chosen == [""] or {*chosen} <= {*options(key), "none"}, f"{span} in {name}"
+                assert key not in GROUPS or chosen == [""] or {*chosen} <= {*options(key)}, f"{span} in {name}"
 
 
 def first_value(override):

@@ -150,7 +150,4 @@ def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
     """
     for group, node in cfg.items():
         if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in (*choices, *LISTS):
-            sums = ", or add them up with penalty=sum" if group == "penalty" else ""
-            raise ConfigError(
-                f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m{sums}."
-            )
+            raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")

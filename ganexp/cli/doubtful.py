@@ -1,5 +1,6 @@
 """What Hydra settles in silence and a person should know: a key that was given twice, a penalty that displaced a loss's own."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +20,16 @@ def doubtful(hydra: Any) -> Iterator[str]:
     for key, count in Counter(key for key, *_ in overrides).items():
         if count > 1:
             yield f"{key} is given {'twice' if count == 2 else f'{count} times'}: the last one counts, {key}={values[key]}."
-    if values.get("penalty", "sum") == "sum":
+    if "penalty" not in values:
         return
+    names = re.findall(r"\w+", values["penalty"])
     folders = [Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"]
     chosen = hydra.runtime.choices.get("loss")
     for option in options("loss", folders):
         defaults = option.node.get("defaults", []) if option.name == chosen else []
-        brought = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), values["penalty"])
-        if brought != values["penalty"]:
+        brought: list[str] = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
+        if not {*brought} <= {*names}:
             yield (
-                f"penalty={values['penalty']} takes the place of penalty={brought}, which is part of loss={chosen}: leave it "
-                "out, or have both by penalty=sum."
+                f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "
+                f"loss={chosen}: leave it out, or have both by penalty=[{','.join(dict.fromkeys([*brought, *names]))}]."
             )

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from ganexp.augmentations import Augmentation
-from ganexp.config.schema import Config
-from ganexp.config.targets import arguments, make, members, target
+from ganexp.config.schema import Config, ConfigError
+from ganexp.config.targets import arguments, make, members, target, typed
 from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
 from ganexp.losses import Loss
-from ganexp.penalties import Penalty
+from ganexp.penalties import Penalty, total
 from ganexp.prior import Prior
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
@@ -37,7 +37,7 @@ class Chosen:
     Args:
         loss, penalty, augment, schedule: Those of the run.
         strategy: With all that goes around it.
-        by_key: Each part that was chosen, the wrappers one by one from the outermost to the strategy inside.
+        by_key: Each part that was chosen: the wrappers one by one from the outermost to the strategy inside, each penalty.
     """
 
     loss: Loss
@@ -52,14 +52,22 @@ def chosen_by(config: Config) -> Chosen:
     """Make the parts that a configuration chooses.
 
     Raises:
-        ConfigError: A part refuses its settings.
+        ConfigError: A part refuses its settings, or two penalties exclude each other.
     """
     wrapped = wrapped_strategies(config)
     strategy, *_ = wrapped.values()
-    loss, penalty, augment = make(config.loss, "loss"), make(config.penalty, "penalty"), make(config.augment, "augment")
-    schedule = make(config.schedule, "schedule", config.iterations)
-    parts = {"augment": augment, "penalty": penalty, "loss": loss, "schedule": schedule}
-    return Chosen(loss, penalty, augment, schedule, strategy, wrapped | parts)
+    penalties = {key: make(node, key) for key, node in members(config, "penalty").items()}
+    loss, augment, schedule = (
+        make(config.loss, "loss"),
+        make(config.augment, "augment"),
+        make(config.schedule, "schedule", config.iterations),
+    )
+    try:
+        penalty = total(dict(zip(config.penalty, penalties.values(), strict=True)))
+    except ValueError as error:
+        raise ConfigError(f"{typed(config, 'penalty')}: {error}.") from None
+    by_key = {**wrapped, "augment": augment, **penalties, "loss": loss, "schedule": schedule}
+    return Chosen(loss, penalty, augment, schedule, strategy, by_key)
 
 
 def gan_of(

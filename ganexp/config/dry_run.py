@@ -10,7 +10,7 @@ from ganexp.batch import Batch
 from ganexp.config.assemble import Chosen, gan_of, networks_of
 from ganexp.config.demands import TRIED, Demands, demands
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import make, name_of
+from ganexp.config.targets import make, name_of, typed
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.losses import Loss
@@ -119,9 +119,7 @@ def dry_iteration(
         gan.finish_iteration()
         undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
     except ValueError as error:
-        choices = ", ".join(
-            f"{key}={name_of(getattr(config, key))}" for key in ("discriminator", "loss", "penalty", "augment", "strategy")
-        )
+        choices = ", ".join(typed(config, key) for key in ("discriminator", "loss", "penalty", "augment", "strategy"))
         raise ConfigError(f"{choices} do not fit: {error}.") from None
     if undeclared:
         raise ConfigError(

@@ -63,8 +63,8 @@ ELSEWHERE = {
     "output_dir": "hydra.run.dir",
     "random_seed": "seed",
     "ema_decay": "ema",
-    "gp_weight": "penalty.weight, with penalty=gradient_penalty,",
-    "lambda_gp": "penalty.weight, with penalty=gradient_penalty,",
+    "gp_weight": "penalty.gradient_penalty.weight, with penalty=[gradient_penalty],",
+    "lambda_gp": "penalty.gradient_penalty.weight, with penalty=[gradient_penalty],",
     "grad_clip": "clip_gradients",
     "max_grad_norm": "clip_gradients",
     "gradient_clip_val": "clip_gradients",
@@ -87,6 +87,6 @@ ELSEWHERE = {
     "topk": "wrapper=[topk]",
     "replay": "wrapper=[replay]",
     "latent_step": "wrapper=[latent_step]",
-    "clip_value": "penalty.bound, with penalty=weight_clipping,",
+    "clip_value": "penalty.weight_clipping.bound, with penalty=[weight_clipping],",
 }
 """What other projects call a key: by their name, the words that say what it is here."""

@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -57,8 +57,7 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     known = sorted(set(known) - {"name", "_target_"})
     above, _, name = key.rpartition(".")
     if above in LISTS:
-        listed = f"{name} is not in the list: choose {above}=[{','.join(dict.fromkeys([*known, name]))}] to have it"
-        return f"{key} has settings, and {listed}{f', or, if an experiment has set them, add ~{key}' if preset else ''}."
+        return _unlisted(above, name, [one for one in known if one != name], preset=preset)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
     none = f"this {above} has none: choose the one that has it too, as in {above}=… {key}=…."
     none = none if above in GROUPS else f"{above} has none."
@@ -66,6 +65,15 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     hint = f"did you mean {close[0]}?" if close else there if known else none
     remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
     return f"{key} is no key of the configuration; {hint}{remedy}"
+
+
+def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> str:
+    """Return the sentence for settings of what is not in a list."""
+    below = (
+        [f"add ~{group}.{name} if an experiment has set it"] if preset else [f"a key below {group}.{one}" for one in there[:1]]
+    )
+    remedies = " or ".join([f"choose a list with it, such as {group}=[{','.join([*there, name])}]", *below])
+    return f"{group}.{name} is no key of the configuration; there is no {name} in {group}=[{','.join(there)}]: {remedies}."
 
 
 def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
@@ -77,6 +85,8 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     if first["type"] == "model_type" and path:
         below = ", ".join(_siblings([*path, "any"]))
         return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {shown(value)}."
+    if path[0] in LISTS and len(path) == 2:  # an option whose file is that of a group without a list
+        return f"{key} should have a _target_ and settings below it, as conf/{path[0]}/ has them, not {shown(value)}."
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."
     declared = dict(keys_of()).get(".".join(part for part in path if not part.isdigit()))

@@ -41,7 +41,7 @@ class Config(Keys):
     dataset: Node
     generator: Node
     discriminator: Node
-    penalty: Node
+    penalty: Nodes = key({})
     augment: Node = key({"name": "none", "_target_": "ganexp.augmentations.NoAugmentation"})
     loss: Node
     strategy: Node

@@ -162,6 +162,12 @@ def members(config: Config, group: str) -> dict[str, Node]:
     return {f"{group}.{name}": node for name, node in chosen.items()}
 
 
+def typed(config: Config, group: str) -> str:
+    """Return the choice of a group as it is typed: `loss=hinge`, `penalty=[r1,spectral]`."""
+    chosen = getattr(config, group)
+    return f"{group}=[{','.join(chosen)}]" if group in LISTS else f"{group}={name_of(chosen)}"
+
+
 def subject(key: str, node: Node) -> str:
     """Return what a sentence calls the member of a group that lies under a key: `loss=hinge`, or `wrapper.topk`."""
     return key if key.partition(".")[0] in LISTS else f"{key}={name_of(node)}"
@@ -198,11 +204,7 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     Raises:
         ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, or cannot read a file.
     """
-    made: dict[str, Any] = {}
-    for name, part in _parts(key, node).items():
-        head, _, rest = name.partition(".")
-        one = make(part, f"{key}.{name}")
-        made[head] = made.get(head, {}) | {rest: one} if rest else one
+    made = {name: make(part, f"{key}.{name}") for name, part in _parts(key, node).items()}
     try:
         return target(node, key)(*positional, **arguments(node) | made, **runtime)
     except ConfigError:
@@ -215,12 +217,8 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
 
 
 def _parts(key: str, node: Node) -> dict[str, Node]:
-    """Return the nodes that a member is made of, by their keys below it.
-
-    These are the penalties of a penalty, the base of a loss, the torch dataset of a dataset.
-    """
-    group = key.partition(".")[0]
-    if group == "loss":
+    """Return the nodes that a member is made of, by their keys below it: the base of a loss, the torch dataset of a dataset."""
+    if key.partition(".")[0] == "loss":
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
     if key == "dataset" and "dataset" in node:
         if not isinstance(node["dataset"], dict):
@@ -228,10 +226,7 @@ def _parts(key: str, node: Node) -> dict[str, Node]:
                 f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
             )
         return {"dataset": node["dataset"]}
-    parts = node.get("parts", {}) if group == "penalty" else {}
-    if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
-        raise ConfigError(f"{key}.parts should be penalties by name: add one by +penalty@{key}.parts.mine=r1.")
-    return {f"parts.{name}": part for name, part in parts.items()}
+    return {}
 
 
 def _is_a(base: type) -> Callable[[Any], bool]:

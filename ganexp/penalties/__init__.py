@@ -4,7 +4,7 @@ from ganexp.penalties.base import Discriminator, NoPenalty, Penalty
 from ganexp.penalties.gradient_penalty import DivergencePenalty, GradientPenalty, LipschitzPenalty
 from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.one_centred import Dragan, OneCentred
-from ganexp.penalties.sum import Sum
+from ganexp.penalties.sum import Sum, total
 from ganexp.penalties.weight_clipping import WeightClipping
 from ganexp.penalties.weights import Orthogonal, Spectral
 from ganexp.penalties.zero_centred import R1, R1R2, R2
@@ -26,4 +26,5 @@ __all__ = [
     "Spectral",
     "Sum",
     "WeightClipping",
+    "total",
 ]

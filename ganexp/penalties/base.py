@@ -55,7 +55,7 @@ class Penalty:
         """
         if self.needs_logits and run.scores not in ("logit", ""):
             raise Misfit(
-                f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty="none"
+                f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty=[]
             )
         if self.differentiates_gradients and run.compiled:
             raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)

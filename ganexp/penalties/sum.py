@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.penalties.base import Demand, Discriminator, Penalty
+from ganexp.penalties.base import Demand, Discriminator, NoPenalty, Penalty
 
 EXCLUSIVE: dict[frozenset[Demand], str] = {
     frozenset({"gradient norm 0", "gradient norm 1"}): "one pulls D's gradient norm to 0, the other to 1",
@@ -39,11 +39,11 @@ class Sum(Penalty):
 
     def __init__(self, *, parts: Mapping[str, Penalty]) -> None:
         if not parts:
-            raise ValueError("there is nothing to sum: add penalties by name, as in +penalty@penalty.parts.mine=r1")
+            raise ValueError("there is nothing to sum")
         for (a, first), (b, second) in itertools.combinations(parts.items(), 2):
             for one, other in itertools.product(first.demands, second.demands):
                 if reason := EXCLUSIVE.get(frozenset({one, other})):
-                    raise ValueError(f"its parts {a} and {b} exclude each other ({reason}): leave one of them out")
+                    raise ValueError(f"{a} and {b} exclude each other ({reason}): leave one of them out")
         self._parts = dict(parts)
         self.demands = frozenset().union(*(part.demands for part in parts.values()))
         self.needs_logits = any(part.needs_logits for part in parts.values())
@@ -85,3 +85,14 @@ class Sum(Penalty):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self._parts.items():
             part.load_state_dict(state[name])
+
+
+def total(penalties: Mapping[str, Penalty]) -> Penalty:
+    """Return several penalties, by name, as one: none is `NoPenalty`, and one alone is itself.
+
+    Raises:
+        ValueError: Two exclude each other.
+    """
+    if len(penalties) > 1:
+        return Sum(parts=penalties)
+    return next(iter(penalties.values()), NoPenalty())

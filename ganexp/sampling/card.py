@@ -5,7 +5,7 @@ from typing import Any
 from ganexp.printable import printable
 from ganexp.sampling.trained import Trained
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "optimizer")
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "wrapper", "optimizer")
 SETTINGS = ("batch_size", "d_steps", "g_steps", "ema", "latent_dim", "prior", "precision", "seed")
 
 
@@ -17,7 +17,7 @@ def card(trained: Trained, picture: str | None = None) -> str:
         picture: The file of its samples beside the card, if there is one.
     """
     settings, origin = trained.origin.settings, trained.origin
-    of = {group: _name(settings[group]) for group in GROUPS if isinstance(settings.get(group), dict)}
+    of = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
     told = {key: settings[key] for key in SETTINGS if key in settings}
     kind = f"class-conditional ({trained.classes} classes)" if trained.classes else "unconditional"
     size = "×".join(map(str, trained.shape))
@@ -60,7 +60,8 @@ def card(trained: Trained, picture: str | None = None) -> str:
 
 
 def _name(node: dict[str, Any]) -> str:
-    return printable(node.get("name", node.get("_target_", "")))
+    """Return what a member of a group is called; several in a list by their names."""
+    return printable(node.get("name", node.get("_target_", ", ".join(map(str, node)))))
 
 
 def _tells(key: str) -> bool:

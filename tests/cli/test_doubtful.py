@@ -17,12 +17,12 @@ from tests.composing import CONF
         (
             "penalty=r1 loss=wgan_gp",
             [
-                "penalty=r1 takes the place of penalty=gradient_penalty, which is part of loss=wgan_gp: "
-                "leave it out, or have both by penalty=sum."
+                "penalty=r1 takes the place of penalty=[gradient_penalty], which is part of loss=wgan_gp: "
+                "leave it out, or have both by penalty=[gradient_penalty,r1]."
             ],
         ),
-        ("penalty=none experiment=wgan_gp", ["penalty=none takes the place of penalty=gradient_penalty"]),
-        ("penalty=sum loss=wgan_gp", []),
+        ("penalty=[] experiment=wgan_gp", ["penalty=[] takes the place of penalty=[gradient_penalty]"]),
+        ("penalty=[r1,gradient_penalty] loss=wgan_gp", []),
         ("penalty=gradient_penalty loss=wgan_gp", []),
         ("penalty=r1 loss=hinge", []),
         ("loss=wgan_gp", []),

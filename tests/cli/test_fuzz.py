@@ -115,7 +115,7 @@ def outcome(arguments):
 @example(first=("optimizer.betas", "[2,2]"), second=None)
 @example(first=("ema", "2"), second=None)
 @example(first=("penalty", "[[1]]"), second=None)
-@example(first=("penalty._target_", "ganexp.losses.Hinge"), second=None)
+@example(first=("+penalty.mine._target_", "ganexp.losses.Hinge"), second=None)
 @example(first=("seed", "1" * 5000), second=None)
 @example(first=("dataset=image_folder dataset.path", "a/" * 5000), second=None)
 @example(first=("+loss.x", "[" * 3000 + "]" * 3000), second=None)
@@ -153,7 +153,6 @@ USUAL = {
     "discriminator": "mlp",
     "augment": "none",
     "schedule": "constant",
-    "penalty": "none",
 }
 
 
@@ -166,7 +165,6 @@ def misfits(option, choice, dataset):
         "ada": dataset in ("ring", "grid") or choice["loss"] not in SIGNED,
         "stalled": choice["loss"] != "began",
         "balanced": choice["loss"] not in (*SIGNED, "lsgan"),
-        "sum": True,
         "replay": choice["strategy"] in WITHOUT_REPLAY,
     }.get(option, False)
 

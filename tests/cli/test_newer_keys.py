@@ -93,10 +93,10 @@ REFUSED = [
         "wrapper.balanced needs a loss with a boundary between real and generated scores, and this one has none: choose loss=",
     ),
     (["wrapper=[constant]"], "wrapper=[constant] is not an option; --help lists those that there are."),
-    (["wrapper.topk.nu=0.5"], "wrapper.topk has settings, and topk is not in the list: choose wrapper=[topk] to have it."),
+    (["wrapper.topk.nu=0.5"], "there is no topk in wrapper=[]: choose a list with it, such as wrapper=[topk]."),
     (
         ["wrapper=[lookahead]", "+wrapper.topk.nu=0.5"],
-        "choose wrapper=[lookahead,topk] to have it, or, if an experiment has set them, add ~wrapper.topk",
+        "such as wrapper=[lookahead,topk] or add ~wrapper.topk if an experiment has set it.",
     ),
     (["+wrapper.mine._target_=ganexp.losses.Hinge"], "wrapper.mine._target_=ganexp.losses.Hinge must be a ganexp.wrappers."),
     (["lookahead.every=5"], "lookahead is no key of the configuration; it is wrapper=[lookahead] here."),
@@ -116,10 +116,9 @@ REFUSED = [
     ([*CLASSIFIER, "strategy=one_stage"], "one_stage is exact only for losses of one score per image, and ACGAN also reads"),
     ([*BEGAN, "loss=ebgan", "loss.pulling_away=0.1"], "choose loss.pulling_away=0 or discriminator.returns_code=true."),
     (["penalty=spectral", "discriminator.spectral_norm=true"], "choose discriminator.spectral_norm=false, or another penalty."),
-    (["penalty=[r1,orthogonal]"], "choose one of them, or sweep over them with -m, or add them up with penalty=sum."),
     (
-        ["penalty=sum", "penalty.parts=[r1]"],
-        "penalty.parts=[r1] does not go with what is there: set a value where there is one",
+        ["penalty=[r1]", "penalty.r1=[3]"],
+        "penalty.r1=[3] does not go with what is there: set a value where there is one",
     ),
     (
         ["minibatch_deviation=true"],

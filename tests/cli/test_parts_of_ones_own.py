@@ -78,7 +78,7 @@ YAML = {
     "loss": "# Nobody 2026: least squares around a shift.\nname: shifted\n_target_: {}.Shifted\nshift: 1.0\n",
     "strategy": "# As detach, but G moves twice.\nname: shifted\n_target_: {}.g_twice\n",
     "discriminator": "# One hidden layer.\nname: shifted\n_target_: {}.Shallow\nwidth: 8\n",
-    "penalty": "# Keep the scores of real samples small.\nname: shifted\n_target_: {}.SmallScores\nweight: 0.1\n",
+    "penalty": "# Keep the scores of real samples small.\nshifted:\n  _target_: {}.SmallScores\n  weight: 0.1\n",
 }
 MODULE = "package_of_a_test"
 CHOICES = [f"{group}=shifted" for group in YAML]
@@ -128,7 +128,7 @@ def test_the_help_describes_them(mine, tmp_path):
     [
         ("loss.shift=3", "loss.shift should be less than or equal to 2, not 3."),
         ("discriminator.width=2", "discriminator.width should be greater than 2, not 2."),
-        ("penalty.weight=nan", "penalty.weight should be a finite number, not nan."),
+        ("penalty.shifted.weight=nan", "penalty.shifted.weight should be a finite number, not nan."),
         (
             "+strategy.speed=2",
             "strategy.speed is no key of the configuration; this strategy has none: choose the one that has it",

@@ -25,7 +25,7 @@ REFUSED = [
         ["flip=true", "dataset=ring", "generator=mlp", "discriminator=mlp"],
         "flip=true mirrors images, and dataset=ring has none",
     ),
-    (["compile=true", "penalty=gradient_penalty"], "penalty=gradient_penalty differentiates gradients, which compiled"),
+    (["compile=true", "penalty=gradient_penalty"], "penalty.gradient_penalty differentiates gradients, which compiled"),
     (
         ["compile=true", "strategy=unrolled", "wrapper=[lookahead]", "wrapper.lookahead.every=3"],
         "strategy=unrolled differentiates gradients, which compiled",
@@ -54,7 +54,7 @@ REFUSED = [
     (["generator.width=0"], "generator.width should be greater than or equal to 1, not 0"),
     (["discriminator.batch_norm=maybe"], "discriminator.batch_norm should be a valid boolean, not maybe"),
     (["loss=began", "discriminator=began", "loss.gamma=3"], "loss.gamma should be less than or equal to 1, not 3"),
-    (["loss=wgan", "penalty.bound=0"], "penalty.bound should be greater than 0, not 0"),
+    (["loss=wgan", "penalty.weight_clipping.bound=0"], "penalty.weight_clipping.bound should be greater than 0, not 0"),
     (["optimizer.lr=-1"], "optimizer.lr should be greater than 0, not -1"),
     (["optimizer.lr=inf"], "optimizer.lr should be a finite number, not inf"),
     (["optimizer.lr=nan"], "optimizer.lr should be a finite number, not nan"),
@@ -75,7 +75,7 @@ REFUSED = [
     (["dataset=ring", "generator=mlp"], "discriminator=dcgan: shape should be that of an image"),
     (["loss=began"], "choose discriminator=began or loss=nonsaturating"),
     (["discriminator=began"], "choose discriminator=dcgan or loss=began"),
-    (["discriminator=began", "loss=softmaxgan", "penalty=gradient_penalty"], "choose penalty=none"),
+    (["discriminator=began", "loss=softmaxgan", "penalty=gradient_penalty"], "choose penalty=[]"),
     (["loss._target_=ganexp.losses.Nothing"], "loss._target_=ganexp.losses.Nothing cannot be imported"),
     (["wrapper=[lookahead]", "wrapper.lookahead.alpha=2"], "wrapper.lookahead.alpha should be less than or equal to 1, not 2"),
     (

@@ -17,7 +17,7 @@ from ganexp.strategies import detach
 from tests.composing import composed
 from tests.training.test_resume import overrides
 
-PLACES = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "optimizer.g", "optimizer.d")
+PLACES = ("dataset", "generator", "discriminator", "loss", "penalty.r1", "augment", "strategy", "optimizer.g", "optimizer.d")
 DANGEROUS = (
     "os.system",
     "subprocess.Popen",
@@ -42,7 +42,7 @@ DANGEROUS += (
     "place", [pytest.param(one, marks=() if one in ("loss", "optimizer.d") else pytest.mark.slow) for one in PLACES]
 )
 def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp_path):
-    cfg = composed()
+    cfg = composed("penalty=[r1]")
     group, _, side = place.partition(".")
     node = cfg[group][side] if side else cfg[group]
     witness = tmp_path / "witness"
@@ -108,7 +108,7 @@ def test_what_ganexp_has_imported_is_not_ganexps():
 @pytest.mark.parametrize(
     ("place", "name", "sentence"),
     [
-        ("penalty", "ganexp.losses.Hinge", "must be a ganexp.penalties.Penalty, as a class"),
+        ("penalty.r1", "ganexp.losses.Hinge", "must be a ganexp.penalties.Penalty, as a class"),
         ("augment", "ganexp.penalties.R1", "must be a ganexp.augmentations.Augmentation, as a class"),
         ("loss", "ganexp.losses.base", "must be a ganexp.losses.Loss, as a class"),
         ("loss", "math.pi", "must be a ganexp.losses.Loss"),

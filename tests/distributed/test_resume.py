@@ -15,7 +15,7 @@ RUN = [one for one in SMALL if not one.startswith(("dataset", "generator", "disc
 RUN += ["batch_size=12", "precision=fp64", "log_every=2", "sample_every=5", "checkpoint_every=5"]
 MLP = [one for one in SMALL if one.startswith(("generator", "discriminator"))]
 FAKE = ["dataset=fake", "dataset.image_size=16", "dataset.n=23"]
-LAZY = ["penalty=gradient_penalty", "penalty.every=2", "d_steps=2", "clip_gradients=0.1", "schedule=linear"]
+LAZY = ["penalty=gradient_penalty", "penalty.gradient_penalty.every=2", "d_steps=2", "clip_gradients=0.1", "schedule=linear"]
 CASES = {
     "much": [
         *MLP,

@@ -21,6 +21,7 @@ from ganexp.penalties import (
     Spectral,
     Sum,
     WeightClipping,
+    total,
 )
 from tests.composing import composed
 from tests.tiny import Case, iterate, real_batches, state, tiny_gan, tiny_trainer
@@ -53,6 +54,10 @@ def test_it_is_what_its_parts_are():
         tiny_gan(Case(NonSaturating, lambda: clipped)).d_loss(torch.zeros(6, 2).double(), torch.zeros(6, 2).double()).penalty
         is None
     )
+    alone = R1()
+    assert total({"r1": alone}) is alone
+    assert type(total({})) is NoPenalty
+    assert [*total({"r2": R2(), "r1": alone}).parts()] == ["r2", "r1"]
     with pytest.raises(ValueError, match="there is nothing to sum"):
         Sum(parts={})
 
@@ -78,13 +83,18 @@ def test_all_its_streams_are_recorded():
     assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
 
 
-SUM = ["penalty=sum", "+penalty@penalty.parts.a=r1", "+penalty@penalty.parts.b=wgan_lp"]
+SUM = ["penalty=[r1,wgan_lp]"]
 
 
 def test_parts_are_options_with_their_settings():
-    trainer = build(composed(*SMALL, *SUM, "penalty.parts.b.weight=3", "penalty.parts.b.every=2"))
+    trainer = build(composed(*SMALL, *SUM, "penalty.wgan_lp.weight=3", "penalty.wgan_lp.every=2"))
     parts = trainer.gan.penalty.parts()
-    assert (type(parts["a"]), type(parts["b"]), parts["b"].weight, parts["b"].every) == (R1, LipschitzPenalty, 3, 2)
+    assert (type(parts["r1"]), type(parts["wgan_lp"]), parts["wgan_lp"].weight, parts["wgan_lp"].every) == (
+        R1,
+        LipschitzPenalty,
+        3,
+        2,
+    )
     iterate(trainer, 3)
     assert trainer.gan.meter.so_far()["loss/penalty"] > 0
 
@@ -92,24 +102,16 @@ def test_parts_are_options_with_their_settings():
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["penalty=sum"], "there is nothing to sum: add penalties by name"),
-        (["penalty=sum", "penalty.parts=3"], "penalty.parts should be penalties by name: add one by"),
-        (["penalty=sum", "+penalty.parts.a=r1"], "penalty.parts should be penalties by name: add one by"),
-        ([*SUM, "penalty.parts.a.weight=-1"], "penalty.parts.a.weight should be greater than or equal to 0, not -1"),
-        ([*SUM, "+penalty.parts.a.gamma=1"], "penalty.parts.a.gamma is no key of the configuration"),
-        ([*SUM, "penalty.parts.a._target_=os.system"], "penalty.parts.a._target_=os.system is not ganexp's"),
+        ([*SUM, "penalty.r1.weight=-1"], "penalty.r1.weight should be greater than or equal to 0, not -1"),
+        ([*SUM, "+penalty.r1.gamma=1"], "penalty.r1.gamma is no key of the configuration"),
+        ([*SUM, "penalty.r1._target_=os.system"], "penalty.r1._target_=os.system is not ganexp's"),
         (
-            [
-                "loss=wgan",
-                "penalty=sum",
-                "+penalty@penalty.parts.c=weight_clipping",
-                "+penalty@penalty.parts.d=gradient_penalty",
-            ],
-            r"penalty=sum: its parts c and d exclude each other \(both are WGAN's constraint",
+            ["loss=wgan", "penalty=[weight_clipping,gradient_penalty]"],
+            r"weight_clipping and gradient_penalty exclude each other \(both are WGAN's constraint",
         ),
-        ([*SUM, "+penalty@penalty.parts.c=dragan"], r"penalty=sum: its parts a and c exclude each other \(one pulls"),
-        ([*SUM, "compile=true"], "penalty=sum differentiates gradients, which compiled networks cannot"),
-        ([*SUM, "loss=began", "discriminator=began"], "penalty=sum needs a discriminator that returns logit scores"),
+        (["penalty=[r1,wgan_lp,dragan]"], r"penalty=\[r1,wgan_lp,dragan\]: r1 and dragan exclude each other \(one pulls"),
+        ([*SUM, "compile=true"], "penalty.r1 differentiates gradients, which compiled networks cannot"),
+        ([*SUM, "loss=began", "discriminator=began"], "penalty.r1 needs a discriminator that returns logit scores"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
@@ -132,7 +134,7 @@ def test_what_cannot_be_met_at_once_is_refused_in_any_order_and_depth(some, othe
     for one in some:
         for other in others:
             for pair in ((one(), other()), (other(), one()), (one(), Sum(parts={"inner": other(), "none": NoPenalty()}))):
-                with pytest.raises(ValueError, match=r"its parts a and b exclude each other \("):
+                with pytest.raises(ValueError, match=r"a and b exclude each other \("):
                     Sum(parts=dict(zip("ab", pair, strict=True)))
 
 

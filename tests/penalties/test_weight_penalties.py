@@ -165,7 +165,7 @@ def test_a_plain_loop_with_both_one_of_them_lazy():
 @pytest.mark.parametrize("penalty", ["spectral", "orthogonal"])
 @pytest.mark.parametrize("strategy", ["detach", "one_stage", "unrolled"])
 def test_it_trains(penalty, strategy):
-    trainer = build(composed(*SMALL, f"penalty={penalty}", "penalty.weight=1", f"strategy={strategy}"))
+    trainer = build(composed(*SMALL, f"penalty={penalty}", f"penalty.{penalty}.weight=1", f"strategy={strategy}"))
     iterate(trainer, 3)
     assert 0 < trainer.gan.meter.so_far()["loss/penalty"] < 1e3
 

@@ -89,14 +89,14 @@ def test_rollbacks_end(tmp_path):
 
 
 def test_values_out_of_any_range_are_divergence_too(tmp_path):
-    made = poisoned(tmp_path, "loss=wgan", "penalty=none", network="discriminator", value=1e20)
+    made = poisoned(tmp_path, "loss=wgan", "penalty=[]", network="discriminator", value=1e20)
     with pytest.raises(Diverged, match="score/fake is"):
         made.fit()
 
 
 def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
     """Rows are far apart: between them, checkpoints are judged by the losses so far."""
-    settings = [*overrides("detach"), "loss=wgan", "penalty=none", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
+    settings = [*overrides("detach"), "loss=wgan", "penalty=[]", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
     settings += ["iterations=60", "keep_checkpoints=1"]
     made = build(composed(*settings), tmp_path)
     strategy = made.step.strategy

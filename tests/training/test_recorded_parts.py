@@ -26,7 +26,7 @@ PARTS = [
     ["penalty=orthogonal"],
     ["penalty=spectral"],
     ["penalty=dragan"],
-    ["penalty=sum", "+penalty@penalty.parts.a=r1", "+penalty@penalty.parts.b=orthogonal"],
+    ["penalty=[r1,orthogonal]"],
     ["conditional=true"],
     CLASSIFIER,
     [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
