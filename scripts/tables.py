@@ -20,7 +20,7 @@ from ganexp.cli.options import options, primary
 from ganexp.compare.cost import in_passes
 from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
-from ganexp.config.measured import measures_of
+from ganexp.config.metrics import measures_of
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.evaluation import MEASURES

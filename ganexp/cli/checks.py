@@ -45,7 +45,7 @@ def obtain_run(values: dict[str, Any], trust: Any, processes: "DistributedProces
         ConfigError: Something is missing or broken.
     """
     from ganexp.config.check import check  # imports torch
-    from ganexp.config.obtaining import obtain
+    from ganexp.config.run_data import obtain
 
     root = logging.getLogger()
     handlers, root.handlers = root.handlers, [_Keeping()]
@@ -76,7 +76,7 @@ def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
     if is_search(config) and metric is None:
         raise ConfigError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
     if metric is not None and not {"loss", "augment", "experiment"} & {key.partition(".")[0] for key in differing}:
-        from ganexp.config.measured import refuse_unknown_metric  # imports torch
+        from ganexp.config.metrics import refuse_unknown_metric  # imports torch
 
         refuse_unknown_metric("sweep.metric", metric, plain(config.loss), plain(config.augment), config.trust)
 
@@ -99,7 +99,7 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
     if not isinstance(of_search, str):
         return asked
     if asked == "auto":
-        from ganexp.config.measured import high_is_best  # imports torch
+        from ganexp.config.metrics import high_is_best  # imports torch
 
         asked_for = plain(config.evaluation)["measures"]
         highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust, asked_for)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ganexp.config.obtaining import Obtained
+    from ganexp.config.run_data import RunData
     from ganexp.distributed.group import DistributedProcesses
     from ganexp.training import Stopping
 
@@ -30,7 +30,7 @@ class State:
     stopping: "Stopping | None" = None
     timed: bool = False
     processes: "DistributedProcesses | None" = None
-    obtained: "Obtained | None" = None
+    obtained: "RunData | None" = None
     messages: list[logging.LogRecord] = field(default_factory=list)
 
 

@@ -11,11 +11,10 @@ from torch import nn
 from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import Plan, check
 from ganexp.config.demands import CPU_FLOPS
-from ganexp.config.held_out import held_out_of
 from ganexp.config.loggers import loggers_of, refuse_used_folder
-from ganexp.config.measured import high_is_best
-from ganexp.config.obtaining import Obtained, obtain
+from ganexp.config.metrics import high_is_best
 from ganexp.config.resume import loaded
+from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import Trust, name_of
 from ganexp.distributed.batch_norm import synchronise
@@ -52,7 +51,7 @@ def build(
     stopping: Stopping | None = None,
     trust: Trust = (),
     processes: Processes | None = None,
-    obtained: Obtained | None = None,
+    obtained: RunData | None = None,
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 

@@ -13,7 +13,7 @@ from ganexp.config.assemble import Chosen, chosen_by, networks_of, wrapped_strat
 from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
 from ganexp.config.evaluation import figures_of, measures_chosen, missing_for_evaluation, refuse_features, without_effect
-from ganexp.config.measured import refuse_unknown_metric
+from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.parsing import parse, shown
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
@@ -91,7 +91,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     figures = figures_of(measures)
     refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
-    _check_networks(config)
+    for key in ("generator", "discriminator"):
+        ask(*_place(config, key), functools.partial(contract.check_kind, target(getattr(config, key), key)), facts)
     _check_shares(config, processes)
     chosen = chosen_by(config)
     networks, unseen = _on_meta(config, shape, classes)
@@ -195,7 +196,7 @@ def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], 
     """Ask a part whether it fits, and say in the command line's words what it answers.
 
     Raises:
-        ConfigError: It does not fit.
+        ConfigError: The part does not fit.
     """
     before = len(facts.warnings)
     try:
@@ -223,32 +224,11 @@ def machine_of(config: Config) -> Machine:
     return machine
 
 
-def _check_networks(config: Config) -> None:
-    """Refuse networks, as far as their classes tell, that read no labels, or reconstruct packs of samples.
-
-    Raises:
-        ConfigError: They do.
-    """
-    for key in ("generator", "discriminator"):
-        node = getattr(config, key)
-        said = declared(target(node, key))  # type: ignore[arg-type]  # a class
-        if config.conditional and not said.reads_labels:
-            raise ConfigError(
-                f"conditional=true needs networks that read class labels, and {key}={name_of(node)} does not: "
-                "choose dcgan, resnet, r3gan or mlp."
-            )
-        if config.pack > 1 and said.reconstruct:
-            raise ConfigError(
-                f"{key}={name_of(node)} reconstructs samples, and pack={config.pack} is for discriminators that judge packs: "
-                "choose pack=1, or a discriminator on logits such as dcgan."
-            )
-
-
 def _check_shares(config: Config, processes: int) -> None:
     """Refuse batches that packs do not fill or processes cannot share, and what several processes do not have.
 
     Raises:
-        ConfigError: One of these is asked for.
+        ConfigError: The batch size, the pack, the device or the graph does not fit so many processes.
     """
     whole = processes * config.pack
     if config.batch_size % whole:

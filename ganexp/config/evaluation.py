@@ -66,7 +66,7 @@ def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> Non
     """Refuse features of images where there are none.
 
     Raises:
-        ConfigError: They are asked for.
+        ConfigError: The data are points, and the features see images.
     """
     asked = _features_asked(config, dataset.shape)
     if asked != "raw" and len(dataset.shape) != 3 and _sees(measures, dataset):

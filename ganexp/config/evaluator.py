@@ -19,8 +19,8 @@ from ganexp.config.evaluation import (
     refuse_features,
 )
 from ganexp.config.loading import load
-from ganexp.config.obtaining import dataset_of, reals_of
 from ganexp.config.parsing import parse
+from ganexp.config.run_data import dataset_of, reals_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.sections import FEATURES
 from ganexp.config.targets import Trust, check_node, measures_called, name_of
@@ -96,7 +96,7 @@ class RunEvaluator:
             trust: As for `config_of`.
 
         Raises:
-            CheckpointError, ConfigError: It cannot be loaded.
+            CheckpointError, ConfigError: The checkpoint cannot be loaded.
             EvaluationError: A measure has no value.
         """
         self._set_up(config)  # another evaluator may have chosen other kernels since
@@ -176,7 +176,7 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
         trust: Modules beside ganexp's of which its parts may be.
 
     Raises:
-        CheckpointError: It cannot be read.
+        CheckpointError: The checkpoint cannot be read.
         ConfigError: The configuration has a mistake, or names code that is not trusted.
     """
     state = checkpoint.load(path)

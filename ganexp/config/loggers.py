@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.config.check import Plan
-from ganexp.config.measured import measured_by
+from ganexp.config.metrics import measured_by
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import name_of
 from ganexp.instruments.scalar import Scalar

@@ -57,7 +57,7 @@ class Archive:
         """Return the content of a file.
 
         Raises:
-            zipfile.BadZipFile: It does not have its checksum; other errors tell that it cannot be unpacked.
+            zipfile.BadZipFile: The file does not have its checksum; other errors tell that it cannot be unpacked.
         """
         with self.open(path) as file:
             return file.read()

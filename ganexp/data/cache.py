@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data import corrupt, kept
-from ganexp.data.corrupt import Corrupt, Tried
+from ganexp.data import array_files, corrupt
+from ganexp.data.corrupt import Corrupt, TolerantDataset
 from ganexp.data.dataset import Dataset
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
@@ -34,7 +34,7 @@ VERSION = 2
 def default_folder() -> Path:
     """Return the folder of decoded sets: `decoded` in `$GANEXP_CACHE`, else in `ganexp` in the user's cache folder.
 
-    It holds at most `kept.BOUND` bytes beside the newest set, and may be deleted at any time.
+    It holds at most `array_files.BOUND` bytes beside the newest set, and may be deleted at any time.
     """
     of_user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ganexp")
     return Path(os.environ.get("GANEXP_CACHE") or of_user).expanduser() / "decoded"
@@ -73,7 +73,7 @@ def load(
 
 
 def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | str, workers: int) -> Tensor | MapStyle[Tensor]:
-    found = kept.read(folder, _name(dataset), dataset.shape)
+    found = array_files.read(folder, _name(dataset), dataset.shape)
     if found is not None:
         return found
     data = dataset.load()
@@ -81,7 +81,7 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
     if not isinstance(data, Tensor) and not is_resident(place, math.prod(shape), torch.device(device)):
         return data
     if not isinstance(data, Tensor) and not dataset.strict:
-        data = Tried(data)
+        data = TolerantDataset(data)
     try:
         return _keep(data, folder, _name(dataset), shape, workers)  # what was downloaded just now has another name
     except OSError as error:
@@ -93,23 +93,23 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
 
 def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple[int, ...], workers: int) -> Tensor:
     """Decode a set into the cache, unless there is no room or another job has done so meanwhile."""
-    kept.remove_unfinished(folder)
+    array_files.remove_unfinished(folder)
     if not _has_room(folder, math.prod(shape)):
         return _whole(data, shape, workers)
-    with kept.lock(folder, name):
-        found = kept.read(folder, name, shape[1:])
+    with array_files.lock(folder, name):
+        found = array_files.read(folder, name, shape[1:])
         if found is not None:
             return found
         known = corrupt.recall(folder, name)
         if known:
             raise Corrupt(known)
         try:
-            kept.write(folder, name, _batches(data, workers), shape)
+            array_files.write(folder, name, _batches(data, workers), shape)
         except Corrupt as error:
             corrupt.note(folder, name, error.images)
             raise
-        found = kept.read(folder, name, shape[1:])
-    kept.prune(folder, name)
+        found = array_files.read(folder, name, shape[1:])
+    array_files.prune(folder, name)
     assert found is not None
     return found
 
@@ -136,10 +136,10 @@ def _batches(data: Tensor | MapStyle[Tensor], workers: int) -> Iterable[Tensor]:
     from tqdm import tqdm
 
     found: dict[int, str] = {}
-    collate = {"collate_fn": _as_it_is} if isinstance(data, Tried) else {}
+    collate = {"collate_fn": _as_it_is} if isinstance(data, TolerantDataset) else {}
     with tqdm(total=len(data), desc="Decoding images, once", unit="image", disable=None) as bar:  # type: ignore[arg-type]
         for batch in loader(data, workers, torch.Generator(), batch_size=BATCH, **collate):
-            images, broken = batch if isinstance(data, Tried) else (batch, {})
+            images, broken = batch if isinstance(data, TolerantDataset) else (batch, {})
             found |= broken
             bar.update(len(images) + len(broken))
             yield images

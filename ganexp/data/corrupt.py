@@ -27,7 +27,7 @@ class Corrupt(DecodingError):
         self.images = images
 
 
-class Tried(MapStyle[Tensor]):
+class TolerantDataset(MapStyle[Tensor]):
     """What a DataLoader asks for a batch, and gets those images of it that can be decoded, and sentences about the others."""
 
     def __init__(self, data: MapStyle[Tensor]) -> None:

@@ -36,7 +36,7 @@ class Dataset:
         """Refuse a run that needs labels or images where there are none.
 
         Raises:
-            Misfit: It does.
+            Misfit: The run is conditional and there are no classes, or it mirrors what is no image.
         """
         if run.conditional and not self.classes:
             why = ""
@@ -60,7 +60,7 @@ class Dataset:
         """Return the class of each sample, `(N,)`, int64, in the order of `load`.
 
         Raises:
-            OSError, ValueError: They cannot be read, or there are none.
+            OSError, ValueError: The labels cannot be read, or there are none.
         """
         raise ValueError("take a set with labels, an image_folder or shards with labels")
 

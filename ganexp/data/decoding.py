@@ -37,7 +37,7 @@ def decoded(
         read: Returns the content of a file that lies in an archive.
 
     Raises:
-        DecodingError: It cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
+        DecodingError: The image cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
     """
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:

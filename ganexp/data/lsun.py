@@ -77,7 +77,7 @@ class LSUN(Dataset):
 
         Raises:
             OSError: As `load` does.
-            ValueError: There is one category only.
+            ValueError: The set has one category only.
         """
         if not self.classes:
             raise ValueError("category should be a list of several where labels are needed")

@@ -110,7 +110,7 @@ def tensor_of(sample: Any) -> Tensor:
     """Return the image, or the point, of a sample as a uint8 or float tensor.
 
     Raises:
-        ValueError: It is nothing that a GAN can be trained on; the text is what comes after the sample's name.
+        ValueError: A GAN cannot be trained on the sample; the message continues a sentence about it.
     """
     from PIL import Image
 

@@ -212,7 +212,7 @@ def _read(storage: Storage, shards: Sequence[str], index: Index, places: list[in
     """Return the bytes of images, or the first of them.
 
     Raises:
-        DecodingError: They cannot be read; the cause has an error number, which tells that the storage is at fault.
+        DecodingError: An image cannot be read; the cause has an error number, which tells that the storage is at fault.
     """
     paths = [shards[which] for which in index.shard[places]]
     sizes = np.minimum(index.size[places], index.size.max() if most is None else most).tolist()

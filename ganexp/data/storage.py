@@ -22,7 +22,7 @@ class Storage:
         url: Of one file or more, such as `s3://bucket/train-*.tar`; a path is a URL too.
 
     Raises:
-        ValueError: There is no such protocol, or the package for it is missing.
+        ValueError: The URL's protocol is unknown, or the package for it is missing.
     """
 
     def __init__(self, url: str) -> None:

@@ -18,7 +18,7 @@ from typing import IO, Any, Self
 import numpy as np
 from PIL import Image
 
-from ganexp.data import kept
+from ganexp.data import array_files
 from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
 from ganexp.data.storage import Storage
 
@@ -80,7 +80,7 @@ def index_of(storage: Storage, paths: Sequence[str], label: str, folder: Path) -
     found = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with kept.lock(folder, name):
+        with array_files.lock(folder, name):
             found = _kept(file)
             if found is None:
                 found = _listed(storage, paths, label)
@@ -97,7 +97,7 @@ def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
     """Return what tells that shards have changed.
 
     Raises:
-        OSError: One is missing or cannot be reached.
+        OSError: A shard is missing or cannot be reached.
     """
     with ThreadPoolExecutor(storage.at_once) as pool:
         return list(pool.map(lambda path: _told(path, storage.stamp, path), paths))
@@ -150,7 +150,7 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
     """Return a row `(start, size, label, side, name)` for the image of every sample, and what else lies in a tar file.
 
     Raises:
-        tarfile.TarError: It is broken or cut off.
+        tarfile.TarError: The file is broken or cut off.
     """
     images: dict[str, tuple[Any, ...]] = {}
     labels: dict[str, int] = {}

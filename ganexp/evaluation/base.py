@@ -50,7 +50,7 @@ class Measure(Generic[S]):
         """Refuse data that the measure has no value for, before they are read.
 
         Raises:
-            Misfit: They are such data.
+            Misfit: The measure has no value for these data.
         """
 
     def sees_features(self, modes: Modes | None) -> bool:

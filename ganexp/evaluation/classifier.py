@@ -86,7 +86,7 @@ class Classifier(nn.Module):
         """Write it, whole or not at all.
 
         Raises:
-            OSError: It cannot be written; nothing is left behind.
+            OSError: The file cannot be written; nothing is left behind.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
@@ -104,7 +104,7 @@ class Classifier(nn.Module):
         """Read one back; only tensors and plain values are read, and no code runs.
 
         Raises:
-            EvaluationError: It is not there, or not whole.
+            EvaluationError: The file is not there, or not whole.
         """
         try:
             saved = torch.load(path, map_location="cpu", weights_only=True)

@@ -110,7 +110,7 @@ class Evaluator:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
-            EvaluationError: It is not finite, has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set is not finite, has another number of samples than was said, or a measure has no value.
         """
         return self.compare(map(self.extract, batches))
 
@@ -119,7 +119,7 @@ class Evaluator:
         """Return what measures look at of a batch of a generated set.
 
         Raises:
-            EvaluationError: It is not finite.
+            EvaluationError: The samples or their features are not finite.
         """
         batch = self._extracted(samples, "generated")
         looked_at = any(measure.keeps.of_samples for measure in self.measures)
@@ -130,7 +130,7 @@ class Evaluator:
         """Compare a generated set, given as `extract` returns it, and return the figures by key.
 
         Raises:
-            EvaluationError: It has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set has another number of samples than was said, or a measure has no value.
         """
         statistics = self._empty()
         count = _update(statistics, batches)

@@ -96,7 +96,7 @@ class Exported:
         device: Where it runs.
 
     Raises:
-        EvaluationError: It cannot be read, or does not return one vector per image.
+        EvaluationError: The file cannot be read, or its network does not return one vector per image.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], device: torch.device | str = "cpu") -> None:

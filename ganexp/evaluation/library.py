@@ -10,7 +10,7 @@ def needed(module: str) -> Any:
     """Import a module of torch-fidelity.
 
     Raises:
-        EvaluationError: It is not installed.
+        EvaluationError: torch-fidelity is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -12,6 +12,8 @@ A discriminator may return further numbers behind each score, `(B, 1 + k)`, and 
 
 Networks that can be conditional have a keyword argument `classes`, which the run gives; with it, `forward` takes labels `(B,)`
 as its second argument.
+
+Any module is a network: `contract.py` reads what it declares, and says what holds where it declares nothing.
 """
 
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator

@@ -1,6 +1,7 @@
 """What a network declares of itself. Any `nn.Module` is a network: what it does not declare has a default."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +30,9 @@ class Declaration:
     reads_labels: bool
 
 
-def declared(network: nn.Module | type[nn.Module]) -> Declaration:
+def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
     """Return what a network declares, with the defaults of what it does not."""
-    kind = network if isinstance(network, type) else type(network)
+    kind = type(network) if isinstance(network, nn.Module) else network
     return Declaration(
         output=getattr(network, "output", "logit"),
         further=getattr(network, "further", ""),
@@ -43,6 +44,18 @@ def declared(network: nn.Module | type[nn.Module]) -> Declaration:
 def has_batch_norm(network: nn.Module) -> bool:
     """Return whether a network normalises over the samples of a batch."""
     return any(isinstance(module, _BatchNorm) for module in network.modules())
+
+
+def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
+    """Refuse a class of networks that cannot be built for a run.
+
+    Raises:
+        Misfit: It reads no labels in a conditional GAN, or reconstructs samples and is to score packs of them.
+    """
+    if run.conditional and not declared(kind).reads_labels:
+        raise Misfit("reads no class labels, and a conditional GAN needs networks that do", conditional=False)
+    if run.pack > 1 and declared(kind).reconstruct:
+        raise Misfit("reconstructs samples, and cannot score packs of them", pack=1)
 
 
 def check(network: nn.Module, run: Facts) -> None:
@@ -64,5 +77,6 @@ def check(network: nn.Module, run: Facts) -> None:
             raise Misfit(
                 f"has minibatch_deviation, which looks at groups of {module.group} neighbours, and {run.processes} processes "
                 f"would tear them apart in batches of {run.batch_size}",
+                minibatch_deviation=False,
                 batch_size=run.processes * run.pack * module.group,
             )

@@ -126,7 +126,7 @@ def test_processes_whose_data_have_no_digest_read_the_same_place():
 
 @pytest.mark.parametrize("choice", ["strategy=unrolled", "cuda_graph=true", "discriminator.minibatch_deviation=true"])
 def test_what_would_not_be_exact(choice, tmp_path, monkeypatch):
-    assert choice in refused([[*RUN, choice]] * 2, tmp_path, monkeypatch)
+    assert choice.partition("=")[0] in refused([[*RUN, choice]] * 2, tmp_path, monkeypatch)
 
 
 def test_no_address(tmp_path, monkeypatch):

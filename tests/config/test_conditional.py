@@ -136,8 +136,8 @@ def test_what_cannot_be_conditional_is_refused_in_a_sentence(tmp_path):
     for overrides, sentence in {
         ("dataset=fake",): "dataset=fake has no class labels",
         ("dataset=image_folder", f"dataset.path={tmp_path}"): "dataset=image_folder has no class labels",
-        ("generator=began",): "conditional=true needs networks that read class labels, and generator=began does not",
-        ("discriminator=began", "loss=began"): "and discriminator=began does not: choose dcgan, resnet, r3gan or mlp",
+        ("generator=began",): "generator=began reads no class labels",
+        ("discriminator=began", "loss=began"): "discriminator=began reads no class labels",
         ("+generator.classes=3",): "generator.classes is no key of the configuration",
     }.items():
         with pytest.raises(ConfigError, match=rf"\A[^\n]*{sentence}".replace("(", r"\(")):

@@ -104,7 +104,7 @@ def test_a_member_that_is_broken_is_named(both, tmp_path):
     content = bytearray(path.read_bytes())
     content[content.index(b"IDAT") + 20] ^= 255
     path.write_bytes(content)
-    with pytest.raises(OSError, match=r"images\.zip/b/2\.png cannot be decoded as an image \(Bad CRC-32"):
+    with pytest.raises(OSError, match=r"images\.zip/b/2\.png .*CRC-32"):
         list(ImageFolder(str(path), image_size=8).load())
     assert Archive(path).head(path / "b/2.png", 1000) == b""
 
@@ -140,7 +140,5 @@ def test_of_a_member_that_claims_too_little_no_more_is_unpacked(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\5\6" + bytes(18)])
 def test_a_file_that_is_no_archive_or_holds_no_images_is_refused(content, tmp_path):
     Path(tmp_path / "images.zip").write_bytes(content)
-    with pytest.raises(
-        ValueError, match=r"^path should be a folder of images or a zip archive, and .*\.zip (is neither|holds none)"
-    ):
+    with pytest.raises(ValueError, match=r"^path should be .*\.zip (is neither|holds none)"):
         ImageFolder(str(tmp_path / "images.zip"))

@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp.data import ImageFolder, default_folder, image_folder, kept, load_cached
+from ganexp.data import ImageFolder, array_files, default_folder, image_folder, load_cached
 from tests.data.samples import folder_of_images, noise
 
 
@@ -119,7 +119,7 @@ def test_what_killed_processes_have_left_is_deleted_and_what_is_being_written_is
     cache.mkdir()
     (cache / "killed.unfinished").write_bytes(b"half")
     (cache / "busy.unfinished").write_bytes(b"half")
-    with kept.lock(cache, "busy"):
+    with array_files.lock(cache, "busy"):
         load_cached(folder_of_images(tmp_path / "images"), cache)
         assert [path.name for path in cache.glob("*.unfinished")] == ["busy.unfinished"]
 
@@ -140,13 +140,13 @@ def test_the_sets_unused_for_longest_make_room_and_the_size_is_logged(tmp_path, 
             if np.load(path).shape[-1] == size:
                 os.utime(path, (time.time() - age, time.time() - age))
     mapped = decoded(4)  # now the one used last
-    monkeypatch.setattr(kept, "BOUND", sum(128 + 5 * 3 * size**2 for size in (4, 6)))
+    monkeypatch.setattr(array_files, "BOUND", sum(128 + 5 * 3 * size**2 for size in (4, 6)))
     with caplog.at_level("INFO"):
         decoded(7)
     assert there() == [4, 6, 7]
     assert f"are kept in {cache}: 0.0 MiB, of 0.0 MiB there" in caplog.text
     assert "is deleted: it was unused for longest" in caplog.text
-    monkeypatch.setattr(kept, "BOUND", 0)
+    monkeypatch.setattr(array_files, "BOUND", 0)
     before = mapped.clone()
     decoded(8)
     assert there() == [8]  # the newest stays, however large

@@ -72,7 +72,7 @@ def test_the_next_run_knows_them_until_the_folder_changes(folders, tmp_path, mon
 
 def test_strict_refuses_the_first_of_them(folders, tmp_path):
     for _ in range(2):  # the second time, they are known
-        with pytest.raises(DecodingError, match=r"all/ant/2\.png cannot be decoded as an image \(.+\)$"):
+        with pytest.raises(DecodingError, match=r"all/ant/2\.png cannot be decoded"):
             load_cached(of(folders[0], strict=True), tmp_path / "cache")
         load_cached(of(folders[0]), tmp_path / "cache")
 
@@ -80,7 +80,7 @@ def test_strict_refuses_the_first_of_them(folders, tmp_path):
 def test_a_streamed_run_ends_at_the_first_unless_they_are_known(folders, tmp_path):
     some, whole = folders
     unknown = Streamed(load_cached(of(some), tmp_path / "cache", place="streamed"), 8)
-    with pytest.raises(DecodingError, match="cannot be decoded as an image"):
+    with pytest.raises(DecodingError, match="cannot be decoded"):
         next(unknown)
     load_cached(of(some), tmp_path / "cache")
     for file in (tmp_path / "cache").glob("*.npy"):
@@ -132,9 +132,7 @@ def test_a_folder_of_nothing_else_is_refused_with_the_first_name(tmp_path):
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         archive.writestr("b.png", b"")
         archive.writestr("a.png", b"")
-    with pytest.raises(
-        OSError, match=r"^none of the images in .*images\.zip can be decoded: .*/a\.png cannot be decoded as an"
-    ):
+    with pytest.raises(OSError, match=r"^none of the images in .*images\.zip .*/a\.png"):
         load_cached(of(tmp_path / "images.zip"), tmp_path / "cache")
 
 

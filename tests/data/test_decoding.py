@@ -34,7 +34,7 @@ def test_deep_images_are_scaled_and_not_clipped(name, pixels, white, tmp_path):
 @pytest.mark.parametrize("value", [-1.0, 70000.0, np.nan])
 def test_values_of_which_white_is_not_known_are_refused(value, tmp_path):
     Image.fromarray(np.full((4, 4), value, np.float32)).save(tmp_path / "odd.tif")
-    with pytest.raises(OSError, match=r"odd\.tif cannot be decoded as an image \(its pixels are in \["):
+    with pytest.raises(OSError, match=r"odd\.tif cannot be decoded .*its pixels are in \["):
         decoded(tmp_path / "odd.tif", 4, 3)
 
 

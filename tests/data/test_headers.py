@@ -51,7 +51,7 @@ def test_images_that_are_large_enough_are_not_mentioned(folder, tmp_path, caplog
 
 def test_strict_refuses_them_decoded_or_not(folder, tmp_path):
     for _ in range(2):  # the second time, the images are in the cache
-        with pytest.raises(OSError, match=r": 3 of 7 images are smaller than 8×8 pixels, b/1\.png \(7×40\) among them: lower"):
+        with pytest.raises(OSError, match=r": 3 of 7 .* b/1\.png \(7×40\)"):
             load_cached(ImageFolder(str(folder), image_size=8, strict=True), tmp_path / "cache")
         load_cached(ImageFolder(str(folder), image_size=8), tmp_path / "cache")
 
@@ -60,9 +60,7 @@ def test_a_run_is_refused_before_anything_is_written(folder, tmp_path):
     cfg = composed(
         "dataset=image_folder", f"dataset.path={folder}", "dataset.image_size=16", "dataset.strict=true", "generator.width=2"
     )
-    with pytest.raises(
-        ConfigError, match=r"^dataset: .*images: 6 of 7 images are smaller than 16×16 pixels, .*strict=false\.$"
-    ):
+    with pytest.raises(ConfigError, match=r"^dataset: .* 6 of 7 .*strict=false\.$"):
         build(cfg, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

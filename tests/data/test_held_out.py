@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.config.held_out import held_out_of
+from ganexp.config.run_data import held_out_of
 from ganexp.data import CIFAR10, MNIST, SVHN, Digits, Grid, Ring, StackedMNIST
 from ganexp.training.execution import Machine
 from tests.data.samples import noise

@@ -91,5 +91,5 @@ def test_a_server_without_ranges(server, monkeypatch):
     url, _ = server
     data = Shards(url, image_size=8).load()
     monkeypatch.setattr(Server, "ranges", False)
-    with pytest.raises(DecodingError, match=r"0004.png cannot be read \(.* bytes were requested, .* received\)"):
+    with pytest.raises(DecodingError, match=r"0004.png cannot be read .*bytes"):
         data[4]

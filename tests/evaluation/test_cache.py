@@ -84,5 +84,5 @@ class Broken(torch.utils.data.Dataset):
 
 
 def test_a_real_image_that_cannot_be_decoded_is_named():
-    with pytest.raises(EvaluationError, match=r"^a\.png cannot be decoded as an image$"):
+    with pytest.raises(EvaluationError, match=r"^a\.png cannot be decoded"):
         next(real_batches(Broken()))

@@ -43,13 +43,13 @@ def test_that_it_cannot_be_written_is_said_before_it_is_trained(monkeypatch, tmp
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "file"))
     (tmp_path / "file").touch()
     monkeypatch.setattr(features, "train", lambda *_, **__: pytest.fail("it is trained"))
-    with pytest.raises(SystemExit, match=r"^Error: .*digits\.pt cannot be written: Not a directory; .* GANEXP_CACHE\.$"):
+    with pytest.raises(SystemExit, match=r"^Error: .*digits\.pt cannot be written.*GANEXP_CACHE"):
         call("features", "digits", "--device=cpu")
 
 
 def test_a_file_that_was_changed_is_refused(small, tmp_path):
     path = tmp_path / "digits.pt"
-    with pytest.raises(EvaluationError, match=r"is not there: train it by ganexp features digits$"):
+    with pytest.raises(EvaluationError, match=r"is not there: .*ganexp features digits$"):
         Classifier.load(path)
     small.save(path)
     saved = torch.load(path, weights_only=True)
@@ -72,7 +72,7 @@ def test_training_is_always_the_same_and_moves_no_stream(small):
 def test_other_sizes_are_scaled_and_other_channels_refused(small):
     features, logits = small(torch.zeros(2, 1, 20, 20))
     assert (features.shape, logits.shape) == ((2, 64), (2, 10))
-    with pytest.raises(EvaluationError, match=r"^the digits classifier 8×8 sees images of 1 channels, and these have 3$"):
+    with pytest.raises(EvaluationError, match=r"^the digits classifier 8×8 sees images of 1 channels"):
         small(torch.zeros(2, 3, 8, 8))
 
 
@@ -144,14 +144,14 @@ def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, 
     a, b = ({"name": "image_folder", "path": str(path), "image_size": size} for path, size in ((tmp_path / "a", 8), ("b", 16)))
     assert len({classifier_file(a), classifier_file(b), classifier_file({"name": "image_folder", "path": "s3://a"})}) == 3
     assert classifier_file(a) == classifier_file({"name": "image_folder", "path": "a", "image_size": 16})
-    with pytest.raises(EvaluationError, match=r"ganexp features image_folder and the settings of the run's dataset$"):
+    with pytest.raises(EvaluationError, match=r"ganexp features image_folder"):
         Classifier.load(classifier_file(a))
 
 
 def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     Classifier(Origin("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
-    with pytest.raises(ConfigError, match=r"digits\.pt is of 47 classes, but dataset=digits has 10: train it anew by "):
+    with pytest.raises(ConfigError, match=r"^evaluation: .*digits\.pt is of 47 classes"):
         build(composed(*IMAGES, "evaluate_every=3", "evaluation.samples=100"))
 
 

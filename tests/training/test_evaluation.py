@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import sys
+from typing import ClassVar
 
 import pytest
 import torch
@@ -11,8 +12,11 @@ import torch
 from ganexp import build
 from ganexp.cli.ending import epilogue
 from ganexp.config.check import check
-from ganexp.config.measured import high_is_best
+from ganexp.config.metrics import high_is_best
 from ganexp.config.schema import ConfigError
+from ganexp.evaluation import Measure, high
+from ganexp.evaluation.statistics import FirstFeatures
+from ganexp.facts import Misfit
 from ganexp.logging import reading
 from ganexp.training.callbacks import Evaluation
 from tests.composing import composed
@@ -207,3 +211,45 @@ def test_figures_say_which_of_their_values_is_best():
     loss, augment = {"_target_": "ganexp.losses.Hinge"}, {"_target_": "ganexp.augmentations.Augmentation"}
     keys = ("eval/fid", "eval/recall", "loss/d", "speed/images_per_s")
     assert [high_is_best(key, loss, augment) for key in keys] == [False, True, False, True]
+
+
+class Farthest(Measure[FirstFeatures]):
+    """A measure from outside, of which the highest figure is best."""
+
+    keys: ClassVar = {"eval/farthest": high("largest norm of a sample")}
+    keeps = FirstFeatures
+
+    def check(self, run):
+        if len(run.shape) == 3:
+            raise Misfit("is for points", dataset="grid")
+
+    def __call__(self, real, fake):
+        return {"eval/farthest": float(fake.rows.norm(dim=1).max())}
+
+
+OWN = (*RING, "evaluate_every=6", f"evaluation.measures=[modes,{__name__}.Farthest]", "keep_best=eval/farthest")
+
+
+def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
+    trainer = build(composed(*OWN), trust="tests")
+    trainer.fit()
+    assert trainer.last_row["eval/farthest"] > 0
+    assert trainer.checkpoints.lowest == -trainer.last_row["eval/farthest"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "trust", "said"),
+    [
+        (OWN, (), r"^evaluation\.measures\._target_=.*trust=tests"),
+        (
+            (*SMALL, "evaluate_every=6", f"evaluation.measures=[{__name__}.Farthest]"),
+            "tests",
+            r"^evaluation\.measures=tests.*\.Farthest is for points: choose dataset=grid",
+        ),
+        ((*SMALL, "evaluate_every=6", "evaluation.measures=[ganexp.losses.Hinge]"), (), r"^evaluation\.measures\._target_="),
+    ],
+    ids=["not trusted", "misfit", "no measure"],
+)
+def test_a_measure_from_elsewhere_that_cannot_be_had_is_refused(overrides, trust, said):
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*overrides), trust=trust)

@@ -17,7 +17,7 @@ except ModuleNotFoundError:
 
 from ganexp.cli.options import options
 from ganexp.config.defaults import conf_folder
-from ganexp.config.measured import measures_of
+from ganexp.config.metrics import measures_of
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
 

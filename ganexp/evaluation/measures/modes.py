@@ -36,7 +36,7 @@ class ModeCounting(Measure[ModeCounts]):
         """Refuse data whose modes are not known.
 
         Raises:
-            Misfit: They are not.
+            Misfit: The modes are not known.
         """
         if run.dataset.modes is None:
             raise Misfit("needs data whose modes are known, and these are not", dataset="ring", evaluate_every=0)

@@ -1,4 +1,4 @@
-"""Which keys the rows of a configured run will have."""
+"""Which keys the rows of a configured run will have, and which of their values is best."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def refuse_unknown_metric(
         figures: What the run's evaluation makes, if that is known.
 
     Raises:
-        ConfigError: There is no such key of the rows.
+        ConfigError: No row will have the key.
     """
     if metric is None:
         return

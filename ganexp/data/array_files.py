@@ -44,7 +44,7 @@ def write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int, 
     """Write batch after batch, under the set's lock; not through a map, where a full disk is a signal that kills.
 
     Raises:
-        OSError: There is no room; nothing is left behind.
+        OSError: The disk has no room; nothing is left behind.
     """
     unfinished = folder / f"{name}.unfinished"
     try:

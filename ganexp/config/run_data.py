@@ -1,4 +1,4 @@
-"""What a run needs from outside, before it has a folder: its data, and what it is evaluated by."""
+"""What a run needs from outside, before it has a folder: its data, samples held out of them, and what evaluates it."""
 
 import logging
 from collections.abc import Mapping
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
+from ganexp.batch import Batch
 from ganexp.config.check import Plan
 from ganexp.config.evaluation import evaluation_of, evaluator_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import make
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
 from ganexp.instruments.scalar import Scalar
 from ganexp.streams import seed_global_streams, stream
@@ -20,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Obtained:
+class RunData:
     """The data set, its feed, how often each class occurs, what evaluates the run, and what its figures are."""
 
     dataset: Dataset
@@ -30,7 +32,7 @@ class Obtained:
     figures: Mapping[str, Scalar]
 
 
-def obtain(plan: Plan, processes: Processes | None = None) -> Obtained:
+def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     """Load data and features, and let the evaluation see the data. Global random streams are seeded anew.
 
     Raises:
@@ -53,7 +55,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> Obtained:
     if missing:
         raise ConfigError(" ".join(missing))
     evaluation, figures = evaluation_of(config, machine, dataset, reals, processes, evaluator)
-    return Obtained(dataset, reals, frequencies, evaluation, figures)
+    return RunData(dataset, reals, frequencies, evaluation, figures)
 
 
 def dataset_of(config: Config) -> Dataset:
@@ -69,7 +71,7 @@ def reals_of(
     """Load the data into the feed, and count how often each class occurs in them.
 
     Raises:
-        ConfigError: They are not to be had.
+        ConfigError: The data cannot be had.
     """
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
@@ -101,3 +103,27 @@ def _labels_of(dataset: Dataset) -> torch.Tensor:
         return dataset.labels()
     except (OSError, ValueError) as error:
         raise ConfigError(f"dataset: {error}.") from error
+
+
+def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machine) -> Batch | None:
+    """Return at most `n` samples that are not among the data, always the same ones; None if the data set has no others.
+
+    Args:
+        dataset: The data set that is trained on.
+        classes: How many its labels are of, if networks read them; then they come with the samples.
+        n: How many.
+        machine: Where they are wanted, and as what.
+    """
+    others = dataset.held_out()
+    if others is None:
+        return None
+    try:
+        data = load_cached(others, default_folder(), place="streamed")
+        labels = others.labels() if classes else None
+    except (OSError, ValueError) as error:
+        log.warning("There is no accuracy on held-out images: %s.", error)
+        return None
+    chosen = torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n]  # type: ignore[arg-type]
+    samples = data[chosen] if isinstance(data, torch.Tensor) else torch.stack([data[i] for i in chosen.tolist()])
+    samples = to_range(samples.to(machine.device), machine.dtype)
+    return Batch(samples, () if labels is None else (labels[chosen].to(machine.device),))
