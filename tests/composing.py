@@ -37,6 +37,22 @@ def discriminator_for(loss: str) -> list[str]:
     return ["discriminator=began"] if loss in ("began", "ebgan") else []
 
 
+def each_with_a_usual_one(*, but: tuple[str, ...] = ()) -> list:
+    """Return pairs of a strategy and a loss, in which each comes once with a usual partner: what it meets is the same code."""
+    others = [one for one in options("strategy") if one != "detach"]
+    slow = [pytest.param(one, "minimax", marks=pytest.mark.slow) for one in others if one != "one_stage"]
+    return [*(("detach", loss) for loss in losses_of_scores() if loss not in but), ("one_stage", "minimax"), *slow]
+
+
 def losses_of_scores() -> list[str]:
     """Return the losses that read scores alone; acgan, which reads more, has tests of its own."""
     return [name for name in options("loss") if name != "acgan"]
+
+
+def fits(loss, discriminator):
+    """Say which losses suit which discriminators, by their papers."""
+    if loss == "acgan":
+        return False  # with labels only
+    if discriminator == "began":
+        return loss in ("began", "ebgan", "softmaxgan")
+    return loss not in ("began", "ebgan")

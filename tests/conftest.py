@@ -3,17 +3,22 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 
 import pytest
 import torch
 
+from tests import processes
 from tests.composing import suited
 
 os.environ["GANEXP_DATA"] = tempfile.mkdtemp(prefix="ganexp-tests-")
 os.environ["GANEXP_CACHE"] = os.environ["GANEXP_DATA"]  # decoded sets go there, not to the user's cache
 atexit.register(shutil.rmtree, os.environ["GANEXP_DATA"], ignore_errors=True)
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, lambda *_: None)):
+    if signal.getsignal(number) == signal.SIG_IGN:  # by nohup, or a shell in whose background pytest runs, for children too
+        signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,3 +40,9 @@ def _one_thread() -> Iterator[None]:
     """Leave one thread to what comes next: OpenMP's others do not survive a fork, which would wait for them for ever."""
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running() -> Iterator[None]:
+    yield
+    processes.end_all()

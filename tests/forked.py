@@ -13,7 +13,7 @@ import torchvision.utils  # noqa: F401
 
 import ganexp.cli.hooks
 import ganexp.cli.run  # noqa: F401
-from tests.composing import CONF
+from tests.processes import TRAIN, reaped
 
 
 def train(*arguments, cwd, **environment):
@@ -21,18 +21,30 @@ def train(*arguments, cwd, **environment):
 
     For commands that leave nothing behind for the end of a process: those without W&B, and without processes of their own.
     """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # threads of xdist do not come along
+    (done,) = train_at_once([(arguments, environment)], cwd)
+    return done
+
+
+def train_at_once(commands, cwd):
+    """Run the entry point for several arguments and environments at the same time."""
+    children, files = [], [(tempfile.TemporaryFile(), tempfile.TemporaryFile()) for _ in commands]  # noqa: SIM115
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # threads of xdist do not come along
+        for (arguments, environment), (out, err) in zip(commands, files, strict=True):
             child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                code = _run([str(CONF.parent / "train.py"), *arguments], cwd, environment, out.fileno(), err.fileno())
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        texts = [os.pread(file.fileno(), 2**24, 0).decode() for file in (out, err)]
-    return subprocess.CompletedProcess(arguments, os.waitstatus_to_exitcode(status), *texts)
+            if child == 0:
+                code = 1
+                try:
+                    code = _run([TRAIN, *arguments], cwd, environment, out.fileno(), err.fileno())
+                finally:
+                    os._exit(code)
+            children.append(child)
+    codes, done = reaped(children), []
+    for child, (arguments, _), pair in zip(children, commands, files, strict=True):
+        texts = [os.pread(file.fileno(), 2**24, 0).decode() for file in pair]
+        done.append(subprocess.CompletedProcess(arguments, codes[child], *texts))
+        for file in pair:
+            file.close()
+    return done
 
 
 def _run(argv, cwd, environment, out, err):

@@ -4,6 +4,8 @@ import multiprocessing
 import resource
 import signal
 
+from tests.processes import joined
+
 
 def on_a_full_disk(action, *arguments, room=0):
     """Run an action where files may have `room` bytes; return its answer as `repr` writes it, or the OSError's text."""
@@ -11,8 +13,7 @@ def on_a_full_disk(action, *arguments, room=0):
     said = context.Queue()
     process = context.Process(target=_run, args=(said, room, action, arguments))
     process.start()
-    process.join(60)
-    assert process.exitcode == 0, f"ended with {process.exitcode}"
+    assert joined(process) == [0]
     return said.get(timeout=10)
 
 

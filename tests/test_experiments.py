@@ -10,8 +10,7 @@ from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
-from tests.composing import CONF, composed, losses_of_scores, options
-from tests.config.test_build import fits
+from tests.composing import CONF, composed, options
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
 
@@ -120,20 +119,6 @@ def test_an_experiment_can_be_overridden_from_the_command_line():
     assert (cfg.strategy.name, cfg.loss.name, cfg.penalty, cfg.d_steps) == ("joint", "hinge", {}, 2)
     assert (cfg.optimizer.g.lr, cfg.optimizer.d.lr) == (1e-4, 4e-4)
     check(cfg)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", ["ring", "began", "dcgan", "sngan"])
-def test_a_preset_takes_every_strategy_and_every_loss_of_its_kind(experiment):
-    for strategy in options("strategy"):
-        if strategy == "one_stage" and experiment in ("dcgan", "lsgan"):
-            continue  # batch norm in D, and a ratio that is not uniform
-        if strategy == "competitive":
-            continue  # no preset has a zero-sum loss of its own but wgan's
-        check(composed(f"experiment={experiment}", f"strategy={strategy}"))
-    for loss in losses_of_scores():
-        if fits(loss, "began" if experiment == "began" else "dcgan") and not (experiment == "began" and loss != "began"):
-            check(composed(f"experiment={experiment}", f"loss={loss}"))
 
 
 def test_a_key_of_a_preset_that_another_option_does_not_have_is_refused_with_the_way_out():

@@ -15,7 +15,7 @@ from ganexp.cli.sweeping import Sweep, table
 from ganexp.config.schema import ConfigError
 from ganexp.printable import printable
 from ganexp.sampling import saved
-from tests.cli.small_runs import small_run
+from tests.small_runs import small_run
 
 AWKWARD = "a\x1b[2Jb\nc\u202ed"
 

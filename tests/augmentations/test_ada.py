@@ -13,7 +13,6 @@ from tests.composing import composed
 from tests.tiny import iterate
 
 CLASSES = ["blitting", "geometry", "color"]
-MEANINGLESS = "^augment=ada moves by the signs of D's scores, which mean nothing with this loss: choose "
 
 
 def at(p, **settings):
@@ -136,10 +135,6 @@ def test_p_is_logged_kept_and_known_as_a_metric(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["loss=began", "generator=began", "discriminator=began"], MEANINGLESS),
-        (["loss=softmaxgan"], MEANINGLESS),
-        (["loss=lsgan"], MEANINGLESS),
-        (["loss=wgan"], MEANINGLESS),
         (["augment.policy=[filters]"], r"^augment\.policy"),
         (["augment.target=1"], r"^augment\.target should be less than 1, not 1\.$"),
         (["augment.images=0"], r"^augment\.images should be greater than or equal to 1"),

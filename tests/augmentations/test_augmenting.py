@@ -4,18 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp import GAN, Batch, Prior, build
+from ganexp import GAN, Batch, Prior
 from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
-from ganexp.config.schema import ConfigError
 from ganexp.gan.packing import packed
 from ganexp.losses import NonSaturating
 from ganexp.networks import MLPDiscriminator
 from ganexp.penalties import R1, Orthogonal
-from ganexp.training.cuda_graph import Recorded
 from tests.augmentations.images import begun, built, images, weights
-from tests.composing import composed, options, suited
+from tests.composing import options
 from tests.tiny import iterate
-from tests.training.tape import Tape
 
 
 class Surely(Ada):
@@ -128,22 +125,6 @@ def test_r1_takes_the_slope_of_d_after_the_transformation_at_the_image_itself(na
 
 
 @every_augmentation
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(one, marks=() if one == "detach" else pytest.mark.slow) for one in options("strategy")]
-)
-def test_every_strategy_trains(name, strategy):
-    ends = []
-    for choice in (CHOICES[name], []):
-        few = ["strategy.k=1"] if strategy == "unrolled" else []
-        loss = suited(strategy, "hinge" if name == "ada" else "ragan")
-        trainer = built(*choice, f"strategy={strategy}", *few, f"loss={loss}", "d_steps=2", "g_steps=3")
-        iterate(trainer, 3)
-        ends.append(weights(trainer.gan))
-        assert all(weight.isfinite().all() for weight in ends[-1])
-    assert any(not torch.equal(a, b) for a, b in zip(*ends, strict=True))
-
-
-@every_augmentation
 def test_strategies_stay_the_same_algorithms(name):
     ends = {}
     for strategy in ("detach", "retain_graph", "reuse_z", "joint", "one_stage"):
@@ -156,17 +137,6 @@ def test_strategies_stay_the_same_algorithms(name):
 
 
 @every_augmentation
-def test_recorded_iterations_are_eager_ones(name):
-    ends = []
-    for recording in (None, Tape):
-        trainer = built(*CHOICES[name], "penalty=r1", "iterations=8")
-        trainer.step = trainer.step if recording is None else Recorded(trainer.step, recording)
-        trainer.fit()
-        ends.append([*weights(trainer.gan), *trainer.gan.augment.state_dict().values()])
-    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
-
-
-@every_augmentation
 def test_mixed_precision_does_not_reach_it(name):
     """Positions of pixels in bfloat16 would be wrong by whole pixels."""
     seen = []
@@ -175,15 +145,6 @@ def test_mixed_precision_does_not_reach_it(name):
         gan.discriminator.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
         gan.score(Batch(images(5).float()), gan.discriminator)
     assert torch.equal(*seen)
-
-
-@every_augmentation
-@pytest.mark.parametrize("dataset", ["ring", "grid"])
-def test_points_are_refused(name, dataset):
-    with pytest.raises(
-        ConfigError, match=rf"^augment={name} .*it transforms images, but .*\(2,\) are not: choose augment=none\.$"
-    ):
-        build(composed(*CHOICES[name], f"dataset={dataset}", "generator=mlp", "discriminator=mlp"))
 
 
 def test_none_is_nothing():

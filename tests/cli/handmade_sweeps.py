@@ -1,8 +1,15 @@
-"""Folders of sweeps, written by hand: which figure each job reached, or what became of it instead."""
+"""Folders of sweeps, written by hand: which figure each job reached, or what became of it instead; and small real ones."""
 
 import json
 
 from ganexp.cli.sweeping import Sweep
+
+TINY = ["generator.width=4", "discriminator.width=4", "iterations=2", "log_every=1", "dataset.image_size=16", "device=cpu"]
+
+
+def sweep_folder(cwd):
+    (folder,) = cwd.glob("outputs/*_multirun")
+    return folder
 
 
 def make_sweep(folder, combinations, metric="eval/fid", direction="auto", measures=None, datasets=None):

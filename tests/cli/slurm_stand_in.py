@@ -27,7 +27,7 @@ while True:
     if restarts:
         environment["SLURM_RESTART_COUNT"] = str(restarts)
     job = subprocess.Popen(["bash", script, *arguments], env=environment)
-    code = job.wait()
+    code = job.wait(300)
     if not os.path.exists("requeued") or open("requeued").read().split().count("4711") == restarts:
         sys.exit(code)
     restarts += 1
@@ -43,7 +43,7 @@ tasks = [
 ]
 for one in (signal.SIGUSR1, signal.SIGTERM):
     signal.signal(one, lambda number, _: [task.send_signal(number) for task in tasks])
-codes = [task.wait() for task in tasks]
+codes = [task.wait(300) for task in tasks]
 sys.exit(max(abs(code) for code in codes))
 """
 SCONTROL = """

@@ -5,8 +5,8 @@ from hydra import compose, initialize_config_dir
 
 from ganexp.cli.doubtful import doubtful
 from tests import forked
-from tests.cli.small_runs import SMALL
 from tests.composing import CONF
+from tests.small_runs import SMALL
 
 
 @pytest.mark.parametrize(

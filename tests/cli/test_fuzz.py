@@ -170,7 +170,7 @@ def misfits(option, choice, dataset):
 
 
 @pytest.mark.slow
-@settings(max_examples=round(40 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=round(12 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     choice=st.fixed_dictionaries(
         {

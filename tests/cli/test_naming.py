@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from ganexp.cli.folders import make_new
 from ganexp.cli.naming import MAX_LENGTH, changes, class_names, run_name
 from ganexp.config.schema import ConfigError
+from tests.processes import joined
 
 
 @pytest.mark.parametrize(
@@ -60,8 +61,7 @@ def test_a_name_is_given_once(tmp_path):
     for process in processes:
         process.start()
     names = {told.get(timeout=30) for _ in processes}
-    for process in processes:
-        process.join()
+    joined(*processes)
     assert names == {"run", *(f"run_{number}" for number in range(2, 7))}
 
 

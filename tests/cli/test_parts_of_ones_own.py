@@ -13,7 +13,7 @@ from ganexp.cli.composing import compose
 from ganexp.config.schema import ConfigError
 from tests.calling import call
 from tests.forked import train
-from tests.logging.test_wandb import records
+from tests.logging.records import records
 
 PACKAGE = """
 from typing import Annotated, ClassVar

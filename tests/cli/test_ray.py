@@ -7,7 +7,8 @@ import psutil
 import pytest
 
 from ganexp.cli.sweeping import results
-from tests.cli.test_sweeps import TINY, sweep_folder, train
+from tests.cli.handmade_sweeps import TINY, sweep_folder
+from tests.processes import train
 
 
 @pytest.mark.slow

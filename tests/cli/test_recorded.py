@@ -1,9 +1,7 @@
 """A run folder from anyone is resumed without running code that its overrides or its configuration name."""
 
 import json
-import os
 import shlex
-import subprocess
 import sys
 
 import pytest
@@ -19,7 +17,6 @@ from ganexp.cli.resuming import expand_resume
 from ganexp.cli.risky import refuse_risky
 from ganexp.cli.sweeping import Sweep
 from ganexp.config.schema import ConfigError
-from tests.composing import CONF
 
 
 def run_folder(folder, lines):
@@ -138,29 +135,10 @@ def test_what_is_recorded_for_hydra_is_left_out_and_what_is_typed_again_counts(t
     assert line == ["loss=hinge", "trust=[]", f"resume='{folder}/checkpoints/last.pt'", "seed=2", "hydra.verbose=true"]
 
 
-def test_a_recorded_choice_outside_of_the_configurations_is_refused(tmp_path):
-    folder = run_folder(tmp_path / "run", ["experiment=../../evil"])
-    with pytest.raises(ConfigError, match=r"experiment=\.\./\.\./evil, which it has recorded, could run code: type it again"):
-        expand_resume([f"resume={folder}"])
-
-
 def test_only_the_present_command_line_says_what_is_trusted(tmp_path):
     folder = run_folder(tmp_path / "run", ["loss._target_=os.system", "trust=os", "++trust=[os]"])
     assert expand_resume([f"resume={folder}"])[-2:-1] == ["trust=[]"]
     assert [one for one in expand_resume([f"resume={folder}", "trust=mine"]) if "trust" in one] == ["trust=mine"]
-
-
-@pytest.mark.slow
-def test_a_strangers_module_is_not_imported_by_resuming(tmp_path):
-    folder = run_folder(tmp_path / "run", ["loss._target_=evil.Loss"])
-    (tmp_path / "evil.py").write_text("open('witness', 'w')\n")
-    command = [sys.executable, str(CONF.parent / "train.py"), f"resume={folder}"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: loss._target_=evil.Loss is not ganexp's, and would run code of evil: ")
-    assert len(done.stderr.splitlines()) == 1
-    assert not (tmp_path / "witness").exists()
 
 
 @pytest.mark.parametrize(

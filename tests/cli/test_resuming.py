@@ -14,7 +14,7 @@ from ganexp.cli.recorded import config_options, record_command
 from ganexp.cli.resuming import expand_resume, find_checkpoint, newest_unfinished, quoted
 from ganexp.cli.sweeping import Sweep, results, table
 from ganexp.config.schema import ConfigError
-from tests.cli.small_runs import Interrupting, rows, small_run
+from tests.small_runs import Interrupting, rows, small_run
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1) | st.text("\\${}a'", min_size=1))
@@ -60,20 +60,6 @@ def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
             find_checkpoint(name)
     with pytest.raises(ConfigError, match="holds no sweep"):
         expand_resume(["-m", "sweep.resume=loop"])
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"a: [", b"- 1", b"3", b"[[[[", None, b"? !!python/object:os.x {}"]
-)
-def test_a_broken_record_is_one_sentence(content, tmp_path):
-    folder = recorded_run(tmp_path / "run")
-    (folder / "command.json").write_bytes(content or b"[")
-    (folder / ".hydra").mkdir()
-    if content is not None:
-        (folder / ".hydra" / "overrides.yaml").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"overrides\.yaml") as told:
-        expand_resume([f"resume={folder}"])
-    assert len(str(told.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(

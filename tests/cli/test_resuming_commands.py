@@ -4,17 +4,13 @@ import json
 import re
 import shlex
 import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
 from ganexp.cli.ending import command_to_resume
 from ganexp.training import checkpoint
-from tests.cli.test_command_line import train
-from tests.composing import CONF
-from tests.training.test_killed import begin
+from tests.processes import TRAIN, Begun, begin, train
 
 TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "device=cpu", "wandb.mode=disabled"]
 MINE = """
@@ -60,13 +56,11 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     assert "was trained with other values of batch_size" in done.stderr
     assert contents(folder) == before
     holding = "import sys, time, filelock; x = filelock.FileLock(sys.argv[1]); x.acquire(); print(flush=True); time.sleep(300)"
-    holder = subprocess.Popen([sys.executable, "-c", holding, str(folder / ".lock")], stdout=subprocess.PIPE)
-    holder.stdout.readline()
-    try:
-        done = train(*again, "iterations=6", **here)
-    finally:
-        holder.kill()
-        holder.communicate()
+    holder = Begun(sys.executable, "-c", holding, folder / ".lock", cwd=tmp_path)
+    assert holder.until(lambda: holder.said()[0])
+    done = train(*again, "iterations=6", **here)
+    holder.kill()
+    holder.wait(60)
     assert done.returncode == 1
     assert "another process is training in" in done.stderr
     assert contents(folder) == before
@@ -81,8 +75,8 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
 @pytest.mark.slow
 def test_starts_in_one_second_all_get_a_folder_with_their_own_overrides(tmp_path):
     rates = ["1e-3", "1e-3", "2e-3"]
-    processes = [begin(tmp_path, *TINY, "iterations=1", f"optimizer.lr={rate}") for rate in rates]
-    ends = [process.communicate(timeout=300) for process in processes]
+    processes = [begin(*TINY, "iterations=1", f"optimizer.lr={rate}", cwd=tmp_path) for rate in rates]
+    ends = [process.ended() for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], ends
     folders = [path for path in (tmp_path / "outputs").glob("*_seed0*") if not path.is_symlink()]
     assert len(folders) == 3
@@ -93,13 +87,6 @@ def test_starts_in_one_second_all_get_a_folder_with_their_own_overrides(tmp_path
     assert sorted(re.search(r"_lr(\de-3)_", folder.name)[1] for folder in folders) == rates
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("launcher", "name"), [([], "SIGTERM"), (["hydra/launcher=parallel", "hydra.launcher.n_jobs=2"], "SIGHUP")]
@@ -108,8 +95,8 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     (tmp_path / "mine.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     sweep = ["-m", *launcher, "seed=0,1", "strategy._target_=mine.slow", "trust=mine", *TINY, "iterations=300", "log_every=5"]
-    process = begin(tmp_path, *sweep, "checkpoint_every=0")
-    wait_for(lambda: any(path.read_text() for path in tmp_path.glob("outputs/*_multirun/*/metrics.jsonl")))
+    process = begin(*sweep, "checkpoint_every=0", cwd=tmp_path)
+    assert process.until(lambda: any(path.read_text() for path in tmp_path.glob("outputs/*_multirun/*/metrics.jsonl")))
     (folder,) = tmp_path.glob("outputs/*_multirun")
     before = sorted(folder.rglob("attempt*"))
     done = train("-m", f"sweep.resume={folder}", "trust=mine", cwd=tmp_path)
@@ -118,7 +105,7 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     assert sorted(folder.rglob("attempt*")) == before == []
 
     process.send_signal(getattr(signal, name))
-    out, err = process.communicate(timeout=300)
+    out, err = process.ended()
     assert process.returncode == 128 + getattr(signal, name), err
     assert "Traceback" not in err
     summaries = [json.loads(path.read_text()) for path in folder.glob("*/summary.json")]
@@ -127,7 +114,7 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     assert stopped
     (tmp_path / "hurry").touch()
     command = shlex.split(re.search(f"Stopped by {name}; to resume: python (.*)", out)[1])
-    assert command[0] == str(CONF.parent / "train.py")
+    assert command[0] == TRAIN
     done = train(*command[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     ends = [json.loads(path.read_text()) for path in folder.glob("*/summary.json")]

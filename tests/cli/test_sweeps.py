@@ -3,10 +3,7 @@
 import csv
 import json
 import multiprocessing
-import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,16 +15,16 @@ from ganexp.cli.ending import forecast
 from ganexp.cli.hooks import PrepareSweep
 from ganexp.cli.jobs import checkpoint_to_resume
 from ganexp.cli.resuming import expand_resume
-from ganexp.cli.sweeping import Sweep, results, table, write_csv
+from ganexp.cli.sweeping import Sweep, ranking_text, results, table, write_csv
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine
 from ganexp.config.schema import ConfigError
 from ganexp.logging.summary import write_summary
 from tests import forked
-from tests.cli.handmade_sweeps import make_sweep
-from tests.composing import CONF, composed
-from tests.logging.test_wandb import inspected
+from tests.cli.handmade_sweeps import TINY, make_sweep, sweep_folder
+from tests.composing import composed
+from tests.logging.records import inspected
+from tests.processes import joined, train
 
-TINY = ["generator.width=4", "discriminator.width=4", "iterations=2", "log_every=1", "dataset.image_size=16", "device=cpu"]
 FLAKY = """
 from pathlib import Path
 from ganexp.strategies import detach
@@ -39,21 +36,18 @@ def flaky(gan, reals, *, d_steps, g_steps, seed):
 """
 
 
-def train(*arguments, cwd):
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
-    clean |= {"NETRC": str(cwd / "no-netrc"), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(cwd)}
-    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
-    return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-
-
-def sweep_folder(cwd):
-    (folder,) = cwd.glob("outputs/*_multirun")
-    return folder
-
-
 @pytest.mark.slow
 def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
-    done = train("-m", "strategy=detach,joint", "loss=hinge,began", "seed=range(2)", "wandb.mode=offline", *TINY, cwd=tmp_path)
+    done = train(
+        "-m",
+        "strategy=detach,joint",
+        "loss=hinge,began",
+        "seed=range(2)",
+        "sweep.metric=loss/g",
+        "wandb.mode=offline",
+        *TINY,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     folder = sweep_folder(tmp_path)
     jobs = results(folder)
@@ -62,6 +56,8 @@ def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
     assert "discriminator=began" in jobs[2]["error"]
     assert "discriminator=began" in (folder / jobs[2]["folder"] / "train.log").read_text()
     assert table(folder) in done.stdout
+    assert "Ranked by loss/g, lowest first" in done.stdout
+    assert ranking_text(folder, 80) in done.stdout
     assert re.findall(r"^This job took .* the (\d+) jobs that are left take about", done.stdout, re.M) == ["7"]
     assert "2, 3, 6, 7 skipped: loss=began needs" in done.stdout
     with (folder / "sweep.csv").open() as file:
@@ -97,7 +93,7 @@ def test_how_long_the_jobs_that_are_left_take(job_s, left, said):
 def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
     (tmp_path / "flaky.py").write_text(FLAKY)
     mine = ["strategy._target_=flaky.flaky", "+strategy.seed=0,1,2", "wandb.mode=disabled", "sample_every=2"]
-    done = train("-m", *mine, *TINY, cwd=tmp_path)
+    done = train("-m", *mine, *TINY, cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.strip().endswith("Error: job 1 failed; its train.log says why.")
     folder = sweep_folder(tmp_path)
@@ -108,7 +104,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
 
     (tmp_path / "mended").touch()
     before = {path: path.stat().st_mtime_ns for path in folder.glob("[02]_*/metrics.jsonl")}
-    done = train("-m", f"sweep.resume={folder.relative_to(tmp_path)}", "trust=flaky", cwd=tmp_path)
+    done = train("-m", f"sweep.resume={folder.relative_to(tmp_path)}", "trust=flaky", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert [job["state"] for job in results(folder)] == ["finished"] * 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -120,9 +116,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["losss=hinge,wgan"], "losss is no key of the configuration; did you mean loss?"),
         (["loss=hinge,wgann"], "loss=wgann is not an option; choose one of"),
-        (["loss=hinge,wgan", "d_steps=0"], "d_steps should be greater than or equal to 1, not 0."),
         (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; did you mean loss/g?"),
         (["hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=began/k_t"], "sweep.metric=began/k_t is not logged with"),
         (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must name what a search optimises"),
@@ -162,10 +156,9 @@ def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
 @pytest.mark.slow
 def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypatch):
     monkeypatch.setenv("SQLALCHEMY_SILENCE_UBER_WARNING", "1")
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=3", "hydra.sweeper.study_name=lr", "wandb.mode=disabled"]
-    space = ["loss=softmaxgan", "strategy=detach,joint"]
-    space += ["optimizer.lr=tag(log,interval(1e-5,1e-2))", "sweep.metric=softmaxgan/d_excess"]
-    for trials in (3, 6):
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "hydra.sweeper.study_name=lr", "wandb.mode=disabled"]
+    space = ["strategy=detach,joint", "optimizer.lr=tag(log,interval(1e-5,1e-2))", "sweep.metric=speed/images_per_s"]
+    for trials in (2, 4):
         done = train("-m", *search, *space, "hydra.sweeper.sampler.seed=3", *TINY, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         import optuna
@@ -173,10 +166,11 @@ def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypat
         study = optuna.load_study(study_name="lr", storage=f"sqlite:///{tmp_path}/outputs/optuna.db")
         assert len(study.trials) == trials
     folders = sorted(tmp_path.glob("outputs/*_multirun"))
-    found = [job["last"].get("softmaxgan/d_excess") for folder in folders for job in results(folder)]
+    found = [job["last"].get("speed/images_per_s") for folder in folders for job in results(folder)]
     values = [trial.value for trial in study.trials]
     assert values == found
-    assert f"Best value: {min(values)}" in done.stdout
+    assert f"Best value: {max(values)}" in done.stdout, "the key says that its highest value is best"
+    assert {Sweep.load(folder).direction for folder in folders} == {"maximize"}
 
 
 @pytest.mark.slow
@@ -192,7 +186,7 @@ def test_a_search_for_what_is_not_logged_says_so(tmp_path):
 
 @pytest.mark.parametrize("preset", ["launcher=slurm", "launcher=parallel", "sweeper=search"])
 def test_presets_compose(preset, tmp_path):
-    done = train(f"hydra/{preset}", "--cfg", "hydra", "--package", f"hydra.{preset.partition('=')[0]}", cwd=tmp_path)
+    done = forked.train(f"hydra/{preset}", "--cfg", "hydra", "--package", f"hydra.{preset.partition('=')[0]}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     expected = {
         "launcher=slurm": "max_num_timeout: 3",
@@ -253,8 +247,7 @@ def test_no_gpu_is_given_to_two_jobs_at_once(tmp_path):
     for job in jobs:
         job.start()
     events = [told.get(timeout=30) for _ in range(12)]
-    for job in jobs:
-        job.join()
+    joined(*jobs)
     held = set()
     for what, index in events:
         assert (index in held) == (what == "gave")

@@ -7,12 +7,9 @@ from PIL import Image
 
 import ganexp
 from ganexp import Prior, build
-from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.data import Digits, Resident, Streamed
-from tests.composing import composed, every_strategy, losses_of_scores, suited
+from tests.composing import composed, each_with_a_usual_one
 from tests.tiny import iterate
-from tests.training.test_resume import assert_same, state
 
 IMAGES = ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
@@ -24,37 +21,12 @@ def slow(*cases):
     return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        pytest.param(loss, marks=() if loss == "softmaxgan" else pytest.mark.slow)
-        for loss in losses_of_scores()
-        if loss not in ("began", "ebgan")
-    ],
-)
-@pytest.mark.parametrize("strategy", every_strategy())
+@pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one(but=("began", "ebgan")))
 def test_every_strategy_and_loss_trains_on_labels(strategy, loss):
-    made = build(
-        composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={suited(strategy, loss)}", "iterations=3", "log_every=1")
-    )
+    made = build(composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={loss}", "iterations=3", "log_every=1"))
     before = made.gan.discriminator.projection.embedding.weight.clone()
     assert made.fit()["state"] == "finished"
     assert not torch.equal(before, made.gan.discriminator.projection.embedding.weight)
-
-
-@pytest.mark.parametrize(
-    "further", [[], *slow(["generator.batch_norm=false"], ["precision=bf16"], ["feed=streamed", "workers=0"])]
-)
-def test_images_train_on_labels_and_resume_to_the_last_bit(further, tmp_path):
-    settings = [*SMALL, *IMAGES, *further, "checkpoint_every=4"]
-    whole = build(composed(*settings, "iterations=8"))
-    whole.fit()
-    build(composed(*settings, "iterations=4"), tmp_path).fit()
-    last = tmp_path / "checkpoints" / "last.pt"
-    resumed = build(composed(*settings, "iterations=8"), tmp_path, checkpoint=last)
-    resumed.fit()
-    different = {"checkpoints"}  # which know their folder's lowest measurement
-    assert_same(*({k: v for k, v in state(made).items() if k not in different} for made in (resumed, whole)))
 
 
 @pytest.mark.parametrize("family", ["resnet", "r3gan"])
@@ -129,19 +101,6 @@ def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
     assert not torch.equal(sevens[:2], mixed[:2])
     with pytest.raises(ValueError, match="label should be one of 10 classes, counted from 0, not 10"):
         G.sample(1, label=10)
-
-
-def test_what_cannot_be_conditional_is_refused_in_a_sentence(tmp_path):
-    (tmp_path / "x.png").touch()
-    for overrides, sentence in {
-        ("dataset=fake",): "dataset=fake has no class labels",
-        ("dataset=image_folder", f"dataset.path={tmp_path}"): "dataset=image_folder has no class labels",
-        ("generator=began",): "generator=began reads no class labels",
-        ("discriminator=began", "loss=began"): "discriminator=began reads no class labels",
-        ("+generator.classes=3",): "generator.classes is no key of the configuration",
-    }.items():
-        with pytest.raises(ConfigError, match=rf"\A[^\n]*{sentence}".replace("(", r"\(")):
-            check(composed("conditional=true", *overrides))
 
 
 def test_a_label_moves_the_picture():

@@ -13,11 +13,11 @@ from ganexp.data import Fake
 from ganexp.networks import MLPGenerator
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
-from tests.training.test_resume import overrides
+from tests.small_runs import CONVOLUTIONAL, SMALL
 
 
-def run(folder, *further, case="detach"):
-    trainer = ganexp.build(composed(*overrides(case), "iterations=3", *further), folder)
+def run(folder, *further, of=SMALL):
+    trainer = ganexp.build(composed(*of, "iterations=3", *further), folder)
     trainer.fit()
     return trainer
 
@@ -40,7 +40,15 @@ def test_it_is_the_averaged_generator_ready_to_use(trained):
 
 
 def test_without_an_average_it_is_the_generator(tmp_path):
-    trainer = run(tmp_path, "ema=off", "precision=fp64", case="spectral norm")
+    trainer = run(
+        tmp_path,
+        "ema=off",
+        "precision=fp64",
+        "discriminator.spectral_norm=true",
+        "generator=dcgan",
+        "discriminator=dcgan",
+        of=CONVOLUTIONAL,
+    )
     z = trainer.gan.prior.fixed(4).values
     assert torch.equal(ganexp.load(tmp_path)(z), trainer.gan.generator.eval()(z))
 
@@ -89,7 +97,7 @@ class Own(MLPGenerator):
 
 
 def test_a_generator_of_ones_own_must_be_trusted(tmp_path):
-    cfg = composed(*overrides("detach"), "iterations=1")
+    cfg = composed(*SMALL, "iterations=1")
     cfg.generator._target_ = f"{__name__}.Own"
     ganexp.build(cfg, tmp_path, trust="tests").fit()
     with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.test_loading\.Own is not .* add trust=tests\.$"):

@@ -6,11 +6,9 @@ import torch
 from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
-from tests.cli.small_runs import SMALL, rows
-from tests.cli.test_torchrun import started_by_hand
 from tests.composing import composed
 from tests.data.tars import written
-from tests.forked import train
+from tests.small_runs import SMALL
 
 RUN = [one for one in SMALL if not one.startswith("dataset")]
 RUN += ["dataset=shards", "dataset.image_size=8", "batch_size=6", "iterations=8", "sample_every=0", "log_every=2", "workers=0"]
@@ -52,13 +50,3 @@ def test_labels_condition_the_networks_or_are_missed_in_a_sentence(tmp_path):
         check(composed(*RUN, f"dataset.path='{without}'", "conditional=true"))
     with pytest.raises(ConfigError, match=r"^dataset: the shard .*train-001.tar is no tar file .*\.$"):
         build(composed(*RUN, f"dataset.path='{without}'"))
-
-
-@pytest.mark.slow
-def test_two_processes_train_what_one_does(tmp_path):
-    path = written(tmp_path / "shards", n=17)[0]
-    run = [*RUN, f"dataset.path='{path}'", "conditional=true", "precision=fp64", "feed=streamed", "threads=1"]
-    assert [code for code, *_ in started_by_hand([[*run, "hydra.run.dir=two"]] * 2, tmp_path)] == [0, 0]
-    assert train(*run, "hydra.run.dir=one", cwd=tmp_path).returncode == 0
-    for one, two in zip(rows(tmp_path / "one"), rows(tmp_path / "two"), strict=True):
-        assert one["loss/d"] == pytest.approx(two["loss/d"], abs=1e-10)

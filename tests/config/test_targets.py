@@ -1,7 +1,5 @@
 """A configuration runs no code but that of its group, and from a stranger only ganexp's; whatever it names."""
 
-import os
-import subprocess
 import sys
 
 import pytest
@@ -15,31 +13,14 @@ from ganexp.data import Dataset
 from ganexp.optimizers import adam
 from ganexp.strategies import detach
 from tests.composing import composed
-from tests.training.test_resume import overrides
+from tests.config.dangerous import DANGEROUS
+from tests.small_runs import SMALL
 
 PLACES = ("dataset", "generator", "discriminator", "loss", "penalty.r1", "augment", "strategy", "optimizer.g", "optimizer.d")
-DANGEROUS = (
-    "os.system",
-    "subprocess.Popen",
-    "subprocess.run",
-    "builtins.eval",
-    "builtins.exec",
-    "builtins.open",
-    "shutil.rmtree",
-)
-DANGEROUS += (
-    "ganexp.config.build.os.system",
-    "ganexp.config.build.Path",
-    "ganexp.config.build.load",
-    "os:system",
-    "torch.load",
-    "pickle.Unpickler",
-)
 
 
-@pytest.mark.parametrize("name", DANGEROUS)
 @pytest.mark.parametrize(
-    "place", [pytest.param(one, marks=() if one in ("loss", "optimizer.d") else pytest.mark.slow) for one in PLACES]
+    ("place", "name"), [*((place, "os.system") for place in PLACES), *(("loss", name) for name in DANGEROUS[1:])]
 )
 def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp_path):
     cfg = composed("penalty=[r1]")
@@ -57,14 +38,6 @@ def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp
         with pytest.raises(ConfigError, match=rf"\A{place}\._target_[^\n]*\.\Z"):
             check(cfg, trust=trust)
     assert not witness.exists()
-
-
-def test_what_a_command_line_names_is_not_called_in_a_process_of_its_own(tmp_path):
-    command = [sys.executable, f"{os.getcwd()}/train.py", "loss._target_=os.system", "+loss.command=touch witness"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "Error: loss._target_=os.system must be a ganexp.losses.Loss, as a class.\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 MINE = """
@@ -88,7 +61,7 @@ def mine(tmp_path, monkeypatch):
 
 
 def test_a_module_of_ones_own_is_imported_only_if_it_is_trusted(mine, tmp_path):
-    cfg = composed(*overrides("detach"))
+    cfg = composed(*SMALL)
     cfg.loss = mine
     for trust in ((), ["other"], ["mine_of"], "mine_of_a_test.Mine.x"):
         with pytest.raises(ConfigError, match=r"^loss\._target_=mine_of_a_test\.Mine is not .* add trust=mine_of_a_test\.$"):

@@ -15,6 +15,7 @@ from PIL import Image
 from ganexp.data import ImageFolder, Streamed, load_cached
 from ganexp.data.archive import Archive
 from tests.data.samples import noise
+from tests.processes import reaped
 
 NAMES = ["b/2.png", "a/deep/1.png", "b/10.png", "a-b/3.png", "a/4.JPG"]
 
@@ -67,7 +68,7 @@ def test_every_process_opens_the_archive_for_itself(both):
     if not child:
         os.write(tell, bytes([place.read(path) == content and place._handle() is not handle]))
         os._exit(0)
-    os.waitpid(child, 0)
+    reaped([child])
     assert os.read(told, 1) == b"\1"
     os.close(told)
     os.close(tell)

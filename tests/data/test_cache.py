@@ -16,6 +16,7 @@ from PIL import Image
 
 from ganexp.data import ImageFolder, array_files, default_folder, image_folder, load_cached
 from tests.data.samples import folder_of_images, noise
+from tests.processes import joined
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -108,7 +109,7 @@ def test_a_disk_that_fills_while_decoding_is_done_without(tmp_path):
     job = context.Process(target=decode_within_a_limit, args=(dataset, cache, told))
     job.start()
     images, said = told.get(timeout=60)
-    job.join()
+    joined(job)
     assert images == torch.stack(list(dataset.load())).numpy().tobytes()
     assert said == [f"The decoded images are not kept in {cache} (File too large)."]
     assert {path.suffix for path in cache.iterdir()} <= {".lock"}
@@ -182,9 +183,7 @@ def test_of_jobs_that_start_at_once_one_decodes(tmp_path):
     jobs = [context.Process(target=decode_and_count, args=(tmp_path / "images", tmp_path / "cache", decoded)) for _ in range(3)]
     for job in jobs:
         job.start()
-    for job in jobs:
-        job.join()
-    assert [job.exitcode for job in jobs] == [0, 0, 0]
+    assert joined(*jobs) == [0, 0, 0]
     assert decoded.value == 40
 
 

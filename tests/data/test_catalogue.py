@@ -9,7 +9,7 @@ import torch
 from ganexp.data import CIFAR100, EMNIST, KMNIST, STL10, SVHN, CelebA, load_cached
 from tests.data import torchvision_sets as sets
 from tests.data.samples import noise
-from tests.data.test_vision import write_idx
+from tests.data.torchvision_sets import write_idx
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import torch
 
 from ganexp.data import MNIST, ImageFolder, Resident, Streamed, digest
 from tests.data.samples import Items, folder_of_images, noise
-from tests.data.test_vision import write_idx
+from tests.data.torchvision_sets import write_idx
 
 
 def test_a_folder_keeps_its_digest_where_it_is_moved_and_has_another_when_it_is_changed(tmp_path):

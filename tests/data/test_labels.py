@@ -12,7 +12,7 @@ from torchvision import datasets
 
 from ganexp.data import CIFAR10, MNIST, Digits, FashionMNIST, Grid, ImageFolder, Ring
 from tests.data.samples import noise
-from tests.data.test_vision import write_idx
+from tests.data.torchvision_sets import write_idx
 
 
 def test_digits_are_labelled_as_scikit_learn_labels_them():

@@ -11,7 +11,7 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError, Torch
 from tests.composing import composed
-from tests.config.test_targets import DANGEROUS
+from tests.config.dangerous import DANGEROUS
 from tests.data.own import Floats, Listed, Own, Pictures, Points, WithoutLength, pixels
 from tests.tiny import iterate
 

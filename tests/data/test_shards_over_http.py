@@ -53,7 +53,7 @@ def server(monkeypatch):
         thread.start()
         yield f"http://127.0.0.1:{running.server_address[1]}/train-{{000..002}}.tar", images
         running.shutdown()
-        thread.join()
+        thread.join(60)
 
 
 @pytest.mark.slow

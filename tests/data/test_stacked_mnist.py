@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ganexp.data import StackedMNIST, load_cached
-from tests.data.test_vision import write_idx
+from tests.data.torchvision_sets import write_idx
 
 LABELS = [3, 0, 9, 3, 7]
 

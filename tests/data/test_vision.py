@@ -3,7 +3,6 @@
 import hashlib
 import pickle
 import struct
-from pathlib import Path
 from urllib.error import URLError
 
 import numpy as np
@@ -13,14 +12,7 @@ from torchvision import datasets
 
 from ganexp.data import CIFAR10, MNIST, FashionMNIST
 from tests.data.samples import noise
-
-
-def write_idx(folder: Path, images: np.ndarray) -> None:
-    folder.mkdir(parents=True)
-    n, h, w = images.shape
-    for part in ("train", "t10k"):
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, n, h, w) + images.tobytes())
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + bytes(n))
+from tests.data.torchvision_sets import write_idx
 
 
 @pytest.fixture

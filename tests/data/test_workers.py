@@ -10,6 +10,7 @@ import torch
 
 from ganexp.data import Streamed
 from tests.data.samples import Items
+from tests.processes import joined
 
 
 class Slow(Items):
@@ -42,7 +43,7 @@ def test_workers_end_with_a_parent_that_is_killed():
     time.sleep(0.2)  # they are at their first image
     assert all(map(is_running, workers))
     os.kill(parent.pid, signal.SIGKILL)
-    parent.join()
+    joined(parent)
     deadline = time.monotonic() + 10
     while any(map(is_running, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -57,7 +58,7 @@ def test_a_signal_to_all_processes_is_left_to_the_run(number):
     workers = multiprocessing.active_children()
     sender = multiprocessing.get_context("fork").Process(target=lambda: [os.kill(worker.pid, number) for worker in workers])
     sender.start()
-    sender.join()
+    joined(sender)
     for _ in range(9):
         next(feed)
     assert all(worker.is_alive() for worker in workers)

@@ -78,3 +78,11 @@ def write_lsun(root, category, images):
             Image.fromarray(image).save(file, format="WEBP", lossless=True)
             transaction.put(key, file.getvalue())
     return keys
+
+
+def write_idx(folder, images):
+    folder.mkdir(parents=True)
+    n, h, w = images.shape
+    for part in ("train", "t10k"):
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, n, h, w) + images.tobytes())
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + bytes(n))

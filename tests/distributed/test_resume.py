@@ -7,9 +7,9 @@ import torch
 
 from ganexp import build
 from ganexp.distributed.processes import Processes
-from tests.cli.small_runs import SMALL
 from tests.composing import composed
 from tests.distributed.forks import several
+from tests.small_runs import SMALL
 
 RUN = [one for one in SMALL if not one.startswith(("dataset", "generator", "discriminator"))]
 RUN += ["batch_size=12", "precision=fp64", "log_every=2", "sample_every=5", "checkpoint_every=5"]

@@ -8,10 +8,8 @@ from torch.nn.functional import one_hot
 from ganexp import GAN, Batch, Prior
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.streams import stream
-from ganexp.training.callbacks.samples import draw
 from tests.composing import every_strategy, suited
 from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, iterate, state, tiny_trainer
-from tests.training.tape import Tape
 
 CLASSES = 3
 
@@ -85,7 +83,7 @@ def gan_on_labels(loss, *, spell_out):
     )
 
 
-@pytest.mark.parametrize("loss", ["nonsaturating", "softmaxgan", "wgan"])
+@pytest.mark.parametrize("loss", ["softmaxgan"])
 @pytest.mark.parametrize("strategy", every_strategy())
 def test_conditions_flow_through_every_strategy(strategy, loss):
     ends, loss = [], suited(strategy, loss)
@@ -96,17 +94,6 @@ def test_conditions_flow_through_every_strategy(strategy, loss):
     torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-13)
 
 
-def test_a_recorded_iteration_reads_the_conditions_of_each_batch():
-    ends = []
-    for recording in (None, Tape):
-        gan, reals = gan_on_labels("hinge", spell_out=False), labelled_points(spell_out=False)
-        latents = gan.prior.fixed(BATCH)
-        gan.prior.sample = lambda n, z=latents: z  # the labels' stream is not registered with the tape
-        iterate(tiny_trainer(gan=gan, reals=reals, recording=recording), 9)
-        ends.append(state(gan))
-    assert all(map(torch.equal, *ends))
-
-
 def test_the_gradient_penalty_gives_the_discriminator_the_conditions_of_the_real_batch():
     gan = gan_on_labels("wgan_gp", spell_out=False)
     x = next(labelled_points(spell_out=False))
@@ -114,12 +101,6 @@ def test_the_gradient_penalty_gives_the_discriminator_the_conditions_of_the_real
     between = x.values.clone().requires_grad_()
     (slope,) = torch.autograd.grad(gan.discriminator(between, *x.conditions).sum(), between)
     torch.testing.assert_close(values, (slope.norm(dim=1) - 1) ** 2, rtol=1e-12, atol=0)
-
-
-def test_pictures_are_drawn_under_conditions():
-    gan = gan_on_labels("hinge", spell_out=False)
-    picture = draw(gan.generator, gan.discriminator, gan.prior, torch.randn(8, 2), 1)["samples"]
-    assert picture.image.std() > 0
 
 
 def test_parts_of_a_batch_keep_their_conditions():

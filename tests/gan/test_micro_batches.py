@@ -15,11 +15,9 @@ from ganexp.gan.passes import Passes
 from ganexp.losses import Hinge
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.penalties import R1
-from ganexp.training.cuda_graph import Recorded
 from tests.composing import composed, every_strategy
-from tests.tiny import CASES, STRATEGIES, TWICE, Case, real_batches, state, tiny_gan
-from tests.training.tape import Tape
-from tests.training.test_trainer import SMALL
+from tests.small_runs import NARROW
+from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, Case, real_batches, state, tiny_gan
 
 
 def gan_in_parts(count, case, **settings):
@@ -37,9 +35,7 @@ def trained(gan, strategy, iterations=3, wrap=lambda step: step):
     return state(gan)
 
 
-@pytest.mark.parametrize(
-    "loss", [pytest.param(one, marks=() if one in ("hinge", "softmaxgan", "began") else pytest.mark.slow) for one in CASES]
-)
+@pytest.mark.parametrize("loss", KINDS)
 @pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
 def test_every_strategy_moves_as_with_whole_batches(strategy, loss):
     whole, *parts = (trained(gan_in_parts(n, CASES[loss]), STRATEGIES[strategy]) for n in (1, 2, 4))
@@ -54,15 +50,6 @@ def test_with_penalties_and_redundant_gradients(strategy):
     whole, parts = (trained(gan_in_parts(n, case, redundant_gradients=True), STRATEGIES[strategy]) for n in (1, 3))
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-13)
-
-
-@pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
-def test_recorded_iterations_are_eager_ones(strategy):
-    eager, recorded = (
-        trained(gan_in_parts(4, CASES["hinge"]), STRATEGIES[strategy], 7, wrap)
-        for wrap in (lambda step: step, lambda step: Recorded(step, Tape, warm_up=2))
-    )
-    assert all(map(torch.equal, eager, recorded))
 
 
 def test_a_graph_that_is_kept_and_gradients_of_gradients():
@@ -164,7 +151,7 @@ def test_the_peak_of_memory_falls(strategy):
 
 
 def test_chosen_on_the_command_line():
-    assert build(composed(*SMALL, "generator.batch_norm=false", "accumulate=2")).gan._passes.parts.count == 2
+    assert build(composed(*NARROW, "generator.batch_norm=false", "accumulate=2")).gan._passes.parts.count == 2
     refused = {
         "accumulate=2": "accumulate=2 is exact only for networks that .* generator=dcgan changes its running_mean",
         "accumulate=33": "accumulate=33 is more parts than batch_size=32 has samples",

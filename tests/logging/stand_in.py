@@ -82,4 +82,4 @@ def serving(mood="well"):
         server.waiting.set()
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(60)

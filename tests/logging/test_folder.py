@@ -13,6 +13,7 @@ from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.logging.reading import find, is_run, read
 from ganexp.logging.summary import amend_summary, read_summary
 from tests.full import on_a_full_disk
+from tests.processes import joined
 
 
 def ended(state="finished"):
@@ -108,8 +109,7 @@ def fill_up(folder):
 def test_a_row_that_does_not_fit_on_the_disk_is_left_out_whole(tmp_path):
     process = multiprocessing.get_context("fork").Process(target=fill_up, args=(tmp_path,))
     process.start()
-    process.join(60)
-    assert process.exitcode == 0
+    assert joined(process) == [0]
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["progress/iteration"] for line in lines] == list(range(len(lines)))
     assert 5 < len(lines) < 100

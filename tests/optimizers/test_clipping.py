@@ -11,11 +11,9 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.distributed.processes import Processes
 from ganexp.optimizers.ownership import clip
-from ganexp.training.cuda_graph import Recorded
-from tests.composing import composed, every_strategy, suited
+from tests.composing import composed
+from tests.small_runs import NARROW
 from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
-from tests.training.tape import Tape
-from tests.training.test_trainer import SMALL
 
 
 def clipped(max_norm, loss="nonsaturating"):
@@ -50,21 +48,12 @@ def test_a_run_is_a_plain_loop_with_torchs_clipping():
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("strategy", every_strategy())
-@pytest.mark.parametrize("loss", ["hinge", "began"])
+@pytest.mark.parametrize(("strategy", "loss"), [("detach", "began"), ("joint", "hinge"), ("one_stage", "hinge")])
 def test_no_bit_changes_where_nothing_is_too_long(strategy, loss):
-    loss = suited(strategy, loss)
     free = trained(clipped(None, loss), STRATEGIES[strategy])
     for max_norm in (math.inf, 1e6):
         assert all(map(torch.equal, free, trained(clipped(max_norm, loss), STRATEGIES[strategy])))
     assert not all(map(torch.equal, free, trained(clipped(0.01, loss), STRATEGIES[strategy])))
-
-
-@pytest.mark.parametrize("strategy", every_strategy())
-def test_recorded_iterations_are_eager_ones(strategy):
-    loss = suited(strategy)
-    recorded = trained(clipped(0.05, loss), STRATEGIES[strategy], 9, lambda step: Recorded(step, Tape))
-    assert all(map(torch.equal, trained(clipped(0.05, loss), STRATEGIES[strategy], 9), recorded))
 
 
 def test_clipping_leaves_what_was_given_and_what_is_not_there():
@@ -99,9 +88,9 @@ def test_the_sum_over_processes_is_clipped_and_rows_show_its_norm():
 
 
 def test_the_key():
-    assert build(composed(*SMALL, "clip_gradients=0.5")).gan._g.max_norm == 0.5
+    assert build(composed(*NARROW, "clip_gradients=0.5")).gan._g.max_norm == 0.5
     for off in ([], ["clip_gradients=off"], ["clip_gradients=false"]):
-        assert build(composed(*SMALL, *off)).gan._d.max_norm is None
+        assert build(composed(*NARROW, *off)).gan._d.max_norm is None
     for wrong in ("-1", "true", "nan", "much"):
         with pytest.raises(ConfigError, match=r"^clip_gradients should be off or a norm above 0, such as 1, not "):
             check(composed(f"clip_gradients={wrong}"))

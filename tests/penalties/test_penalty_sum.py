@@ -24,9 +24,8 @@ from ganexp.penalties import (
     total,
 )
 from tests.composing import composed
-from tests.tiny import Case, iterate, real_batches, state, tiny_gan, tiny_trainer
-from tests.training.tape import Tape
-from tests.training.test_trainer import SMALL
+from tests.small_runs import NARROW
+from tests.tiny import Case, iterate, real_batches, tiny_gan
 
 
 def every_kind():
@@ -73,21 +72,11 @@ def test_its_state_is_that_of_its_parts():
     assert resumed.d_loss(x, fake).penalty.item() == gan.d_loss(x, fake).penalty.item()
 
 
-def test_all_its_streams_are_recorded():
-    ends = []
-    for recording in (None, Tape):
-        gan = tiny_gan(Case(NonSaturating, lambda: Sum(parts={"a": Dragan(), "b": GradientPenalty()})), fused=True)
-        assert len(gan.penalty.streams()) == 2
-        tiny_trainer(gan=gan, recording=recording, iterations=8).fit()
-        ends.append([*state(gan), *(stream.get_state() for stream in gan.penalty.streams())])
-    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
-
-
 SUM = ["penalty=[r1,wgan_lp]"]
 
 
 def test_parts_are_options_with_their_settings():
-    trainer = build(composed(*SMALL, *SUM, "penalty.wgan_lp.weight=3", "penalty.wgan_lp.every=2"))
+    trainer = build(composed(*NARROW, *SUM, "penalty.wgan_lp.weight=3", "penalty.wgan_lp.every=2"))
     parts = trainer.gan.penalty.parts()
     assert (type(parts["r1"]), type(parts["wgan_lp"]), parts["wgan_lp"].weight, parts["wgan_lp"].every) == (
         R1,

@@ -15,8 +15,8 @@ from ganexp.penalties import Orthogonal, Spectral, Sum
 from ganexp.penalties.weights import largest_square
 from ganexp.strategies.unrolled import unroll
 from tests.composing import composed
+from tests.small_runs import NARROW
 from tests.tiny import Case, iterate, real_batches, tiny_gan
-from tests.training.test_trainer import SMALL
 
 NOTHING = torch.zeros(0)
 
@@ -165,7 +165,7 @@ def test_a_plain_loop_with_both_one_of_them_lazy():
 @pytest.mark.parametrize("penalty", ["spectral", "orthogonal"])
 @pytest.mark.parametrize("strategy", ["detach", "one_stage", "unrolled"])
 def test_it_trains(penalty, strategy):
-    trainer = build(composed(*SMALL, f"penalty={penalty}", f"penalty.{penalty}.weight=1", f"strategy={strategy}"))
+    trainer = build(composed(*NARROW, f"penalty={penalty}", f"penalty.{penalty}.weight=1", f"strategy={strategy}"))
     iterate(trainer, 3)
     assert 0 < trainer.gan.meter.so_far()["loss/penalty"] < 1e3
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import benchmark
-from benchmarks import feeding, overhead, peers, scaling, section, startup, switches
+from benchmarks import feeding, overhead, peers, scaling, section, switches
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.cli.commands.cases import CASES, trainer_of
@@ -86,12 +86,6 @@ def test_feeds_are_timed_on_sets_that_are_there(tmp_path):
     for set_name, ways in {"MNIST, idx files": 3, "CIFAR-10, JPEG files": 4}.items():
         assert text.count(f"| {set_name} |") == ways
     assert "not run" in feeding.feeding(None, ("mlp",), turns=1, seconds=0.01).text
-
-
-@pytest.mark.slow
-def test_start_up_is_timed_until_the_first_row():
-    text = startup.startup(turns=1).text
-    assert text.count("| `") == 5
 
 
 def test_the_page_has_every_section_and_its_pictures(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ganexp.cli import interrupting
+from tests import processes
 from tests.composing import CONF
 
 ROOT = CONF.parent
@@ -32,7 +33,7 @@ def test_a_script_hears_ctrl_c_before_it_imports_anything_that_takes_long(path):
 @pytest.mark.parametrize("module", ["main", "train"])
 def test_so_does_a_command(module):
     code = f"import sys, ganexp.cli.{module}; assert not {{'torch', 'hydra', 'omegaconf', 'pydantic'}} & {{*sys.modules}}"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
 
 
 @pytest.mark.slow
@@ -47,9 +48,7 @@ def test_ctrl_c_while_torch_is_imported_is_one_line(command, tmp_path):
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(10**6))\n"
         "except BaseException:\n    traceback.print_exc()\n"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    words = [sys.executable, *map(str, command)]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = processes.run(sys.executable, *command, cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert (done.returncode, done.stderr) == (130, f"torch {interrupting.SAID}\n")
 
 

@@ -11,46 +11,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from ganexp import GAN, Prior, strategies, wrappers
+from ganexp import strategies, wrappers
 from ganexp.losses import WGAN, Minimax
 from ganexp.optimizers import NegativeMomentum
 from tests.composing import GAMES
+from tests.strategies.dirac import RATE_D, RATE_G, REALS, dirac_gan
 from tests.tiny import STRATEGIES
-
-RATE_D, RATE_G = 0.3, 0.2
-
-
-class Point(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.theta = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
-
-    def forward(self, z):
-        return self.theta * torch.ones_like(z)
-
-
-class Slope(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.psi = nn.Parameter(torch.tensor(0.7, dtype=torch.float64))
-
-    def forward(self, x):
-        return self.psi * x.squeeze(1)
-
-
-def dirac_gan(loss, optimizer=torch.optim.SGD):
-    generator, discriminator = Point().double(), Slope().double()
-    return GAN(
-        generator,
-        discriminator,
-        loss,
-        optimizer(generator.parameters(), lr=RATE_G),
-        optimizer(discriminator.parameters(), lr=RATE_D),
-        Prior(1, dtype=torch.float64),
-        batch_size=4,
-    )
 
 
 def d_step(theta, psi, seen, sigma):
@@ -101,7 +68,7 @@ LOSSES = {"minimax": (Minimax, lambda s: 1 / (1 + math.exp(-s))), "wgan": (WGAN,
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("steps", list(itertools.product([1, 2, 3], repeat=2)))
+@pytest.mark.parametrize("steps", [(1, 1), (3, 1), (1, 3), (3, 2), (2, 3)])
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name not in ("unrolled", *GAMES)])
 def test_recurrence(strategy, steps, loss):
     d_steps, g_steps = steps
@@ -117,7 +84,6 @@ def test_recurrence(strategy, steps, loss):
 
 # On the bilinear game, WGAN's, everything is linear: the distances below contract or grow by known factors.
 
-REALS = itertools.repeat(torch.zeros(4, 1, dtype=torch.float64))
 ETA = math.sqrt(RATE_D * RATE_G)  # after rescaling θ and ψ, both rates are this
 
 
@@ -165,12 +131,6 @@ def test_lookahead_around_joint_follows_its_closed_form(every, alpha):
             strategy(gan, REALS, d_steps=1, g_steps=1)
         assert point(gan) / before == pytest.approx(factor, rel=1e-11)
     assert (abs(factor) < 1) == (alpha < 1)
-
-
-@pytest.mark.parametrize("wrong", [{"every": 0}, {"alpha": 0.0}, {"alpha": 1.5}])
-def test_lookahead_refuses_settings_out_of_range(wrong):
-    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} should"):
-        wrappers.Lookahead(strategies.joint, **wrong)
 
 
 @pytest.mark.parametrize(("k", "rate"), [(0, 0.1), (1, 0.1), (5, 0.3)])

@@ -13,7 +13,7 @@ import torch
 
 from ganexp import strategies
 from ganexp.losses import WGAN, Minimax
-from tests.strategies.test_dirac_gan import RATE_D, RATE_G, REALS, Slope, dirac_gan
+from tests.strategies.dirac import RATE_D, RATE_G, REALS, Slope, dirac_gan
 
 ETA, A = 0.2, 1.7
 
@@ -151,18 +151,3 @@ def test_alignment_turns_the_adjustment_where_the_formula_does():
         strategies.Symplectic(strength=0.8)(gan, REALS, d_steps=1, g_steps=1)
         np.testing.assert_allclose(at(gan), expected, rtol=1e-9)
     assert signs == {-1.0, 1.0}
-
-
-@pytest.mark.parametrize(
-    ("make", "wrong"),
-    [
-        (strategies.Consensus, {"gamma": -1.0}),
-        (strategies.Symplectic, {"strength": -0.1}),
-        (strategies.Competitive, {"rate": -0.1}),
-        (strategies.Competitive, {"steps": 0}),
-        (strategies.Competitive, {"tolerance": 0.0}),
-    ],
-)
-def test_settings_out_of_range(make, wrong):
-    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} should"):
-        make(**wrong)

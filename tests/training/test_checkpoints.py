@@ -5,11 +5,11 @@ import torch
 from ganexp import build
 from ganexp.training import checkpoint
 from tests.composing import composed
-from tests.training.test_resume import overrides, rows, trained
+from tests.small_runs import SMALL, rows, trained
 
 
 def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
-    trained(tmp_path, [*overrides("detach"), "keep_checkpoints=3"], 20)
+    trained(tmp_path, [*SMALL, "keep_checkpoints=3"], 20)
     folder = tmp_path / "checkpoints"
     assert sorted(path.name for path in folder.iterdir()) == [
         *(f"iteration_{i:09d}.pt" for i in (15, 18, 20)),
@@ -19,7 +19,7 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
 
 
 def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course(tmp_path):
-    settings = [*overrides("detach"), "keep_checkpoints=3"]
+    settings = [*SMALL, "keep_checkpoints=3"]
     trained(tmp_path, settings, 12)
     folder = tmp_path / "checkpoints"
     made = build(composed(*settings, "iterations=7"), tmp_path, checkpoint=folder / "iteration_000000006.pt")
@@ -29,7 +29,7 @@ def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course
 
 
 def test_what_could_not_be_written_is_not_the_best(tmp_path, caplog):
-    made = build(composed(*overrides("detach"), "keep_best=loss/d", "iterations=9"), tmp_path)
+    made = build(composed(*SMALL, "keep_best=loss/d", "iterations=9"), tmp_path)
     made.checkpoints.folder.checkpoints.touch()  # a file where the folder should be
     made.checkpoints.look_at(made, {"loss/d": 1.0})
     assert "No checkpoint at iteration 0" in caplog.text
@@ -41,7 +41,7 @@ def test_what_could_not_be_written_is_not_the_best(tmp_path, caplog):
 
 
 def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
-    settings = [*overrides("softmaxgan"), "log_every=1", "keep_best=softmaxgan/d_excess"]
+    settings = [*SMALL, "loss=softmaxgan", "strategy=joint", "g_steps=2", "log_every=1", "keep_best=softmaxgan/d_excess"]
     whole = trained(tmp_path / "whole", settings, 20)
     trained(tmp_path / "parts", settings, 20, stop_after=11)
     resumed = trained(tmp_path / "parts", settings, 20, resume=True)
@@ -53,7 +53,7 @@ def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
 
 
 def test_a_run_that_was_begun_before_the_best_iteration_was_noted_goes_on_and_knows_its_best_figure(tmp_path):
-    settings = [*overrides("detach"), "log_every=1", "keep_best=loss/d"]
+    settings = [*SMALL, "log_every=1", "keep_best=loss/d"]
     trained(tmp_path, settings, 4)
     last, best = (tmp_path / "checkpoints" / name for name in ("last.pt", "best.pt"))
     state = checkpoint.load(last)
@@ -74,7 +74,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch
         real(values, file)
 
     monkeypatch.setattr(torch, "save", save)
-    trained(tmp_path, overrides("detach"), 11, stop_after=10)
+    trained(tmp_path, SMALL, 11, stop_after=10)
     assert caplog.text.count("No space left on device") == 2
     assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 3
     assert not list(tmp_path.glob("checkpoints/*.unfinished"))

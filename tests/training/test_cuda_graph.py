@@ -10,10 +10,10 @@ from ganexp import build, strategies, wrappers
 from ganexp.penalties import R1, NoPenalty
 from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, options, suited
-from tests.tiny import CASES, STRATEGIES, iterate, real_batches, state, tiny_gan, tiny_trainer
+from tests.composing import composed, discriminator_for, each_with_a_usual_one, every_strategy, options, suited
+from tests.small_runs import NARROW, Rows
+from tests.tiny import CASES, KINDS, STRATEGIES, iterate, real_batches, state, tiny_gan, tiny_trainer
 from tests.training.tape import Tape
-from tests.training.test_trainer import SMALL, Rows
 
 COUNTED = ("loss", "score", "grad_norm", "began", "softmaxgan", "progress")
 
@@ -36,14 +36,11 @@ def trained(loss, strategy, *, recorded, iterations=11, **kwargs):
     return made, rows
 
 
-@pytest.mark.parametrize("steps", [pytest.param((1, 1), marks=pytest.mark.slow), (2, 3)], ids=str)
-@pytest.mark.parametrize(
-    "loss", [pytest.param(one, marks=() if one in ("softmaxgan", "began") else pytest.mark.slow) for one in CASES]
-)
+@pytest.mark.parametrize("loss", KINDS)
 @pytest.mark.parametrize("strategy", every_strategy())
-def test_a_recorded_run_is_the_eager_one_to_the_last_bit(strategy, loss, steps):
-    (d_steps, g_steps), loss = steps, suited(strategy, loss)
-    runs = [trained(loss, STRATEGIES[strategy], recorded=r, d_steps=d_steps, g_steps=g_steps) for r in (False, True)]
+def test_a_recorded_run_is_the_eager_one_to_the_last_bit(strategy, loss):
+    loss = suited(strategy, loss)
+    runs = [trained(loss, STRATEGIES[strategy], recorded=r, d_steps=2, g_steps=3) for r in (False, True)]
     (eager, eager_rows), (recorded, recorded_rows) = runs
     assert recorded_rows == eager_rows
     assert all(torch.equal(a, b) for a, b in zip(state(eager.gan), state(recorded.gan), strict=True))
@@ -64,7 +61,7 @@ def test_a_step_of_latents_is_recorded_too(through):
 def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
     weights = []
     for recorded in (False, True):
-        cfg = composed(*SMALL, f"optimizer={optimizer}", "iterations=8", "ema=0.9", "discriminator.spectral_norm=true")
+        cfg = composed(*NARROW, f"optimizer={optimizer}", "iterations=8", "ema=0.9", "discriminator.spectral_norm=true")
         made = build(cfg)
         if recorded:
             made.step = Recorded(made.step, Tape)
@@ -165,14 +162,12 @@ def test_strategies_that_remember_are_not_recorded():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("loss", losses_of_scores())
-@pytest.mark.parametrize("strategy", every_strategy())
+@pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one())
 def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(strategy, loss):
     weights = []
     for graph in ("false", "true"):
-        loss = suited(strategy, loss)
         chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), f"cuda_graph={graph}"]
-        made = build(composed(*SMALL, "device=cuda", "deterministic=true", *chosen, "iterations=20", "ema=0.9"))
+        made = build(composed(*NARROW, "device=cuda", "deterministic=true", *chosen, "iterations=20", "ema=0.9"))
         made.fit()
         assert isinstance(made.step, Recorded) == (graph == "true")
         assert graph == "false" or made.step.recording is not None

@@ -12,9 +12,9 @@ from ganexp.strategies.base import as_strategy
 from ganexp.training import Diverged, checkpoint
 from ganexp.training.guard import unfit
 from tests.composing import composed
-from tests.training.test_resume import overrides, rows
+from tests.small_runs import CONVOLUTIONAL, SMALL, rows
 
-SETTINGS = [*overrides("detach"), "log_every=2", "checkpoint_every=2", "iterations=12"]
+SETTINGS = [*SMALL, "log_every=2", "checkpoint_every=2", "iterations=12"]
 
 
 def poisoned(folder, *further, at=5, times=1, network="generator", value=math.nan):
@@ -96,7 +96,7 @@ def test_values_out_of_any_range_are_divergence_too(tmp_path):
 
 def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
     """Rows are far apart: between them, checkpoints are judged by the losses so far."""
-    settings = [*overrides("detach"), "loss=wgan", "penalty=[]", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
+    settings = [*SMALL, "loss=wgan", "penalty=[]", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
     settings += ["iterations=60", "keep_checkpoints=1"]
     made = build(composed(*settings), tmp_path)
     strategy = made.step.strategy
@@ -118,7 +118,7 @@ def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
 
 @pytest.mark.parametrize("place", ["generator", "discriminator", "ema", "optimizer", "buffer", "score", "loss"])
 def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
-    settings = [*overrides("spectral norm"), "discriminator.spectral_norm=false", "ema=0.9", "iterations=2"]
+    settings = [*CONVOLUTIONAL, "generator=dcgan", "discriminator=dcgan", "ema=0.9", "iterations=2"]
     made = build(composed(*settings))
     made.fit()
     gan = made.gan

@@ -7,10 +7,10 @@ from ganexp import build, strategies
 from ganexp.config.check import check
 from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import composed, discriminator_for, losses_of_scores, options
+from tests.composing import composed, discriminator_for, each_with_a_usual_one
+from tests.small_runs import NARROW
 from tests.tiny import iterate
 from tests.training.tape import Tape
-from tests.training.test_trainer import SMALL
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 CLASSIFIER = ["conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
@@ -49,7 +49,7 @@ def weights(made):
 def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     runs = []
     for recorded in (False, True):
-        made = build(composed(*SMALL, "device=cpu", *parts, "iterations=8", "ema=0.9"))
+        made = build(composed(*NARROW, "device=cpu", *parts, "iterations=8", "ema=0.9"))
         if recorded:
             made.step = Recorded(made.step, Tape)
         made.fit()
@@ -60,7 +60,7 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
 
 
 def test_a_deterministic_augmentation_is_not_recorded():
-    gan = build(composed(*SMALL, "device=cpu", "augment=diffaugment")).gan
+    gan = build(composed(*NARROW, "device=cpu", "augment=diffaugment")).gan
     given = as_strategy(strategies.detach), gan.penalty, None, gan.augment
     assert reason_against(*given) == ""
     torch.use_deterministic_algorithms(True)
@@ -76,7 +76,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
     runs = []
     for graph in ("false", "true"):
         chosen = ["device=cuda", "deterministic=true", f"cuda_graph={graph}"]
-        made = build(composed(*SMALL, *chosen, *parts, "iterations=20", "ema=0.9"))
+        made = build(composed(*NARROW, *chosen, *parts, "iterations=20", "ema=0.9"))
         made.fit()
         recorded = graph == "true" and not made.gan.augment.gathers
         assert isinstance(made.step, Recorded) == recorded
@@ -89,7 +89,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
 @pytest.mark.parametrize("graph", ["auto", "false"])
 @each_part
 def test_the_loop_never_waits_for_the_host(parts, graph):
-    made = build(composed(*SMALL, "device=cuda", f"cuda_graph={graph}", *parts, "iterations=20", "ema=0.9"))
+    made = build(composed(*NARROW, "device=cuda", f"cuda_graph={graph}", *parts, "iterations=20", "ema=0.9"))
     iterate(made, 5)
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -98,16 +98,10 @@ def test_the_loop_never_waits_for_the_host(parts, graph):
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize(
-    ("strategy", "loss"),
-    [
-        *(("detach", loss) for loss in losses_of_scores()),
-        *(pytest.param(one, "minimax", marks=pytest.mark.slow) for one in options("strategy") if one != "detach"),
-    ],
-)
+@pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one())
 def test_what_is_trained_on_a_gpu_fits_and_can_be_recorded(strategy, loss):
     """The CPU's half of `test_cuda_graph.py` and `test_trainer.py`: each of their runs is one that can be asked for."""
     chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss)]
-    assert check(composed(*SMALL, "device=cpu", *chosen)).warnings == []
-    made = build(composed(*SMALL, "device=cpu", *chosen, "dataset=fake", "dataset.n=9", "iterations=20", "ema=0.9"))
+    assert check(composed(*NARROW, "device=cpu", *chosen)).warnings == []
+    made = build(composed(*NARROW, "device=cpu", *chosen, "dataset=fake", "dataset.n=9", "iterations=20", "ema=0.9"))
     assert reason_against(made.step.strategy, made.gan.penalty, made.step.schedule) == ""

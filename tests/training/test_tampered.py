@@ -11,8 +11,8 @@ from ganexp import build
 from ganexp.config.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
+from tests.small_runs import BEGAN, SMALL, assert_same, state
 from tests.tiny import iterate
-from tests.training.test_resume import assert_same, overrides, state
 
 SHARE = 0.03 * float(os.environ.get("GANEXP_EXAMPLES", "1"))
 """How much of all that could be tried is, always the same; GANEXP_EXAMPLES=30 is nearly everything."""
@@ -88,16 +88,10 @@ def refusal(kind, attempt):
 
 
 CASES = {
-    "adam": overrides("detach"),
-    "wrappers": [
-        *overrides("without ema"),
-        "ema=0.9",
-        "wrapper=[lookahead]",
-        "wrapper.lookahead.every=2",
-        "optimizer=optimistic_adam",
-    ],
-    "penalty": [*overrides("penalty"), "optimizer=negative_momentum", "ema=off"],
-    "buffers": [*overrides("began"), "optimizer=rmsprop", "ema=off"],
+    "adam": SMALL,
+    "wrappers": [*SMALL, "ema=0.9", "wrapper=[lookahead]", "wrapper.lookahead.every=2", "optimizer=optimistic_adam"],
+    "penalty": [*SMALL, "loss=wgan_gp", "d_steps=2", "optimizer=negative_momentum", "ema=off"],
+    "buffers": [*BEGAN, "optimizer=rmsprop", "ema=off"],
 }
 
 
@@ -126,34 +120,6 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
                 iterate(trainer)
                 trainer.load_state_dict(copy.deepcopy(genuine["run"]))
     assert refused > 50
-
-
-@pytest.mark.slow
-def test_a_tampered_configuration_is_refused_in_a_sentence(tmp_path):
-    path = tmp_path / "tampered.pt"
-    settings = [*CASES["adam"], "iterations=100"]
-    trainer = build(composed(*settings))
-    iterate(trainer)
-    genuine = saved(trainer)
-    chance = random.Random(0)
-    for place, _ in list(places(genuine)):
-        if place[0] != "config" or chance.random() > 10 * SHARE:
-            continue
-        torch.save(tampered(genuine, place, chance.choice(PLAIN)), path)
-        said = refusal(ConfigError, lambda: build(composed(*settings), checkpoint=path))
-        assert not said or (said.startswith("resume: ") and len(said.splitlines()) == 1)
-
-
-def test_a_moment_of_the_wrong_shape_never_reaches_a_fused_kernel():
-    """Fused Adam reads past the end of what is too short."""
-    trainer = build(composed(*CASES["adam"], "iterations=10"))
-    iterate(trainer)
-    genuine = trainer.state_dict()
-    changed = tampered(genuine, ("gan", "optimizer_g", "state", 0, "exp_avg"), torch.zeros(3))
-    with pytest.raises(
-        CheckpointError, match=r"optimizer_g\.0\.exp_avg should be a tensor \(8, 3\) of .*, not a tensor \(3,\)"
-    ):
-        trainer.load_state_dict(changed)
 
 
 GROWN = {
@@ -216,7 +182,7 @@ def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
     assert held["exp_avg"].data_ptr() != held["exp_avg_sq"].data_ptr()
 
 
-@pytest.mark.parametrize("iteration", [None, -1, True, 2.0, float("nan"), "3", 10**30, GONE])
+@pytest.mark.parametrize("iteration", [None, 10**30, GONE])
 def test_an_odd_iteration_is_one_sentence(iteration, tmp_path):
     trainer = build(composed(*CASES["adam"], "iterations=10"))
     iterate(trainer)

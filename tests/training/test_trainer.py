@@ -8,34 +8,20 @@ import pytest
 import torch
 
 from ganexp import build, strategies, wrappers
-from ganexp.logging import FolderLogger, Logger
+from ganexp.logging import FolderLogger
 from ganexp.logging.keys import known
 from ganexp.strategies.base import as_strategy
-from tests.composing import composed, discriminator_for, every_strategy, losses_of_scores, suited
+from tests.composing import composed, discriminator_for, each_with_a_usual_one
+from tests.small_runs import NARROW, Rows
 from tests.tiny import BATCH, CASES, STRATEGIES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
 
-SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
 ALWAYS = {
     "loss/d", "loss/g", "score/real", "score/fake", "time/iteration_ms", "time/data_ms", "time/d_ms", "time/g_ms",
     "speed/images_per_s", "memory/peak_mib", "grad_norm/d", "grad_norm/g",
     "progress/iteration", "progress/real_images", "progress/d_updates", "progress/g_updates",
     "progress/wall_s",
 }  # fmt: skip
-
-
-class Rows(Logger):
-    def __init__(self):
-        self.rows, self.ticks, self.closed = [], 0, []
-
-    def tick(self):
-        self.ticks += 1
-
-    def write(self, row):
-        self.rows.append(row)
-
-    def close(self, summary):
-        self.closed.append(summary["state"])
 
 
 @pytest.mark.parametrize("loss", CASES)
@@ -98,19 +84,8 @@ def test_the_penalty_is_logged_apart_from_the_loss():
     assert logger.rows[-1]["loss/penalty"] == pytest.approx(np.mean([3 * values.mean().item() for values in seen]), rel=1e-9)
 
 
-def test_k_t_moves_once_per_iteration_by_its_recurrence():
-    logger = Rows()
-    trainer("began", log_every=1, loggers=[logger]).fit()
-    k = 0.2
-    for row in logger.rows:
-        # means over one iteration: r of the D update, and L_G, which is the mean energy of the fakes in the G update
-        k = min(max(k + 0.3 * (0.5 * row["score/real"] - row["loss/g"]), 0), 1)
-        assert row["began/k_t"] == pytest.approx(k, abs=1e-9)
-        assert row["began/convergence"] == pytest.approx(row["score/real"] + abs(0.5 * row["score/real"] - row["loss/g"]))
-
-
 def test_the_average_follows_the_generator_through_training():
-    made = build(composed(*SMALL, "iterations=5", "ema=0.6"))
+    made = build(composed(*NARROW, "iterations=5", "ema=0.6"))
     by_hand = [p.detach().numpy().copy() for p in made.gan.generator.parameters()]
     original = made.step.strategy
 
@@ -125,17 +100,6 @@ def test_the_average_follows_the_generator_through_training():
     made.fit()
     for slow, expected in zip(made.step.average.generator.parameters(), by_hand, strict=True):
         np.testing.assert_allclose(slow.numpy(), expected, rtol=1e-5, atol=1e-7)
-
-
-def test_checkpoints_are_written_on_the_way(tmp_path):
-    def broken(gan, reals, **steps):
-        strategies.detach(gan, reals, **steps)
-        if gan.meter.updates["d"] == 4:
-            raise RuntimeError("as planned")
-
-    with pytest.raises(RuntimeError, match="as planned"):
-        trainer(strategy=broken, checkpoint_every=2, folder=tmp_path).fit()
-    assert torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)["run"]["iteration"] == 2
 
 
 def test_a_strategy_that_moves_one_network_only_can_be_watched():
@@ -176,7 +140,7 @@ def test_progress_counts_what_was_done(d_steps, g_steps):
     assert last["progress/real_images"] == 10 * BATCH * (d_steps + g_steps - 1)
 
 
-@pytest.mark.parametrize("loss", ["began", "wgan_gp"])
+@pytest.mark.parametrize("loss", ["wgan_gp"])
 def test_watching_does_not_steer(loss, tmp_path):
     quiet = trainer(loss, log_every=1000, checkpoint_every=1000)
     watched = trainer(loss, log_every=1, sample_every=1, checkpoint_every=1, loggers=[Rows()], folder=tmp_path)
@@ -187,7 +151,7 @@ def test_watching_does_not_steer(loss, tmp_path):
 
 def test_watching_does_not_steer_batch_norm_or_spectral_norm(tmp_path):
     def networks(*overrides, folder=None):
-        cfg = composed(*SMALL, "iterations=4", "discriminator.batch_norm=true", "discriminator.spectral_norm=true", *overrides)
+        cfg = composed(*NARROW, "iterations=4", "discriminator.batch_norm=true", "discriminator.spectral_norm=true", *overrides)
         made = build(cfg, folder)
         made.fit()
         return made.gan.generator.state_dict() | {f"d.{k}": v for k, v in made.gan.discriminator.state_dict().items()}
@@ -218,7 +182,7 @@ def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
 
 
 def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
-    made = build(composed(*SMALL, "iterations=10", "log_every=10", "generator.width=16", "batch_size=16"))
+    made = build(composed(*NARROW, "iterations=10", "log_every=10", "generator.width=16", "batch_size=16"))
     last = made.fit()["last"]
     parts = last["time/data_ms"] + last["time/d_ms"] + last["time/g_ms"]
     assert 0.5 * last["time/iteration_ms"] < parts <= last["time/iteration_ms"]
@@ -226,13 +190,19 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("further", ["cuda_graph=auto", "cuda_graph=false", "feed=streamed", "flip=true"])
-@pytest.mark.parametrize("loss", losses_of_scores())
-@pytest.mark.parametrize("strategy", every_strategy())
+@pytest.mark.parametrize("further", ["cuda_graph=auto", "cuda_graph=false", "feed=streamed"])
+@pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one())
 def test_the_loop_never_waits_for_the_host(strategy, loss, further):
-    loss = suited(strategy, loss)
-    chosen = ["device=cuda", f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), further, "workers=0"]
-    cfg = composed(*SMALL, *chosen, "iterations=20", "ema=0.9", "log_every=1")
+    chosen = [
+        "device=cuda",
+        f"strategy={strategy}",
+        f"loss={loss}",
+        *discriminator_for(loss),
+        further,
+        "flip=true",
+        "workers=0",
+    ]
+    cfg = composed(*NARROW, *chosen, "flip=true", "iterations=20", "ema=0.9", "log_every=1")
     cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations
     made = build(cfg)
     iterate(made, 5)

@@ -15,13 +15,13 @@ from ganexp import build
 from ganexp.config.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
-from tests.training.test_resume import overrides
+from tests.small_runs import SMALL
 
 
 @pytest.fixture(scope="module")
 def genuine(tmp_path_factory):
     folder = tmp_path_factory.mktemp("genuine")
-    build(composed(*overrides("detach"), "iterations=3"), folder).fit()
+    build(composed(*SMALL, "iterations=3"), folder).fit()
     return (folder / "checkpoints" / "last.pt").read_bytes()
 
 
@@ -114,7 +114,7 @@ CLAIMS = {
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, tmp_path):
     torch.save({"format": checkpoint.FORMAT, "run": {}, **CLAIMS[claim]()}, tmp_path / "x.pt")
-    settings = [*overrides("detach"), "iterations=4"]
+    settings = [*SMALL, "iterations=4"]
     build(composed(*settings))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ConfigError, match=r"\Aresume: [^\n]{1,400}\Z"):
@@ -124,7 +124,7 @@ def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, 
 
 @pytest.fixture(scope="module")
 def trainer():
-    return build(composed(*overrides("detach"), "iterations=4"))
+    return build(composed(*SMALL, "iterations=4"))
 
 
 @settings(max_examples=round(120 * float(os.environ.get("GANEXP_EXAMPLES", "1"))), deadline=None, derandomize=True)

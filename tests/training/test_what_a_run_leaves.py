@@ -9,13 +9,13 @@ from PIL import Image
 
 from ganexp import build
 from tests.composing import composed
-from tests.training.test_trainer import SMALL
+from tests.small_runs import NARROW
 
 
 @pytest.fixture(scope="module")
 def began_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    cfg = composed(*SMALL, "loss=began", "generator=began", "discriminator=began", "iterations=7", "log_every=2")
+    cfg = composed(*NARROW, "loss=began", "generator=began", "discriminator=began", "iterations=7", "log_every=2")
     cfg.sample_every, cfg.ema = 3, 0.99
     made = build(cfg, folder)
     return made, made.fit(), folder

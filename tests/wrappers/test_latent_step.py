@@ -2,26 +2,13 @@
 
 import pytest
 import torch
-from torch.func import functional_call
 
 from ganexp import Prior
 from ganexp.strategies import detach
 from ganexp.streams import stream
 from ganexp.wrappers import LatentStep
 from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
-
-ALPHA, BETA = 0.7, 0.2
-
-
-def moved(G, D, z, *, natural, through, sign=1):
-    """Move latents one by one, by the definition; D's weights are constants."""
-    weights = {name: p.detach().clone() for name, p in D.named_parameters()}
-    rows = []
-    for row in z:
-        row = row.clone().requires_grad_()
-        (g,) = torch.autograd.grad(sign * functional_call(D, weights, (G(row[None]),)).sum(), row, create_graph=through)
-        rows.append(row.detach() + ALPHA * (g / (g @ g + BETA) if natural else g))
-    return torch.stack(rows)
+from tests.wrappers.latent_steps import ALPHA, BETA, moved
 
 
 def plain(loss, *, natural, through, iterations=4):

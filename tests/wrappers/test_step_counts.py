@@ -14,7 +14,7 @@ from ganexp.wrappers import Balanced, LatentStep, TopK, WarmUp, Wrapper
 from ganexp.wrappers.step_counts import on_right_side
 from tests.composing import suited
 from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, real_batches, state, tiny_gan
-from tests.wrappers.test_latent_step import ALPHA, BETA, moved
+from tests.wrappers.latent_steps import ALPHA, BETA, moved
 
 
 def counts(wrap, iterations, **conditions):

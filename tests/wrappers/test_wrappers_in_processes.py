@@ -7,8 +7,8 @@ from ganexp.distributed.processes import Processes
 from ganexp.strategies import detach, joint
 from ganexp.wrappers import Balanced, LatentStep, Replay, TopK
 from tests.distributed.forks import several
-from tests.distributed.test_group import train
 from tests.tiny import CASES, tiny_gan
+from tests.tiny import train_share as train
 
 WRAPPED = {
     "topk": ("rpgan", lambda: TopK(joint, nu=0.5, gamma=0.7, every=2)),

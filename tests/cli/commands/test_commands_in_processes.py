@@ -7,21 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-import ganexp
 from ganexp.cli.commands import together
 from ganexp.distributed.processes import Processes
 from tests.calling import call
-from tests.composing import composed
 from tests.distributed.forks import several
-
-SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    ganexp.build(composed(*SMALL, "wandb.mode=disabled", "batch_size=8", "iterations=2", "conditional=true"), folder).fit()
-    return folder
 
 
 def called(monkeypatch, name, *arguments):

@@ -1,11 +1,8 @@
 """Evaluating anew: figures are the run's own, nothing is overwritten, and what cannot be measured is one sentence."""
 
-import argparse
 import json
 import re
 import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +10,9 @@ import torch
 from PIL import Image
 
 from ganexp import build
-from ganexp.cli.commands import evaluate
 from ganexp.cli.sweeping import Sweep
 from ganexp.data import Digits
 from tests.calling import call
-from tests.cli.commands.test_report import CHROMIUM
 from tests.composing import composed
 
 FAST = ("device=cpu", "log_every=100", "sample_every=0", "wandb.mode=disabled", "batch_size=8", "threads=1")
@@ -244,26 +239,3 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     assert "it needs more than 3 generated samples, and there are 3" in refused(*asked, "--set", "dataset.image_size=8")
     assert "--weights and --of are of runs" in refused(*asked, "--of", "average")
     assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_fits_it_into_its_window(runs, tmp_path, width):
-    place, _ = runs
-    page, _, _ = evaluated(place / "digits", "--output", tmp_path)
-    seen = "[document.documentElement.scrollWidth <= innerWidth, [...document.images].every((one) => one.naturalWidth > 0)]"
-    probe = f"<script>onload = () => {{ document.title = JSON.stringify({seen}); }}</script>"
-    page.write_text(page.read_text().replace("</body>", f"{probe}</body>"))
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    command += [f"--window-size={width},1200", "--virtual-time-budget=5000", "--dump-dom", page.as_uri()]
-    dumped = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()
-    assert json.loads(re.search("<title>(.*?)</title>", dumped)[1]) == [True, True]
-
-
-def test_the_folder_one_is_in_can_be_named_by_a_dot(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    options = argparse.Namespace(places=[Path()], output=None, dataset=None, overwrite=False)
-    assert evaluate._output(options) == Path("evaluation")
-    options.dataset = "digits"
-    assert evaluate._output(options) == tmp_path.parent / f"{tmp_path.name}_evaluation"

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 
 import numpy as np
@@ -11,50 +10,18 @@ from PIL import Image
 
 from ganexp.cli.commands import report
 from ganexp.cli.commands.reporting import charts
-from ganexp.logging import reading as runs
 from ganexp.logging.keys import SIGNS
 from tests.calling import call
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-def make_run(folder, *, seed=0, strategy="joint", rows=20, level=1.0):
-    (folder / "samples").mkdir(parents=True)
-    config = {
-        "seed": seed,
-        "strategy": {"name": strategy, "_target_": "x.y"},
-        "wandb": {"name": folder.name},
-        "iterations": rows,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    lines = []
-    for i in range(1, rows + 1):
-        row = {"progress/iteration": i, "progress/real_images": 4 * i, "progress/wall_s": 0.5 * i}
-        row |= {"loss/d": level / i, "loss/g": float("nan") if i == 3 else 2.0, "began/k_t": 0.1, "time/iteration_ms": 9.0}
-        row |= {"time/d_ms": 5.0, "time/g_ms": 3.0, "time/data_ms": 1.0}
-        if i % 10 == 0:
-            picture = Image.fromarray(np.random.default_rng(i).integers(0, 255, (16, 16, 3), np.uint8))
-            picture.save(folder / f"samples/{i}.png")
-            row["samples"] = f"samples/{i}.png"
-        lines.append(json.dumps(row))
-    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "summary.json").write_text(json.dumps({"state": "finished", "wall_s": 3.0}))
-    (folder / "measures.json").write_text(json.dumps({"began/k_t": {"meaning": "a <control> variable", "summary": "last"}}))
-    return folder
+from tests.cli.commands.run_folders import CHROMIUM, figures, rich_run
 
 
 @pytest.fixture
 def sweep(tmp_path):
     for number, (strategy, seed) in enumerate([("joint", 0), ("joint", 1), ("detach", 0), ("detach", 1)]):
-        make_run(
+        rich_run(
             tmp_path / "sweep" / f"{number}_run", seed=seed, strategy=strategy, level=1.0 + seed + 3 * (strategy == "detach")
         )
     return tmp_path / "sweep"
-
-
-def figures(page):
-    """Return the data of the charts, as the page's script gets it."""
-    return json.JSONDecoder().raw_decode(page[page.index("const figures = ") + len("const figures = ") :])[0]
 
 
 def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
@@ -92,34 +59,9 @@ def test_the_page_needs_nothing_but_itself(sweep):
     assert [at for at, _ in frames] == [10, 20]
 
 
-def test_broken_and_unfinished_runs_are_shown_with_what_is_left_of_them(sweep):
-    with (sweep / "0_run" / "metrics.jsonl").open("a") as file:
-        file.write('{"progress/iteration": 21, "loss/d"')
-    (sweep / "1_run" / "summary.json").unlink()
-    (sweep / "2_run" / "config.json").write_text("<b>nonsense</b>")
-    (sweep / "3_run" / "metrics.jsonl").unlink()
-    (sweep / "3_run" / "samples" / "20.png").write_bytes(b"no picture")
-    (sweep / "4_run").mkdir()
-    (sweep / "4_run" / "summary.json").write_text(
-        json.dumps({"state": "skipped", "error": "it does <not> fit", "overrides": ["seed=7"]})
-    )
-    found = [runs.read(folder) for folder in runs.find(sweep)]
-    assert [run.state for run in found] == ["finished", "unfinished", "finished", "finished", "skipped"]
-    assert [len(run.rows) for run in found] == [20, 20, 20, 0, 0]
-    page = call("report", sweep).read_text()
-    for said in (
-        "metrics.jsonl, line 21, is not a row",
-        "config.json cannot be read",
-        "metrics.jsonl is missing",
-        "it does &lt;not&gt; fit",
-    ):
-        assert said in page
-    assert "<td>7</td>" in page
-
-
 def test_long_runs_are_thinned_and_many_pictures_are_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PICTURES", 3)
-    folder = make_run(tmp_path / "run", rows=5000)
+    folder = rich_run(tmp_path / "run", rows=5000)
     page = call("report", folder, "--output", str(tmp_path / "page.html")).read_text()
     (line,) = figures(page)["loss/d"]["data"]
     assert len(line["y"]) == charts.POINTS
@@ -142,7 +84,7 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 def test_a_browser_draws_it(tmp_path):
     """One group has a name that would turn the rest of the page into a comment, were it not escaped."""
     for number, strategy in enumerate(["joint", "<!--<script>"]):
-        make_run(tmp_path / "sweep" / f"{number}_run", strategy=strategy, level=1.0 + 3 * number)
+        rich_run(tmp_path / "sweep" / f"{number}_run", strategy=strategy, level=1.0 + 3 * number)
     page = call("report", str(tmp_path / "sweep"))
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
@@ -171,7 +113,7 @@ def test_a_browser_draws_it(tmp_path):
 
 
 def test_early_signs_have_charts_with_their_meanings(tmp_path):
-    folder = make_run(tmp_path / "run")
+    folder = rich_run(tmp_path / "run")
     row = {"progress/iteration": 21, **dict.fromkeys(SIGNS, 0.5)}
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(row) + "\n")

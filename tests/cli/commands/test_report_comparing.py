@@ -4,34 +4,11 @@ import json
 import re
 
 import numpy as np
-import pytest
-from PIL import Image
 
 from ganexp.cli.commands.reporting import charts, comparing
 from ganexp.logging import reading as runs
 from tests.calling import call
-from tests.cli.commands.test_report import figures
-
-
-def make_run(folder, config, values=(1.0, 2.0, 3.0), every=10, keys=("loss/d",), pictures=()):
-    """Write a finished run with a row every so many iterations."""
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    rows = []
-    for i, value in enumerate(values, 1):
-        row = {"progress/iteration": i * every, "progress/real_images": 4 * i * every, "progress/wall_s": float(i)}
-        row |= dict.fromkeys(keys, value) | {key: f"{key}.png" for key in pictures}
-        rows.append(json.dumps(row))
-    for key in pictures:
-        Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(folder / f"{key}.png")
-    (folder / "metrics.jsonl").write_text("\n".join(rows))
-    (folder / "summary.json").write_text(json.dumps({"state": "finished"}))
-    return folder
-
-
-def config(seed=0, loss="hinge", strategy="detach", dataset="digits", **further):
-    groups = {"dataset": {"name": dataset}, "loss": {"name": loss}, "strategy": {"name": strategy}}
-    return {"seed": seed, "iterations": 30, "resume": None, "wandb": {"name": None}} | groups | further
+from tests.cli.commands.run_folders import config, figures, plain_run
 
 
 def groups_of(tmp_path):
@@ -39,8 +16,8 @@ def groups_of(tmp_path):
 
 
 def test_a_resumed_run_is_averaged_with_its_siblings(tmp_path):
-    make_run(tmp_path / "0_a", config(0, resume="outputs/a/checkpoints/last.pt", iterations=40, log_every=5, data_root="/x"))
-    make_run(tmp_path / "1_b", config(1, wandb={"name": "b", "tags": ["x"]}), values=(3.0, 4.0, 5.0))
+    plain_run(tmp_path / "0_a", config(0, resume="outputs/a/checkpoints/last.pt", iterations=40, log_every=5, data_root="/x"))
+    plain_run(tmp_path / "1_b", config(1, wandb={"name": "b", "tags": ["x"]}), values=(3.0, 4.0, 5.0))
     (group,) = groups_of(tmp_path)
     assert (group.name, group.size) == ("all runs", "2 seeds")
     page = call("report", tmp_path).read_text()
@@ -50,16 +27,16 @@ def test_a_resumed_run_is_averaged_with_its_siblings(tmp_path):
 
 
 def test_one_seed_twice_is_not_called_two_seeds(tmp_path):
-    make_run(tmp_path / "0_a", config(0))
-    make_run(tmp_path / "1_b", config(0, iterations=40))
+    plain_run(tmp_path / "0_a", config(0))
+    plain_run(tmp_path / "1_b", config(0, iterations=40))
     assert [group.size for group in groups_of(tmp_path)] == ["2 runs"]
 
 
 def test_what_is_trained_or_timed_otherwise_stays_apart(tmp_path):
-    make_run(tmp_path / "0_a", config(loss="hinge", threads=1))
-    make_run(tmp_path / "1_b", config(loss="hinge", threads=2))
+    plain_run(tmp_path / "0_a", config(loss="hinge", threads=1))
+    plain_run(tmp_path / "1_b", config(loss="hinge", threads=2))
     mine = {"loss": {"name": "hinge", "_target_": "mine.Loss"}, "threads": 1}
-    make_run(tmp_path / "2_c", config() | mine)
+    plain_run(tmp_path / "2_c", config() | mine)
     assert [group.name for group in groups_of(tmp_path)] == [
         "threads=1, loss._target_=null",
         "threads=2, loss._target_=null",
@@ -69,9 +46,9 @@ def test_what_is_trained_or_timed_otherwise_stays_apart(tmp_path):
 
 def test_names_say_what_tells_runs_apart_and_no_more(tmp_path):
     """Presets differ in many keys that follow from one: a name with all of them is as long as the page."""
-    make_run(tmp_path / "0_a", config(loss="began", ema="off", batch_size=16, prior="uniform"))
-    make_run(tmp_path / "1_b", config(loss="hinge", ema=0.9, batch_size=32, prior="normal"))
-    make_run(tmp_path / "2_c", config(loss="hinge", ema=0.9, batch_size=32, prior="normal", dataset="ring"))
+    plain_run(tmp_path / "0_a", config(loss="began", ema="off", batch_size=16, prior="uniform"))
+    plain_run(tmp_path / "1_b", config(loss="hinge", ema=0.9, batch_size=32, prior="normal"))
+    plain_run(tmp_path / "2_c", config(loss="hinge", ema=0.9, batch_size=32, prior="normal", dataset="ring"))
     assert [group.name for group in groups_of(tmp_path)] == [
         "loss=began, dataset=digits",
         "loss=hinge, dataset=digits",
@@ -83,20 +60,14 @@ def test_names_say_what_tells_runs_apart_and_no_more(tmp_path):
     assert "<th>ema</th><td>off</td><td>0.9</td><td>0.9</td>" in page
 
 
-def test_equal_last_parts_of_keys_are_told_apart(tmp_path):
-    for i, (g, d) in enumerate([(1, 1), (1, 2), (2, 1)]):
-        make_run(tmp_path / f"{i}_a", config(generator={"width": g}, discriminator={"width": d}))
-    assert groups_of(tmp_path)[1].name == "generator.width=1, discriminator.width=2"
-
-
 def test_runs_of_one_name_are_told_apart_by_the_folders_above(tmp_path):
-    found = [runs.read(make_run(tmp_path / name, config())) for name in ("a/0_run", "b/0_run", "c")]
+    found = [runs.read(plain_run(tmp_path / name, config())) for name in ("a/0_run", "b/0_run", "c")]
     assert comparing.folder_names(found) == ["a/0_run", "b/0_run", "c"]
 
 
 def test_rows_are_laid_beside_each_other_by_iteration_not_by_number(tmp_path):
-    make_run(tmp_path / "0_a", config(0), values=np.arange(5, 105, 5).tolist(), every=5)  # the value is the iteration
-    make_run(tmp_path / "1_b", config(1), values=np.arange(10, 60, 10).tolist(), every=10)
+    plain_run(tmp_path / "0_a", config(0), values=np.arange(5, 105, 5).tolist(), every=5)  # the value is the iteration
+    plain_run(tmp_path / "1_b", config(1), values=np.arange(10, 60, 10).tolist(), every=10)
     (group,) = groups_of(tmp_path)
     band, line, beyond = charts.chart("loss/d", [group])["data"]
     assert line["x"] == line["y"] == [10, 20, 30, 40, 50]
@@ -106,8 +77,8 @@ def test_rows_are_laid_beside_each_other_by_iteration_not_by_number(tmp_path):
 
 
 def test_a_diverged_seed_is_a_gap_not_left_out_of_the_mean(tmp_path):
-    make_run(tmp_path / "0_a", config(0), values=(1.0, float("nan"), 3.0))
-    make_run(tmp_path / "1_b", config(1), values=(1.0, 1.0, float("inf")))
+    plain_run(tmp_path / "0_a", config(0), values=(1.0, float("nan"), 3.0))
+    plain_run(tmp_path / "1_b", config(1), values=(1.0, 1.0, float("inf")))
     band, line = charts.chart("loss/d", groups_of(tmp_path))["data"]
     assert line["y"] == [1.0, None, None]
     assert band["y"] == [1.0, 1.0]
@@ -115,7 +86,7 @@ def test_a_diverged_seed_is_a_gap_not_left_out_of_the_mean(tmp_path):
 
 def test_groups_keep_their_look_in_all_charts_and_no_two_look_alike(tmp_path):
     for i in range(12):
-        make_run(tmp_path / f"{i}_a", config(strategy=f"s{i}"), keys=("loss/d",) if i else ("loss/g",))
+        plain_run(tmp_path / f"{i}_a", config(strategy=f"s{i}"), keys=("loss/d",) if i else ("loss/g",))
     charted = figures(call("report", tmp_path).read_text())
     (line,) = charted["loss/g"]["data"]
     assert line["meta"] == 0
@@ -125,15 +96,8 @@ def test_groups_keep_their_look_in_all_charts_and_no_two_look_alike(tmp_path):
     assert not any(figure["layout"]["showlegend"] or "title" in figure["layout"] for figure in charted.values())
 
 
-def test_the_title_names_what_was_asked_for(tmp_path):
-    one, other = make_run(tmp_path / "one", config()), make_run(tmp_path / "other", config(loss="lsgan"))
-    assert "<h1>one</h1>" in call("report", one).read_text()
-    assert "<h1>2 runs</h1>" in call("report", one, str(other)).read_text()
-    assert f"<h1>{tmp_path.name}</h1>" in call("report", tmp_path).read_text()
-
-
 def test_pictures_come_first_and_are_turned_together(tmp_path):
-    page = call("report", str(make_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))).read_text()
+    page = call("report", str(plain_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))).read_text()
     assert re.findall("<figcaption>(.*?) ·", page) == ["run, samples", "run, reconstructions"]
     assert re.findall("<h2>(.*?)</h2>", page)[:3] == ["Samples", "Reconstructions", "Curves"]
     ((last, slider),) = re.findall(r'<input type="range" .*? max="(\d+)" .*? data-iterations="(.*?)">', page)
@@ -142,13 +106,3 @@ def test_pictures_come_first_and_are_turned_together(tmp_path):
     assert json.loads(slider) == iterations
     assert int(last) == len(iterations) - 1
     assert len(iterations) > 1
-
-
-def test_bars_share_the_page_by_their_milliseconds(tmp_path):
-    times = ("time/iteration_ms", "time/d_ms")
-    make_run(tmp_path / "0_a", config(loss="a"), values=(10.0, 10.0, 900.0), keys=times)
-    make_run(tmp_path / "1_b", config(loss="b"), values=(5.0, 5.0, 5.0), keys=times)
-    page = call("report", tmp_path).read_text()
-    widths = [float(width) for width in re.findall(r'<i class="d" style="width:([\d.]+)%', page)]
-    assert widths[0] == pytest.approx(2 * widths[1])
-    assert re.findall("<b>(.*?)</b>", page) == ["10 ms", "5 ms"]

@@ -1,7 +1,6 @@
 """The report's ranking: of a sweep with a metric, and by any key of any runs."""
 
 import re
-import shutil
 import subprocess
 from html import unescape
 
@@ -10,10 +9,9 @@ import pytest
 from PIL import Image
 
 from tests.calling import call
-from tests.cli.commands.test_report_comparing import config, make_run
+from tests.cli.commands.run_folders import CHROMIUM, config, plain_run
 from tests.cli.handmade_sweeps import make_sweep
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 REACHED = {"loss=hinge": [2.0, 2.2, 2.1], "loss=wgan": [2.1, "failed", 2.15], "loss=lsgan": [8.0, 8.3, "missing"]}
 
 
@@ -42,13 +40,13 @@ def test_a_sweep_is_ranked_by_its_metric_with_its_missing_jobs_named(tmp_path):
 
 
 def test_without_a_metric_there_is_no_ranking(tmp_path):
-    assert ranking(call("report", str(make_run(tmp_path / "a", config())))) == ("", [], [])
+    assert ranking(call("report", str(plain_run(tmp_path / "a", config())))) == ("", [], [])
 
 
 def test_any_runs_are_ranked_by_any_key(tmp_path):
     for i, (loss, values) in enumerate({"hinge": (1.0, 1.2), "wgan": (3.0, 3.1)}.items()):
         for seed, value in enumerate(values):
-            make_run(tmp_path / f"{i}{seed}_{loss}", config(seed, loss=loss), values=(9.0, value))
+            plain_run(tmp_path / f"{i}{seed}_{loss}", config(seed, loss=loss), values=(9.0, value))
     heading, lines, _ = ranking(call("report", tmp_path, "--metric", "loss/d", "--direction", "maximize"))
     assert heading == "Ranked by loss/d, highest first"
     assert [line[:3] for line in lines] == [["*", "loss=wgan", "2"], ["", "loss=hinge", "2"]]
@@ -56,7 +54,7 @@ def test_any_runs_are_ranked_by_any_key(tmp_path):
 
 def test_runs_on_other_data_are_ranked_apart(tmp_path):
     for i, dataset in enumerate(["ring", "ring", "grid"]):
-        make_run(tmp_path / f"{i}_a", config(i % 2, dataset=dataset))
+        plain_run(tmp_path / f"{i}_a", config(i % 2, dataset=dataset))
     page = call("report", tmp_path, "--metric", "loss/d")
     assert "<p>dataset=ring</p>" in page.read_text()
     assert "<p>dataset=grid</p>" in page.read_text()
@@ -66,7 +64,7 @@ def test_runs_on_other_data_are_ranked_apart(tmp_path):
 
 
 def test_an_unknown_metric_is_one_sentence_and_no_page(tmp_path):
-    make_run(tmp_path / "0_a", config())
+    plain_run(tmp_path / "0_a", config())
     with pytest.raises(SystemExit, match=r"--metric=eval/fod is in no row of these runs; choose one of loss/d, progress/iter"):
         call("report", tmp_path, "--metric", "eval/fod")
     assert not (tmp_path / "report.html").exists()
@@ -77,20 +75,6 @@ def test_a_broken_record_of_a_sweep_breaks_no_page(tmp_path):
     (folder / "sweep.json").write_text('{"metric": 5}')
     assert ranking(call("report", folder)) == ("", [], [])
     assert ranking(call("report", folder, "--metric", "eval/fid"))[1][0][:2] == ["*", "loss=hinge"]
-
-
-def test_broken_runs_are_named_and_the_others_ranked(tmp_path):
-    folder = make_sweep(tmp_path, REACHED)
-    (folder / "1_run" / "config.json").write_text('{"seed": {"a": [1]}, "dataset": [{"x": 5}]}')
-    (folder / "2_run" / "metrics.jsonl").write_text('{"progress/iteration": 2, "eval/fid": "x"}\n')
-    (folder / "3_run" / "summary.json").write_text('{"state": 5}')
-    (folder / "6_run" / "measures.json").write_text('{"eval/fid": 7}')
-    (folder / "7_run" / "config.json").write_text("nonsense")
-    page = call("report", folder)
-    _, lines, notes = ranking(page)
-    assert [line[1] for line in lines].count("hinge") == 2  # whatever its data are, they are others
-    assert "No figure: job 2 finished without eval/fid in the last row." in notes
-    assert "No figure: job 3 unfinished." in notes
 
 
 def test_what_a_sweep_says_is_escaped(tmp_path):

@@ -9,16 +9,6 @@ from PIL import Image
 import ganexp
 from ganexp.sampling import Trained
 from tests.calling import call
-from tests.composing import composed
-
-SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    ganexp.build(composed(*SMALL, "wandb.mode=disabled", "batch_size=8", "iterations=2", "conditional=true"), folder).fit()
-    return folder
 
 
 @pytest.fixture

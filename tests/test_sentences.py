@@ -1,0 +1,23 @@
+"""Every kind of refusal in whole sentences, which people have read: `sentences.txt` says what is typed, and what is answered.
+
+Other tests of refusals look at the error's class and the key that it names.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import ganexp
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+
+LINES = (Path(__file__).parent / "sentences.txt").read_text().splitlines()
+TYPED, SENTENCES = LINES[::2], [line.removeprefix("    ") for line in LINES[1::2]]
+
+
+@pytest.mark.parametrize(("typed", "sentence"), [*zip(TYPED, SENTENCES, strict=True)], ids=TYPED)
+def test_a_mistake_is_answered_in_a_sentence(typed, sentence):
+    with pytest.raises(ConfigError) as refused:
+        check(ganexp.compose(*typed.split()))
+    assert str(refused.value) == sentence
+    assert sentence.endswith((".", "?"))

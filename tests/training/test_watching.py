@@ -1,0 +1,59 @@
+"""What watches a run moves no mode, no buffer and no random stream, whatever the networks are like."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from ganexp import GAN, Prior
+from ganexp.losses import NonSaturating
+from ganexp.training import Diagnostics, Samples
+from ganexp.training.callbacks import Evaluation
+from ganexp.training.callbacks.samples import draw
+from tests.small_runs import Rows, assert_same
+from tests.tiny import tiny_trainer
+from tests.training.odd_networks import Moody, Noisy, seeded
+
+WATCHING = {
+    "samples": lambda seen: Samples(1),
+    "evaluation": lambda seen: Evaluation(1, lambda some: seen.append(torch.cat([*some])) or {"eval/n": 1.0}, samples=600),
+    "diagnostics": lambda seen: Diagnostics(1, torch.rand(4, 2, generator=torch.Generator().manual_seed(0))),
+}
+KEYS = {"samples": "samples", "evaluation": "eval/n", "diagnostics": "diversity/distance"}
+
+
+@pytest.mark.parametrize("make", [lambda: (Moody(3, 2), Moody(2, 1)), lambda: (Noisy(), Moody(2, 1))], ids=["frozen", "noisy"])
+@pytest.mark.parametrize("watching", WATCHING)
+def test_watching_does_not_steer_training(watching, make):
+    ends = []
+    for watched in (False, True):
+        seeded()
+        generator, discriminator = make()
+        optimizers = (torch.optim.SGD(one.parameters(), 0.05) for one in (generator, discriminator))
+        gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=4)
+        reals = DataLoader(torch.arange(16.0).view(8, 2), 4)  # which draws a seed from the stream that the noise comes from
+        trainer, seen = tiny_trainer(gan=gan, reals=reals, iterations=4, loggers=[Rows()]), []
+        trainer.callbacks += [WATCHING[watching](seen)] * watched
+        trainer.fit()
+        ends.append(copy.deepcopy(gan.state_dict()))
+        assert (KEYS[watching] in trainer.last_row) == watched
+        assert all(len(one) == 600 for one in seen)
+        assert [one.training for one in (discriminator.frozen, discriminator.alive)] == [False, True]
+    assert_same(*ends)
+
+
+def test_every_module_gets_its_own_mode_back():
+    generator, discriminator = Moody(3, 2), Moody(2, 1)
+    draw(generator, discriminator, Prior(3), torch.randn(8, 2), 1)
+    for network in (generator, discriminator):
+        assert (network.training, network.alive.training) == (True, True)
+        assert (network.frozen.training, network.silent.training) == (False, False)
+
+
+def test_a_noisy_generator_makes_the_same_picture_of_the_same_weights():
+    seeded()
+    generator, reals = Noisy(), torch.randn(8, 2)
+    first, second = (draw(generator, Moody(2, 1), Prior(3, seed=5), reals, 1)["samples"].image for _ in range(2))
+    assert np.array_equal(first, second)
