@@ -18,7 +18,7 @@ from ganexp.strategies.steps import looking_ahead
 from ganexp.streams import stream
 from tests.strategies.test_cost import made, units
 from tests.strategies.test_dirac_gan import REALS, dirac_gan
-from tests.tiny import BATCH, CASES, LATENT, MANY, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, KINDS, LATENT, real_batches, state, tiny_gan
 
 
 def steps_of(strategy, gan, count):
@@ -249,7 +249,7 @@ def hamiltonian(game):
     game.move(game.j(w).T @ v)
 
 
-@pytest.mark.parametrize("loss", MANY)
+@pytest.mark.parametrize("loss", KINDS)
 @pytest.mark.parametrize("name", BY_HAND)
 def test_each_rule_is_a_loop_written_by_hand(name, loss):
     strategy, rule = BY_HAND[name]
@@ -311,7 +311,7 @@ CORNERS = [
 ]
 
 
-@pytest.mark.parametrize("loss", MANY)
+@pytest.mark.parametrize("loss", KINDS)
 @pytest.mark.parametrize(("corner", "known", "steps"), CORNERS)
 def test_corners_are_strategies_to_the_last_bit(corner, known, steps, loss):
     if known is strategies.detach and loss == "wgan_gp":
