@@ -27,6 +27,7 @@ from ganexp.training import (
     CheckpointError,
     Checkpoints,
     Diagnostics,
+    Dynamics,
     Guard,
     Measures,
     Samples,
@@ -105,6 +106,7 @@ def build(
             Samples(config.sample_every),
             Diagnostics(config.sample_every, held_out),
             *([evaluation] if evaluation else []),
+            *([Dynamics(**config.dynamics.model_dump())] if config.dynamics.every else []),
             *([Contention(config.log_every)] if machine.device.type == "cpu" else []),
         ],
         checkpoints=(Checkpoints if processes.writes else OthersCheckpoints)(

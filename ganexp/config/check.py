@@ -24,6 +24,7 @@ from ganexp.evaluation import Measure
 from ganexp.facts import Facts, Misfit
 from ganexp.networks import contract
 from ganexp.networks.contract import declared
+from ganexp.training import Dynamics
 from ganexp.training.execution import Machine, Unavailable
 
 
@@ -99,6 +100,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     facts = _with_parts(config, facts, chosen, networks and networks[1])
     for key, part in chosen.by_key.items():
         ask(*_place(config, key), part.check, facts)
+    if config.dynamics.every:
+        ask("dynamics", {"every"}, Dynamics(**config.dynamics.model_dump()).check, facts)
     warnings = [*without_effect(config, figures), *facts.warnings]
     asked: Demands | None = None
     if networks:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from ganexp.config.sections import (
+    DynamicsConfig,
     EvaluationConfig,
     IntervalOrNever,
     Keys,
@@ -79,6 +80,7 @@ class Config(Keys):
     sample_every: IntervalOrNever = key(effect="records")
     evaluate_every: IntervalOrNever = key(effect="records")
     evaluation: EvaluationConfig = key(effect="records")
+    dynamics: DynamicsConfig = key(effect="records")
     checkpoint_every: IntervalOrNever = key(effect="records")
     keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = key(effect="records")
     keep_best: str | None = key(effect="records")

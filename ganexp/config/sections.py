@@ -93,3 +93,10 @@ class EvaluationConfig(Keys):
     features: Annotated[str, Field(min_length=1)]
     samples: Annotated[int, Field(ge=2, le=10**7)]
     of: Literal["average", "generator"]
+
+
+class DynamicsConfig(Keys):
+    """The keys below `dynamics`."""
+
+    every: IntervalOrNever
+    products: Annotated[int, Field(ge=20, le=10**9)]

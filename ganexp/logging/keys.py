@@ -26,6 +26,15 @@ SIGNS = {
     "accuracy/held_out": Scalar("share of real samples that D takes for real and is never trained on"),
 }
 """Of collapse and of over-fitting: with each drawing."""
+SPECTRUM = {
+    "dynamics/smallest_real": Scalar("smallest real part of the game's eigenvalues; below 0 the game does not attract here"),
+    "dynamics/rotation": Scalar("imaginary part of the eigenvalue of largest modulus, over its modulus"),
+    "dynamics/d_smallest": Scalar("smallest eigenvalue of the Hessian of D's loss for D's weights"),
+    "dynamics/d_largest": Scalar("the largest one"),
+    "dynamics/g_smallest": Scalar("smallest eigenvalue of the Hessian of G's loss for G's weights"),
+    "dynamics/g_largest": Scalar("the largest one"),
+}
+"""Of runs with `dynamics.every`, which also have `dynamics/real_1`, `dynamics/imag_1` and so on: the eigenvalues themselves."""
 COST = {
     "time/iteration_ms": Scalar("one iteration", "mean,last"),
     "time/data_ms": Scalar("of it, waiting for data", "mean,last"),
@@ -39,7 +48,7 @@ COST = {
     "progress/g_updates": Scalar("updates of G"),
     "progress/wall_s": Scalar("seconds since training began"),
 }
-KEYS = LEARNING | SIGNS | COST
+KEYS = LEARNING | SIGNS | SPECTRUM | COST
 
 STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 """What a chart can have as its x-axis."""
@@ -47,7 +56,7 @@ STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 
 def known(measures: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
-    return {**LEARNING, **measures, **SIGNS, **COST}
+    return {**LEARNING, **measures, **SIGNS, **SPECTRUM, **COST}
 
 
 def may_be_logged(key: str, measures: Mapping[str, Scalar]) -> bool:

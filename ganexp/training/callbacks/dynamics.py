@@ -4,6 +4,7 @@ import logging
 
 from ganexp.batch import Batch
 from ganexp.dynamics import Spectrum, spectrum, still
+from ganexp.facts import Facts, Misfit
 from ganexp.logging import Row
 from ganexp.training.run import Callback, Run
 
@@ -29,6 +30,15 @@ class Dynamics(Callback):
 
     def __init__(self, every: int, *, count: int = 6, products: int = 300, samples: int = 64) -> None:
         self.every, self.count, self.products, self.samples = every, count, products, samples
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that it cannot look at.
+
+        Raises:
+            Misfit: Several processes train, each of which has its share of the gradients.
+        """
+        if run.processes > 1:
+            raise Misfit(f"looks at the game of one process, and there are {run.processes}", every=0)
 
     def __call__(self, run: Run) -> Row:
         gan, last = run.gan, run.reals.last
