@@ -1,7 +1,7 @@
 """The contract of a measure."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from ganexp.data.modes import Modes
 from ganexp.evaluation.errors import EvaluationError
@@ -27,6 +27,9 @@ class Measure(Generic[S]):
     keeps: type[S]
     """What it keeps of a set."""
 
+    default_of: Literal["images", "points", ""] = ""
+    """The kind of data for which `evaluation.measures=auto` takes it."""
+
     rank = 100
     """Its place among the measures that `evaluation.measures=auto` takes. The first figure of all ranks runs."""
 
@@ -44,7 +47,7 @@ class Measure(Generic[S]):
 
     def suits(self, run: Facts) -> bool:
         """Return whether `evaluation.measures=auto` takes it for the data of a run."""
-        return False
+        return self.default_of == ("images" if len(run.shape) == 3 else "points")
 
     def check(self, run: Facts) -> None:
         """Refuse data that the measure has no value for, before they are read.

@@ -17,7 +17,9 @@ TINY = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_di
 
 
 def rows(cwd):
-    return [json.loads(line) for file in cwd.glob("run/metrics.jsonl") for line in file.read_text().splitlines()]
+    """Return the whole rows so far: the last line may be half written."""
+    whole = [file.read_text().rpartition("\n")[0] for file in cwd.glob("run/metrics.jsonl")]
+    return [json.loads(line) for text in whole for line in text.splitlines()]
 
 
 def service_of(process):

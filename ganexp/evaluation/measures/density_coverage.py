@@ -7,7 +7,6 @@ import torch
 from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FirstFeatures
-from ganexp.facts import Facts
 
 NEIGHBOURS = 5
 """k (Naeem et al. 2020, section 4.2)."""
@@ -23,10 +22,7 @@ class DensityCoverage(Measure[FirstFeatures]):
     keys: ClassVar = {"eval/density": high("density"), "eval/coverage": high("coverage")}
     keeps = FirstFeatures
     rank = 5
-
-    def suits(self, run: Facts) -> bool:
-        """Return whether the data are images."""
-        return len(run.shape) == 3
+    default_of = "images"
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse real samples without a fifth neighbour: balls are around them alone."""

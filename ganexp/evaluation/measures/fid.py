@@ -9,7 +9,6 @@ from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import Moments
-from ganexp.facts import Facts
 
 
 class FID(Measure[Moments]):
@@ -21,11 +20,8 @@ class FID(Measure[Moments]):
     keys: ClassVar = {"eval/fid": low("Fréchet distance, in squared units of the features")}
     keeps = Moments
     rank = 1
+    default_of = "images"
     library = "torch_fidelity"
-
-    def suits(self, run: Facts) -> bool:
-        """Return whether the data are images."""
-        return len(run.shape) == 3
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse sets whose covariance is singular."""

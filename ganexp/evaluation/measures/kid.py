@@ -5,7 +5,6 @@ from typing import ClassVar
 from ganexp.evaluation.base import Measure, low
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstFeatures
-from ganexp.facts import Facts
 
 SUBSET, SUBSETS = 1000, 10
 """Samples of a subset, and how many subsets are drawn."""
@@ -21,11 +20,8 @@ class KID(Measure[FirstFeatures]):
     keys: ClassVar = {"eval/kid": low("kernel distance, a squared discrepancy under a cubic kernel, not multiplied by 1000")}
     keeps = FirstFeatures
     rank = 2
+    default_of = "images"
     library = "torch_fidelity"
-
-    def suits(self, run: Facts) -> bool:
-        """Return whether the data are images."""
-        return len(run.shape) == 3
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return the distance."""

@@ -6,7 +6,6 @@ from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstFeatures
-from ganexp.facts import Facts
 
 NEIGHBOURS = 3
 """k (Kynkäänniemi et al. 2019, section 3)."""
@@ -21,11 +20,8 @@ class PrecisionRecall(Measure[FirstFeatures]):
     keys: ClassVar = {"eval/precision": high("precision"), "eval/recall": high("recall")}
     keeps = FirstFeatures
     rank = 4
+    default_of = "images"
     library = "torch_fidelity"
-
-    def suits(self, run: Facts) -> bool:
-        """Return whether the data are images."""
-        return len(run.shape) == 3
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse sets without a third neighbour."""

@@ -7,7 +7,6 @@ import torch
 from ganexp.data.modes import Modes
 from ganexp.evaluation.base import Measure, low
 from ganexp.evaluation.statistics import Projections
-from ganexp.facts import Facts
 
 
 class SlicedWasserstein(Measure[Projections]):
@@ -19,10 +18,7 @@ class SlicedWasserstein(Measure[Projections]):
     keys: ClassVar = {"eval/sliced_wasserstein": low("sliced Wasserstein distance, in units of the samples")}
     keeps = Projections
     rank = 6
-
-    def suits(self, run: Facts) -> bool:
-        """Return whether the data are points."""
-        return len(run.shape) != 3
+    default_of = "points"
 
     def sees_features(self, modes: Modes | None) -> bool:
         """Return False: samples themselves are compared."""
