@@ -25,6 +25,7 @@ AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
 OF_THE_MACHINE = {
     "Collapse and over-fitting": ("diversity/", "accuracy/"),
+    "Dynamics": ("dynamics/",),
     "Gradients": ("grad_norm/",),
     "Learning rates": ("lr/",),
     "Timings by phase": ("time/",),
