@@ -1,10 +1,20 @@
-"""Compose configurations as the command line would."""
+"""Compose configurations as the command line would, and find every option of a group by its file."""
 
+import functools
+import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from ganexp.batch import Batch
+from ganexp.config.targets import arguments, target
+from ganexp.networks import MLPDiscriminator
+from ganexp.strategies.base import as_strategy
 
 CONF = Path(__file__).parent.parent / "conf"
 
@@ -18,6 +28,20 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+@functools.cache
+def declared(group: str, name: str) -> Any:
+    """Return the class or function that an option names."""
+    return target({"_target_": OmegaConf.load(CONF / group / f"{name}.yaml")._target_}, group)
+
+
+def chosen(group: str, name: str, **settings: Any) -> Any:
+    """Return what an option makes, with other settings if they are given; a function stays itself."""
+    found = declared(group, name)
+    node: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    node.pop("defaults", None)
+    return found(**arguments(node) | settings) if inspect.isclass(found) else found
+
+
 GAMES = ("alex_gda", "hamiltonian", "lead", "drift", "jare", "competitive", "consensus", "past_extragradient", "symplectic")
 """Strategies from game theory, which have tests of their own."""
 
@@ -27,14 +51,23 @@ def every_strategy(*, but: tuple[str, ...] = ()) -> list:
     return [pytest.param(one, marks=pytest.mark.slow) if one in GAMES else one for one in options("strategy") if one not in but]
 
 
+@functools.cache
 def suited(strategy: str, loss: str = "nonsaturating") -> str:
-    """Return the loss, or a zero-sum one for a strategy that refuses others."""
-    return "minimax" if strategy == "competitive" and loss not in ("minimax", "wgan", "wgan_gp") else loss
+    """Return the loss, or a zero-sum one for a strategy that refuses it on scores alone."""
+    found = declared("loss", loss)
+    bare = found.__new__(found)  # what it declares is all that counts
+    nn.Module.__init__(bare)
+    bare.reads = ""
+    try:
+        as_strategy(chosen("strategy", strategy)).refuse(MLPDiscriminator((2,), width=2), bare, Batch(torch.zeros(2, 2)))
+    except ValueError:
+        return "minimax"
+    return loss
 
 
 def discriminator_for(loss: str) -> list[str]:
     """Return the overrides by which a loss gets scores of the kind that it needs, where that is not the default's."""
-    return ["discriminator=began"] if loss in ("began", "ebgan") else []
+    return [] if "logit" in declared("loss", loss).accepts else ["discriminator=began"]
 
 
 def each_with_a_usual_one(*, but: tuple[str, ...] = ()) -> list:
@@ -45,14 +78,10 @@ def each_with_a_usual_one(*, but: tuple[str, ...] = ()) -> list:
 
 
 def losses_of_scores() -> list[str]:
-    """Return the losses that read scores alone; acgan, which reads more, has tests of its own."""
-    return [name for name in options("loss") if name != "acgan"]
+    """Return the losses that read scores alone; those that read more have tests of their own."""
+    return [name for name in options("loss") if not declared("loss", name).reads]
 
 
-def fits(loss, discriminator):
-    """Say which losses suit which discriminators, by their papers."""
-    if loss == "acgan":
-        return False  # with labels only
-    if discriminator == "began":
-        return loss in ("began", "ebgan", "softmaxgan")
-    return loss not in ("began", "ebgan")
+def fits(loss: str, discriminator: str) -> bool:
+    """Say which losses suit which discriminators: acgan none without labels."""
+    return loss in losses_of_scores() and declared("discriminator", discriminator).output in declared("loss", loss).accepts

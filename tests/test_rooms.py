@@ -52,7 +52,8 @@ ALLOWED = {
     "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK),
     "logging": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
     "training": (
-        SUBJECT - {"losses", "wrappers"} | {"dynamics", "evaluation", "facts", "instruments", "distributed", "logging", "ranges"},
+        SUBJECT - {"losses", "wrappers"}
+        | {"dynamics", "evaluation", "facts", "instruments", "distributed", "logging", "ranges"},
         FRAMEWORK | {"annotated_types"},
     ),
     "sampling": (

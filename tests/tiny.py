@@ -4,18 +4,21 @@ import copy
 from collections import UserDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ganexp import GAN, Prior, Step, Trainer, strategies
 from ganexp.distributed.processes import Processes
-from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
+from ganexp.losses import BEGAN, EBGAN, WGAN, Loss
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
 from ganexp.strategies.base import as_strategy
 from ganexp.training import Average, Checkpoints, Guard, Measures, Samples
 from ganexp.training.cuda_graph import Recorded
+from tests.composing import chosen, declared, losses_of_scores, options
 
 
 class Strategies(UserDict):
@@ -25,19 +28,17 @@ class Strategies(UserDict):
         return copy.deepcopy(super().__getitem__(name))
 
 
-STRATEGIES = Strategies((name, getattr(strategies, name)) for name in strategies.__all__ if name.islower())
-STRATEGIES["extragradient"] = strategies.Extragradient()
-STRATEGIES["one_stage"] = strategies.OneStage()
-STRATEGIES["unrolled"] = strategies.Unrolled(k=2, rate=0.05)
-STRATEGIES["consensus"] = strategies.Consensus(gamma=0.3)
-STRATEGIES["symplectic"] = strategies.Symplectic(strength=0.7)
-STRATEGIES["competitive"] = strategies.Competitive(rate=0.3, steps=3)
-STRATEGIES["past_extragradient"] = strategies.PastExtragradient()
-STRATEGIES["jare"] = strategies.Jare(gamma=0.3)
-STRATEGIES["drift"] = strategies.Drift()
-STRATEGIES["lead"] = strategies.Lead(alpha=0.7)
-STRATEGIES["hamiltonian"] = strategies.Hamiltonian()
-STRATEGIES["alex_gda"] = strategies.AlexGDA(gamma=1.7, delta=0.6)
+QUICK: dict[str, dict[str, Any]] = {
+    "unrolled": {"k": 2, "rate": 0.05},
+    "consensus": {"gamma": 0.3},
+    "symplectic": {"strength": 0.7},
+    "competitive": {"rate": 0.3, "steps": 3},
+    "jare": {"gamma": 0.3},
+    "lead": {"alpha": 0.7},
+    "alex_gda": {"gamma": 1.7, "delta": 0.6},
+}
+"""Settings for tiny GANs of strategies whose own are too slow for them, or too small to be seen."""
+STRATEGIES = Strategies((name, chosen("strategy", name, **QUICK.get(name, {}))) for name in options("strategy"))
 TWICE = tuple(name for name, one in STRATEGIES.items() if as_strategy(one).differentiates_gradients and name != "unrolled")
 """Strategies that differentiate the field of both gradients."""
 WITHOUT_REPLAY = tuple(name for name, one in STRATEGIES.items() if as_strategy(one).learns_through_d_loss)
@@ -68,16 +69,15 @@ class Case:
     discriminator: Callable[[], nn.Module] = field(default=lambda: MLPDiscriminator((2,), width=5, depth=2))
 
 
-CASES = {
-    "nonsaturating": Case(NonSaturating),
-    "minimax": Case(Minimax),
-    "lsgan": Case(LSGAN),
-    "hinge": Case(Hinge),
+def case_of(loss: str) -> Case:
+    """Return a loss with the kind of discriminator that it needs."""
+    make = partial(chosen, "loss", loss)
+    return Case(make) if "logit" in declared("loss", loss).accepts else Case(make, discriminator=TinyAutoencoder)
+
+
+CASES = {name: case_of(name) for name in losses_of_scores()} | {
     "wgan": Case(WGAN, lambda: WeightClipping(bound=0.2)),
     "wgan_gp": Case(WGAN, GradientPenalty),
-    "softmaxgan": Case(SoftmaxGAN),
-    "ragan": Case(RaGAN),
-    "rpgan": Case(RpGAN),
     "ebgan": Case(lambda: EBGAN(margin=0.5), discriminator=TinyAutoencoder),
     "began": Case(lambda: BEGAN(lambda_k=0.3, k_0=0.2), discriminator=TinyAutoencoder),
 }

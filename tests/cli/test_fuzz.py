@@ -13,11 +13,12 @@ from ganexp import build
 from ganexp.cli.checks import refuse_mixed_groups
 from ganexp.cli.errors import report
 from ganexp.config.check import check
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import GROUPS, Config, ConfigError
+from ganexp.strategies.base import as_strategy
 from tests.composing import composed, options, suited
-from tests.tiny import WITHOUT_REPLAY
+from tests.tiny import STRATEGIES
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "augment", "strategy", "wrapper", "schedule", "optimizer")
+TARGETS = [*(group for group in GROUPS if group != "optimizer"), "optimizer.g", "optimizer.d"]
 OFFLINE = ("digits", "fake", "ring", "grid")
 INTEGERS = (
     "batch_size",
@@ -80,7 +81,10 @@ pair = st.sampled_from(
     ]
 )
 code = st.tuples(
-    st.builds("{}._target_".format, st.sampled_from([*GROUPS[:-1], "optimizer.g", "optimizer.d"])),
+    st.builds(
+        "{}._target_".format,
+        st.sampled_from(TARGETS),
+    ),
     st.sampled_from(
         ["os.system", "builtins.eval", "subprocess.Popen", "math.pi", "ganexp.losses", "nowhere.at_all", "x", "3", "null"]
     ),
@@ -165,7 +169,7 @@ def misfits(option, choice, dataset):
         "ada": dataset in ("ring", "grid") or choice["loss"] not in SIGNED,
         "stalled": choice["loss"] != "began",
         "balanced": choice["loss"] not in (*SIGNED, "lsgan"),
-        "replay": choice["strategy"] in WITHOUT_REPLAY,
+        "replay": as_strategy(STRATEGIES[choice["strategy"]]).learns_through_d_loss,
     }.get(option, False)
 
 

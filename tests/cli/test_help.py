@@ -80,6 +80,13 @@ def test_a_primary_configuration_of_ones_own_is_explained_where_it_has_comments_
     assert "\ndataset=digits  what is real\n" in said
 
 
+def test_settings_that_lie_below_a_name_are_told_with_it(tmp_path):
+    (tmp_path / "mood").mkdir()
+    (tmp_path / "mood" / "calm.yaml").write_text("# Slowly.\ncalm:\n  _target_: nowhere.Calm\n  every: 5\n  of: [d, g]\n")
+    (calm,) = options_of("mood", [tmp_path])
+    assert (calm.name, calm.meaning, calm.settings) == ("calm", "Slowly", {"calm.every": "5", "calm.of": "[d,g]"})
+
+
 @pytest.mark.parametrize("text", [None, "seed: [0"])
 def test_a_configuration_that_cannot_be_read_is_a_sentence(tmp_path, text):
     if text:

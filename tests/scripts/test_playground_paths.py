@@ -91,7 +91,7 @@ def test_points_that_stand_for_a_gaussian():
     assert (np.diff(points) > 0).all()
 
 
-def test_what_is_shown_can_be_told_apart():
+def test_every_strategy_on_the_page_looks_different():
     assert len({(one.colors, one.dash) for one in ALL}) == len(ALL)
 
 
