@@ -42,7 +42,19 @@ def chosen(group: str, name: str, **settings: Any) -> Any:
     return found(**arguments(node) | settings) if inspect.isclass(found) else found
 
 
-GAMES = ("alex_gda", "hamiltonian", "lead", "drift", "jare", "competitive", "consensus", "past_extragradient", "symplectic")
+GAMES = (
+    "follow_the_ridge",
+    "alex_gda",
+    "runge_kutta",
+    "hamiltonian",
+    "lead",
+    "drift",
+    "jare",
+    "competitive",
+    "consensus",
+    "past_extragradient",
+    "symplectic",
+)
 """Strategies from game theory, which have tests of their own."""
 
 

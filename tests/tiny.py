@@ -34,6 +34,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "symplectic": {"strength": 0.7},
     "competitive": {"rate": 0.3, "steps": 3},
     "jare": {"gamma": 0.3},
+    "follow_the_ridge": {"steps": 3},
     "lead": {"alpha": 0.7},
     "alex_gda": {"gamma": 1.7, "delta": 0.6},
 }
@@ -82,6 +83,8 @@ CASES = {name: case_of(name) for name in losses_of_scores()} | {
     "began": Case(lambda: BEGAN(lambda_k=0.3, k_0=0.2), discriminator=TinyAutoencoder),
 }
 
+UNHELD = ("softmaxgan", "ragan", "rpgan")
+"""Losses that no shift of all scores changes: the gradient of a weight that only shifts is rounding, and Adam moves by it."""
 KINDS = ("hinge", "wgan_gp", "softmaxgan", "began")
 """A loss of each kind: of scores alone, with a penalty, with real scores in G's loss, with a state."""
 

@@ -65,6 +65,10 @@ class Field:
         """Return ∇_ψ⟨∇_θ L_G, u⟩ for a vector u of G's part."""
         return _pulled(self._with_graph[self._of_d :], self.parameters[: self._of_d], u)
 
+    def of_d_by_d(self, u: Vector) -> Vector:
+        """Return ∇_ψ⟨∇_ψ L_D, u⟩, the product of D's Hessian and a vector u of D's part."""
+        return _pulled(self._with_graph[: self._of_d], self.parameters[: self._of_d], u)
+
     def d_along_g(self, u: Vector) -> Vector:
         """Return how ∇_ψ L_D changes as θ moves along a vector u of G's part, by two backward passes."""
         return _pushed(self._with_graph[: self._of_d], self.parameters[self._of_d :], u)

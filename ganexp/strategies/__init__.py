@@ -15,6 +15,7 @@ from ganexp.strategies.consensus import Consensus
 from ganexp.strategies.detach import detach
 from ganexp.strategies.drift import Drift
 from ganexp.strategies.extragradient import Extragradient
+from ganexp.strategies.follow_the_ridge import FollowTheRidge
 from ganexp.strategies.g_first import g_first
 from ganexp.strategies.g_first_resample import g_first_resample
 from ganexp.strategies.hamiltonian import Hamiltonian
@@ -26,6 +27,7 @@ from ganexp.strategies.past_extragradient import PastExtragradient
 from ganexp.strategies.resample import resample
 from ganexp.strategies.retain_graph import retain_graph
 from ganexp.strategies.reuse_z import reuse_z
+from ganexp.strategies.runge_kutta import RungeKutta
 from ganexp.strategies.symplectic import Symplectic
 from ganexp.strategies.unrolled import Unrolled
 
@@ -35,11 +37,13 @@ __all__ = [
     "Consensus",
     "Drift",
     "Extragradient",
+    "FollowTheRidge",
     "Hamiltonian",
     "Jare",
     "Lead",
     "OneStage",
     "PastExtragradient",
+    "RungeKutta",
     "Strategy",
     "Symplectic",
     "Unrolled",

@@ -128,13 +128,16 @@ def conjugate_gradients(
 ) -> Vector:
     """Solve a symmetric positive definite system from a start x, whose residual is given (Hestenes & Stiefel 1952).
 
-    There are always as many steps as are asked for; those after the squared norm of the residual has fallen to `enough` are
-    steps of length zero.
+    There are always as many steps as are asked for; those after the squared norm of the residual has fallen to `enough`, or
+    after a direction in which the system is not positive, are steps of length zero.
     """
     direction, size = residual, dot(residual, residual)
+    going = size > enough
     for _ in range(steps):
-        along, going = product(direction), size > enough
-        length = torch.where(going, size / dot(direction, along), 0)
+        along = product(direction)
+        curvature = dot(direction, along)
+        going = going & (size > enough) & ~(curvature <= 0)
+        length = torch.where(going, size / curvature, 0)
         x = torch._foreach_add(x, torch._foreach_mul(direction, length))
         residual = torch._foreach_sub(residual, torch._foreach_mul(along, length))
         before, size = size, dot(residual, residual)

@@ -173,6 +173,12 @@ TRACES = {
         "z G r f DG+ z G r f D+",
         "z G r f DG+ z G [r] f G+",
     ),
+    # D and G are elsewhere for the second stage
+    "runge_kutta": (
+        "z G r f G r f DG+",
+        "z G r f G r f DG+ z G r f D+",
+        "z G r f G r f DG+ z G [r] f G+",
+    ),
     # D is shown fakes of the G that is ahead, and G moves from where it is
     "alex_gda": (
         "z G r f D+ G [r] f G+",

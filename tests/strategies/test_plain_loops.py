@@ -5,7 +5,7 @@ import torch
 
 from ganexp import strategies
 from ganexp.streams import stream
-from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, UNHELD, real_batches, state, tiny_gan
 
 
 class PlainLoop:
@@ -174,10 +174,6 @@ def plain_extragradient(loop, d_steps, g_steps):
 
 PLAIN = {name.removeprefix("plain_"): f for name, f in list(globals().items()) if name.startswith("plain_")}
 PLAIN["one_stage"] = plain_joint
-
-
-UNHELD = ("softmaxgan", "ragan", "rpgan")
-"""Losses that no shift of all scores changes: the gradient of a weight that only shifts is rounding, and Adam moves by it."""
 
 
 @pytest.mark.parametrize("steps", [(1, 1), (3, 2)])

@@ -1,0 +1,62 @@
+"""Keep D on its ridge, where it answers G best, as G moves (Wang, Zhang & Ba 2020)."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import torch
+from annotated_types import Ge, Gt, Lt
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN, Vector, dot
+from ganexp.ranges import checked
+from ganexp.strategies.competitive import conjugate_gradients
+from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.steps import rates
+
+
+class FollowTheRidge(Simultaneous):
+    """D moves along v_ψ − (η_θ/η_ψ) H⁻¹ ∂_θ v_ψ · v_θ with H = ∂_ψ v_ψ, and G along v_θ (algorithm 1). Trace: `z G r f DG+`.
+
+    The correction keeps v_ψ as it is while θ moves. Conjugate gradients solve for H + λ; they end early where H + λ curves
+    downwards, and steps beyond the tolerance change nothing. η are the optimisers' own learning rates, of which only the ratio
+    counts. The penalty is a part of L_D. Departures: with a loss that is not zero-sum, G descends its own part of it; the
+    correction is not preconditioned.
+
+    Args:
+        steps: The most steps of conjugate gradients; each takes a product with H.
+        damping: λ.
+        tolerance: The residual, relative to the right side, at which they end.
+    """
+
+    differentiates_gradients = True
+    learns_through_d_loss = True
+
+    @checked
+    def __init__(
+        self,
+        *,
+        steps: Annotated[int, Ge(1)] = 5,
+        damping: Annotated[float, Ge(0)] = 1.0,
+        tolerance: Annotated[float, Gt(0), Lt(1)] = 1e-6,
+    ) -> None:
+        self.steps = steps
+        self.damping = damping
+        self.tolerance = tolerance
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, fake = next(reals), gan.generate(gan.sample())
+        d, g = gan.losses_of_both(x, fake)
+        field = gan.field(d, g)
+        v_d, v_g = field.split(field.vector)
+
+        def damped(p: Vector) -> Vector:  # (H + λ) p
+            return torch._foreach_add(field.of_d_by_d(p), p, alpha=self.damping)
+
+        b = field.d_along_g(v_g)
+        ridge = conjugate_gradients(
+            damped, [*map(torch.zeros_like, b)], b, steps=self.steps, enough=self.tolerance**2 * dot(b, b)
+        )
+        rate_d, rate_g = rates(gan, None)
+        follows = torch._foreach_sub(v_d, torch._foreach_mul(ridge, rate_g / rate_d))
+        gan.update_both(d, g, field.gradients([*follows, *v_g]))

@@ -1,0 +1,86 @@
+"""Follow the flow of the joint gradient by Runge-Kutta steps (Qin et al. 2020, ODE-GAN)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import torch
+from annotated_types import Ge
+from torch import Tensor
+
+from ganexp.batch import Batch, Gradients
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.steps import looking_ahead, rates
+
+AHEAD: dict[int, tuple[float, ...]] = {2: (1,), 4: (1 / 2, 1 / 2, 1)}
+"""How far each further stage looks along v of the one before, by order: the methods of Heun, and of Runge and Kutta."""
+SHARES: dict[int, tuple[float, ...]] = {2: (1 / 2, 1 / 2), 4: (1 / 6, 1 / 3, 1 / 3, 1 / 6)}
+"""What share of the step each stage has."""
+
+
+class RungeKutta(Simultaneous):
+    """Move along a mean of v over stages, each of them a look ahead (algorithm 1). Trace: `z G r f G r f DG+`, order 2.
+
+    All stages look at one batch. With a regulariser, D also descends λ‖∇_θ L_G‖², by its gradient at the first stage.
+    Departures: what the paper takes a plain step along is fed to the optimisers; weights that a stage looks at are not clipped;
+    G's gradient does not pass through a step of latents.
+
+    Args:
+        order: 2 has two stages, 4 has four.
+        rate: η, by which stages look ahead; None is the optimisers' own learning rates, as in the paper. Steps of Adam are not
+            η times the vector, so that it wants a rate.
+        regulariser: λ; above 0 it takes a gradient of a gradient.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        order: Literal[2, 4] = 2,
+        rate: Annotated[float, Ge(0)] | None = None,
+        regulariser: Annotated[float, Ge(0)] = 0.0,
+    ) -> None:
+        self.order = order
+        self.rate = rate
+        self.regulariser = regulariser
+        self.differentiates_gradients = self.learns_through_d_loss = regulariser > 0
+
+    def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
+        """Move both networks once."""
+        x, z = next(reals), gan.sample().detach()
+        ours, theirs = gan.d_parameters, gan.g_parameters
+        rate_d, rate_g = rates(gan, self.rate)
+        if self.regulariser:
+            d, g = gan.losses_of_both(x, gan.generate(z))
+            field = gan.field(d, g)
+            v_g = field.split(field.vector)[1]
+            stages = [field.gradients(field.vector)]
+            brake = torch._foreach_mul(field.of_g_by_d(v_g), 2 * self.regulariser)
+            brakes = [field.gradients([*brake, *map(torch.zeros_like, v_g)])]
+        else:
+            d, g = gan.losses(x, gan.generate(z))
+            stages, brakes = [gan.gradients(d, g)], []
+        with looking_ahead([*ours, *theirs]) as here:
+            for part in AHEAD[self.order]:
+                of_d, of_g = map(gan.processes.sum, stages[-1])
+                go(ours, here[: len(ours)], of_d, part * rate_d)
+                go(theirs, here[len(ours) :], of_g, part * rate_g)
+                stages.append(gan.gradients(*gan.losses(x, gan.generate(z))))
+        of_d, of_g = (weighted(own, (*SHARES[self.order], 1)) for own in zip(*stages, *brakes, strict=True))
+        gan.update_both(d, g, (of_d, of_g))
+
+
+@torch.no_grad()
+def go(parameters: Sequence[Tensor], here: Sequence[Tensor], gradients: Gradients, length: float | Tensor) -> None:
+    """Put parameters where a plain step along gradients leads from here."""
+    for p, start, v in zip(parameters, here, gradients, strict=True):
+        p.copy_(start if v is None else start - length * v)
+
+
+def weighted(terms: Sequence[Gradients], shares: Sequence[float]) -> Gradients:
+    """Return the sum of gradients, each times its share; shares may be more."""
+    return tuple(
+        None if of_one[0] is None else sum(share * v for share, v in zip(shares, of_one, strict=False) if v is not None)
+        for of_one in zip(*terms, strict=True)
+    )
