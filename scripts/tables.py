@@ -8,6 +8,12 @@ options are then listed with the first comments of their files. Traces and costs
 seconds.
 """
 
+if __name__ == "__main__":
+    from ganexp.cli import interrupting, quiet
+
+    interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
+
 import argparse
 import functools
 import re
@@ -141,4 +147,4 @@ def _marked(name: str, default: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    interrupting.run(main)
