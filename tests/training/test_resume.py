@@ -64,11 +64,11 @@ CASES = {
         "dataset.image_size=16",
     ],
     "points": ["dataset=ring", "dataset.n=23"],
-    "labels": ["generator=dcgan", "discriminator=dcgan", "dataset=digits", "conditional=true"],
+    "labels": ["generator=dcgan", "discriminator=dcgan", "dataset=digits", "dataset.image_size=16", "conditional=true"],
     "acgan": ["loss=acgan", "discriminator.conditioning=classifier", "conditional=true", "dataset=digits"],
     "acgan, of ragan": [
         *("loss=acgan", "loss@loss.base=ragan", "discriminator.conditioning=classifier", "conditional=true", "dataset=digits"),
-        *("generator=dcgan", "discriminator=dcgan", "discriminator.spectral_norm=true"),
+        *("dataset.image_size=16", "generator=dcgan", "discriminator=dcgan", "discriminator.spectral_norm=true"),
     ],
     "pulling away": [
         *("loss=ebgan", "loss.pulling_away=0.1", "generator=began", "discriminator=began"),
@@ -86,11 +86,10 @@ CASES = {
 
 def overrides(case):
     mine = CASES[case]
-    if any(one in mine for one in ("generator=began", "generator=dcgan")):
-        return [*CONVOLUTIONAL, *mine]
+    settings = CONVOLUTIONAL if any(one in mine for one in ("generator=began", "generator=dcgan")) else SMALL
     if {"dataset=ring", "dataset=digits"} & {*mine}:
-        return [*UNFED, *mine]
-    return [*SMALL, *mine]
+        settings = [one for one in settings if not one.startswith("dataset")]
+    return [*settings, *mine]
 
 
 QUICK = ("ada", "replay", "detach", "stalled")
