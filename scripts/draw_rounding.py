@@ -30,7 +30,7 @@ PRECISIONS = {"fp32": "tab:orange", "fp64": "tab:blue"}
 
 def weights(overrides: Sequence[str], iterations: int) -> Iterator[Tensor]:
     """Train on a CPU, and yield the generator's weights after each iteration, in float64."""
-    trainer = build(compose("device=cpu", "wandb.mode=disabled", f"iterations={iterations}", *overrides))
+    trainer = build(compose("device=cpu", "logger=[]", f"iterations={iterations}", *overrides))
     for _ in range(iterations):
         trainer.step(trainer.reals)
         yield torch.cat([p.detach().flatten().double() for p in trainer.gan.generator.parameters()])

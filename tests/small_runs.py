@@ -14,13 +14,13 @@ SMALL = [
     *("dataset=fake", "dataset.image_size=4", "dataset.n=23", "batch_size=5", "latent_dim=3"),
     *("generator=mlp", "generator.width=8", "generator.depth=1"),
     *("discriminator=mlp", "discriminator.width=8", "discriminator.depth=1"),
-    *("log_every=4", "sample_every=7", "checkpoint_every=3", "wandb.mode=disabled", "device=cpu"),
+    *("log_every=4", "sample_every=7", "checkpoint_every=3", "logger=[]", "device=cpu"),
 ]
 NETWORKS = [one for one in SMALL if one.startswith(("generator", "discriminator"))]
 CONVOLUTIONAL = [one for one in SMALL if one not in NETWORKS]
 CONVOLUTIONAL += ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
 BEGAN = [*CONVOLUTIONAL, "loss=began", "generator=began", "discriminator=began"]
-NARROW = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
+NARROW = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "logger=[]"]
 """The default's networks and data."""
 
 

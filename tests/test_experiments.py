@@ -32,7 +32,7 @@ class StandIn(Dataset):
 
 def small(experiment):
     """Compose a preset with networks as narrow as they get, on the smallest images that they are for."""
-    cfg = composed(f"experiment={experiment}", "wandb.mode=disabled")
+    cfg = composed(f"experiment={experiment}", "logger=[]")
     for side in ("generator", "discriminator"):
         cfg[side].width = 2
     if "warm_up" in cfg.wrapper:

@@ -93,7 +93,7 @@ def test_a_data_set_on_the_command_line(tmp_path):
     (tmp_path / "my_conf" / "dataset").mkdir(parents=True)
     (tmp_path / "my_conf" / "dataset" / "squares.yaml").write_text(*blocks("A dataset of your own", "yaml"))
     command = command.strip().replace("python train.py", f"{sys.executable} {CONF.parent / 'train.py'}")
-    command += " iterations=20 wandb.mode=disabled hydra.run.dir=run"
+    command += " iterations=20 logger=[] hydra.run.dir=run"
     done = processes.run("bash", "-c", command, cwd=tmp_path)
     assert "Trained 20 iterations" in done.stdout, done.stderr
 
@@ -224,7 +224,7 @@ def test_a_wheel_brings_everything_and_trains(clone, tmp_path):
     empty.mkdir()
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); import runpy; sys.argv = sys.argv[1:]"
     ganexp = (sys.executable, "-c", f"{code}; runpy.run_path(sys.argv[0], run_name='__main__')", tmp_path / "site/bin/ganexp")
-    small = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "wandb.mode=disabled", "device=cpu")
+    small = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "logger=[]", "device=cpu")
     python(*ganexp, "train", "iterations=2", *small, cwd=empty)
     assert json.loads((empty / "outputs/latest/summary.json").read_text())["iteration"] == 2
     assert "ganexp train iterations=2" in (empty / "outputs/latest/provenance.json").read_text()

@@ -13,7 +13,7 @@ from tests.composing import composed
 @pytest.mark.slow
 @pytest.mark.parametrize(("experiment", "data", "modes"), [("ring", Ring(), 8), ("grid", Grid(), 20)])
 def test_modes_are_covered(experiment, data, modes):
-    cfg = composed(f"experiment={experiment}", "wandb.mode=disabled")
+    cfg = composed(f"experiment={experiment}", "logger=[]")
     cfg.iterations = cfg.iterations * 2 // 3
     trainer = build(cfg)
     trainer.fit()

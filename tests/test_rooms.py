@@ -50,7 +50,10 @@ ALLOWED = {
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK),
-    "logging": ({"instruments"}, FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"}),
+    "logging": (
+        {"facts", "instruments"},
+        FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},
+    ),
     "training": (
         SUBJECT - {"losses", "wrappers"}
         | {"dynamics", "evaluation", "facts", "instruments", "distributed", "logging", "ranges"},

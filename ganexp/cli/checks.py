@@ -13,7 +13,6 @@ from ganexp.cli.state import state
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
-from ganexp.logging.wandb_account import WandbError, resolved_mode
 
 if TYPE_CHECKING:
     from ganexp.distributed.group import DistributedProcesses
@@ -27,14 +26,10 @@ def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
     """
     refuse_mixed_groups(config, config.hydra.runtime.choices)
     values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
-    mode = parse(values).wandb.mode  # most mistakes are found here, before seconds are spent on importing torch
-    from ganexp.config.check import check
+    parse(values)  # most mistakes are found here, before seconds are spent on importing torch
+    from ganexp.config.check import check, check_loggers
 
-    check(values, trust=config.trust, processes=processes)
-    try:
-        resolved_mode(mode)
-    except WandbError as error:
-        raise ConfigError(f"{error}.") from None
+    check_loggers(check(values, trust=config.trust, processes=processes))
     return values
 
 

@@ -1,14 +1,13 @@
 """One job of a sweep: whatever happens to it, the others are run."""
 
 import logging
-import os
 import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 from ganexp.cli.checks import refuse_mixed_groups
 from ganexp.cli.ending import forecast, outcome
@@ -71,12 +70,14 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
     if checkpoint is None:
         _set_aside(folder)
     sweep = Sweep.load(Path(hydra.sweep.dir))
-    _name_in_wandb(cfg, sweep, overrides, Path(hydra.sweep.dir).name)
+    label, group = sweep.label(overrides), Path(hydra.sweep.dir).name
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     try:
         refuse_mixed_groups(cfg, hydra.runtime.choices)
         with share_of_the_machine(cfg, hydra.launcher):
-            trainer = build(cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust)
+            trainer = build(
+                cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust, label=label, group=group
+            )
             record_command(folder, overrides, sweep.options)
             point_latest_at(folder.parent)
             log.info("%s", outcome(trainer.fit()))
@@ -112,15 +113,6 @@ def _set_aside(folder: Path) -> None:
     aside.mkdir()
     for path in left:
         shutil.move(path, aside / path.name)
-
-
-def _name_in_wandb(cfg: DictConfig, sweep: Sweep, overrides: list[str], group: str) -> None:
-    """Give a job's W&B run a name made of what differs, and the sweep as its group."""
-    label = sweep.label(overrides)
-    with open_dict(cfg):
-        cfg.wandb.group = cfg.wandb.group or os.environ.get("WANDB_RUN_GROUP") or group
-        if label:
-            cfg.wandb.name = f"{cfg.wandb.name} {label}" if cfg.wandb.name else label
 
 
 def _missing_metric(cfg: DictConfig, summary: Mapping[str, Any]) -> dict[str, str]:

@@ -12,13 +12,13 @@ from omegaconf import DictConfig, open_dict, read_write
 from ganexp.cli.checks import check_run, obtain_run
 from ganexp.cli.resuming import literal
 from ganexp.config.parsing import parse
-from ganexp.config.plain import flat
+from ganexp.config.plain import told
 from ganexp.config.schema import ConfigError
 
 if TYPE_CHECKING:
     from ganexp.distributed.group import DistributedProcesses
 
-OF_A_MACHINE = ("data_root", "wandb.", "resume")
+OF_A_MACHINE = ("data_root", "logger", "resume")
 """Keys that may differ from one machine to the next."""
 PLACES = ("dataset.root", "dataset.path")
 """Keys that may do so where the data have a digest, which tells wherever they lie that they are the same."""
@@ -101,7 +101,7 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"dataset: {error}.") from error
     elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE
-    kept = {key: value for key, value in flat(values) if not key.startswith(elsewhere)}
+    kept = {key: value for key, value in told(values).items() if not key.startswith(elsewhere)}
     return kept | {"the data that are read": digest} | same_everywhere()
 
 

@@ -23,8 +23,10 @@ HARMLESS = re.compile(
     rf"hydra/launcher=\w+|hydra\.launcher\.({'|'.join(LAUNCHER_KEYS)})=[\w-]+|hydra\.sweeper\.max_batch_size=\d+"
 )
 """All that a recorded override may say to Hydra: which launcher, and how many jobs of what size; no code, and no paths."""
-WRITTEN_TO = ("data_root", "dataset.root", "wandb.directory")
-"""Where a run writes beside its folder: data sets are downloaded to the first two."""
+WRITTEN_TO = ("data_root", "dataset.root")
+"""Where a run writes beside its folder: data sets are downloaded to these."""
+LOGGED = re.compile(r"logger|logger\.wandb\.(mode|entity|project|group|name|notes|tags)")
+"""What may be said of loggers, of which any other setting may be a place to write to."""
 
 
 def risk_of(override: str) -> str | None:
@@ -45,7 +47,8 @@ def risk_of(override: str) -> str | None:
     said = dict(flat({key: value}))
     if said.get("evaluation.features", "auto") not in FEATURES:
         return "run code"
-    return "write elsewhere" if any(said.get(place) is not None for place in WRITTEN_TO) else None
+    logged = any(one.startswith("logger") and not LOGGED.fullmatch(one) and value is not None for one, value in said.items())
+    return "write elsewhere" if logged or any(said.get(place) is not None for place in WRITTEN_TO) else None
 
 
 def refuse_risky(overrides: Sequence[str], where: str) -> None:

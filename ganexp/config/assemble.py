@@ -15,6 +15,7 @@ from ganexp.config.targets import arguments, make, members, target, typed
 from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
+from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty, total
 from ganexp.prior import Prior
@@ -38,6 +39,7 @@ class Chosen:
         loss, penalty, augment, schedule: Those of the run.
         strategy: With all that goes around it.
         by_key: Each part that was chosen: the wrappers one by one from the outermost to the strategy inside, each penalty.
+        loggers: By their keys, not open yet.
     """
 
     loss: Loss
@@ -46,6 +48,7 @@ class Chosen:
     schedule: Schedule
     strategy: Strategy
     by_key: dict[str, Any]
+    loggers: dict[str, Logger]
 
 
 def chosen_by(config: Config) -> Chosen:
@@ -67,7 +70,8 @@ def chosen_by(config: Config) -> Chosen:
     except ValueError as error:
         raise ConfigError(f"{typed(config, 'penalty')}: {error}.") from None
     by_key = {**wrapped, "augment": augment, **penalties, "loss": loss, "schedule": schedule}
-    return Chosen(loss, penalty, augment, schedule, strategy, by_key)
+    loggers = {key: make(node, key) for key, node in members(config, "logger").items()}
+    return Chosen(loss, penalty, augment, schedule, strategy, by_key, loggers)
 
 
 def gan_of(

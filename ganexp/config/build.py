@@ -53,6 +53,8 @@ def build(
     trust: Trust = (),
     processes: Processes | None = None,
     obtained: RunData | None = None,
+    label: str = "",
+    group: str = "",
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
@@ -60,13 +62,15 @@ def build(
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
-        folder: The run folder. Without one, nothing is written, neither there nor to W&B.
+        folder: The run folder. Without one, nothing is written, and no logger of the configuration is opened.
         checkpoint: The checkpoint to resume from, of a run with the same configuration; rows are appended to those in `folder`.
         stopping: Reports that a signal has asked the run to stop.
         trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
             for a configuration that is your own.
         processes: Those that train together, as `ganexp.distributed.joining.join` returns them; one of them writes.
         obtained: The data and what evaluates the run, if they were obtained before.
+        label: What tells the run from the others of its sweep, for loggers.
+        group: The name of its sweep, likewise.
 
     Raises:
         ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
@@ -128,7 +132,7 @@ def build(
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
     if processes.writes:
-        trainer.log_to(loggers_of(plan, folder, figures, resumed=state is not None))
+        trainer.log_to(loggers_of(plan, folder, figures, resumed=state is not None, label=label, group=group))
     return trainer
 
 

@@ -2,7 +2,8 @@
 
 import functools
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ class Plan:
         chosen: The parts that were made and asked whether they fit.
         measures: What the samples are measured by; none for a run that is not evaluated.
         warnings: What is allowed but probably unintended.
+        facts: What the parts were told.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
         missing: What has to be installed or made first, one sentence each.
     """
@@ -51,6 +53,7 @@ class Plan:
     shape: tuple[int, ...]
     classes: int
     chosen: Chosen
+    facts: Facts
     measures: list[Measure[Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     demands: Demands | None = None
@@ -125,7 +128,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     missing = missing_for_evaluation(config, dataset, measures)
-    return Plan(json.loads(values), config, machine, shape, classes, chosen, measures, warnings, asked, missing)
+    return Plan(json.loads(values), config, machine, shape, classes, chosen, facts, measures, warnings, asked, missing)
 
 
 def _on_meta(config: Config, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
@@ -195,6 +198,18 @@ def _place(config: Config, key: str) -> tuple[str, Collection[str]]:
     return subject(key, node), settings_of(node, key)
 
 
+def check_loggers(plan: Plan) -> list[str]:
+    """Ask the loggers whether they could begin, which a run without a folder need not know, and return what they warn of.
+
+    Raises:
+        ConfigError: One could not.
+    """
+    facts = replace(plan.facts, warnings=[])
+    for key, logger in plan.chosen.loggers.items():
+        ask(*_place(plan.config, key), logger.check, facts)
+    return facts.warnings
+
+
 def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], facts: Facts) -> None:
     """Ask a part whether it fits, and say in the command line's words what it answers.
 
@@ -202,14 +217,30 @@ def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], 
         ConfigError: The part does not fit.
     """
     before = len(facts.warnings)
-    try:
+    with said_of(called, settings):
         check(facts)
+    facts.warnings[before:] = [f"{called} {said}." for said in facts.warnings[before:]]
+
+
+def saying(config: Config, key: str) -> AbstractContextManager[None]:
+    """Say in the command line's words what the part under a key answers that does not fit."""
+    return said_of(*_place(config, key))
+
+
+@contextmanager
+def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
+    """Say in the command line's words that a part does not fit: `settings` are those that are written below its key.
+
+    Raises:
+        ConfigError: The part does not fit.
+    """
+    try:
+        yield
     except Misfit as misfit:
         key = called.partition("=")[0]
         named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
         remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
         raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
-    facts.warnings[before:] = [f"{called} {said}." for said in facts.warnings[before:]]
 
 
 def machine_of(config: Config) -> Machine:

@@ -19,7 +19,6 @@ from ganexp.config.sections import (
     Keys,
     Off,
     SweepConfig,
-    WandbConfig,
     key,
 )
 
@@ -47,6 +46,7 @@ class Config(Keys):
     loss: Node
     strategy: Node
     optimizer: Node
+    logger: Nodes = key({}, effect="records")
     wrapper: Nodes = key({})
     schedule: Node = key({"name": "constant", "_target_": "ganexp.schedules.Schedule"})
 
@@ -97,7 +97,6 @@ class Config(Keys):
         choices="auto or an integer from 0 to 256", effect="speed"
     )
 
-    wandb: WandbConfig = key(effect="records")
     sweep: SweepConfig = key(effect="records")
 
 

@@ -51,21 +51,6 @@ class Keys(BaseModel):
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class WandbConfig(Keys):
-    """The keys below `wandb`."""
-
-    mode: Literal["auto", "online", "offline", "disabled"]
-    entity: str | None
-    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] | None = key(
-        choices="1 to 128 characters without / \\ # ? % and :"
-    )
-    group: str | None
-    name: str | None
-    notes: str | None
-    tags: list[Annotated[str, Field(min_length=1, max_length=64)]]
-    directory: str | None
-
-
 class SweepConfig(Keys):
     """The keys below `sweep`."""
 

@@ -22,6 +22,7 @@ from ganexp.config.parsing import check_type, unknown_key
 from ganexp.config.schema import LISTS, Config, ConfigError, Node
 from ganexp.data import Dataset
 from ganexp.evaluation import MEASURES, Measure
+from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
@@ -43,6 +44,7 @@ FROM_THE_RUN = {
     "optimizer": 1,
     "wrapper": 1,
     "schedule": 1,
+    "logger": 0,
 }
 """How many leading arguments of a target are not configured but given by the run, by group."""
 
@@ -93,9 +95,9 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
     named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     known = {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
     hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # of unannotated ones
-    if not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
+    if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
         raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
-    for name, value in arguments(node).items():
+    for name, value in arguments(node, key).items():
         if name not in known:
             raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
         if name in hints and value != "???":
@@ -193,9 +195,10 @@ def name_of(node: Node) -> str:
     return str(node["name"] if "name" in node else node["_target_"])
 
 
-def arguments(node: Node) -> dict[str, Any]:
-    """Return a node's keyword arguments."""
-    return {name: value for name, value in node.items() if name not in ("name", "_target_")}
+def arguments(node: Node, key: str = "") -> dict[str, Any]:
+    """Return a node's keyword arguments, given where it lies: `name` is one only in a list, which has names itself."""
+    own = ("_target_",) if key.partition(".")[0] in LISTS else ("name", "_target_")
+    return {name: value for name, value in node.items() if name not in own}
 
 
 def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
@@ -206,7 +209,7 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     """
     made = {name: make(part, f"{key}.{name}") for name, part in _parts(key, node).items()}
     try:
-        return target(node, key)(*positional, **arguments(node) | made, **runtime)
+        return target(node, key)(*positional, **arguments(node, key) | made, **runtime)
     except ConfigError:
         raise
     except OSError as error:
@@ -263,6 +266,11 @@ def _is_strategy(found: Any) -> bool:
     return len(leading) == 2 and {"d_steps", "g_steps"} <= steps
 
 
+def _is_logger(found: Any) -> bool:
+    """Return whether it is a class of loggers that begin when they are opened, so that making one writes nothing."""
+    return _is_a(Logger)(found) and found.open is not Logger.open
+
+
 CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset": (_is_a(Dataset), "a ganexp.data.Dataset, as a class"),
     "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
@@ -279,5 +287,6 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "evaluation.measures": (_is_measure, "a ganexp.evaluation.Measure, as a class that is constructed without arguments"),
     "wrapper": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
     "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
+    "logger": (_is_logger, "a ganexp.logging.Logger with an open of its own, as a class"),
 }
 """What a group, or a place in one, consists of: the test of it, and in words."""

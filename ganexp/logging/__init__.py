@@ -1,8 +1,8 @@
 """What a run leaves: loggers, which rows and pictures go to, the run folder, and reading it back."""
 
-from ganexp.logging.base import Ending, Logger, Picture, Row, Summary
+from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary
 from ganexp.logging.folder import FolderLogger
 from ganexp.logging.progress import ProgressLogger
 from ganexp.logging.weights_and_biases import WandbLogger
 
-__all__ = ["Ending", "FolderLogger", "Logger", "Picture", "ProgressLogger", "Row", "Summary", "WandbLogger"]
+__all__ = ["Ending", "FolderLogger", "Logger", "Picture", "ProgressLogger", "Row", "RunDescription", "Summary", "WandbLogger"]

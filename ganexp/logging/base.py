@@ -1,9 +1,14 @@
 """The contract of a logger."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import numpy as np
+
+from ganexp.facts import Facts
+from ganexp.instruments.scalar import Scalar
+from ganexp.logging.reading import Run
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,50 @@ class Summary(TypedDict):
     """The last value of each key, a picture as its path."""
 
 
+@dataclass(frozen=True)
+class RunDescription:
+    """What a run is described by to the loggers that it opens.
+
+    Args:
+        folder: The run folder, which is there.
+        name: Its data, loss, strategy and seed.
+        label: What tells it from the others of its sweep; empty if there is none.
+        group: The name of its sweep; empty if there is none.
+        config: The whole configuration and where the run comes from, as plain values.
+        measures: What its parts measure, by key of the rows.
+        before: What the folder held when the run was resumed: the rows that loggers have been given already.
+    """
+
+    folder: Path
+    name: str = ""
+    label: str = ""
+    group: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    measures: dict[str, Scalar] = field(default_factory=dict)
+    before: Run | None = None
+
+
 class Logger:
-    """The contract, with do-nothing defaults."""
+    """The contract, with do-nothing defaults.
+
+    A logger that a configuration chooses is a class with an `open` of its own, whose keyword arguments are its settings, and a
+    YAML in conf/logger/ that names it. It is made when the configuration is checked, and writes nothing before it is opened.
+    """
+
+    def check(self, run: Facts) -> None:
+        """Refuse what the logger could not begin with, before the run has a folder; asked in each of several processes.
+
+        Raises:
+            Misfit: It could not.
+        """
+
+    def open(self, run: RunDescription) -> None:
+        """Begin, in the process that writes. Called once, before the first row, if the run has a folder.
+
+        Raises:
+            Misfit: It cannot begin.
+            OSError: It cannot write.
+        """
 
     def tick(self) -> None:
         """Note that one iteration has been launched. Called in the loop, so it must cost next to nothing."""

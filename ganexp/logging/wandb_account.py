@@ -6,6 +6,8 @@ import re
 from typing import Literal
 from urllib.parse import urlparse
 
+from ganexp.facts import Misfit
+
 Mode = Literal["online", "offline", "disabled"]
 MODES: dict[str, Mode] = {
     "online": "online",
@@ -18,8 +20,8 @@ MODES: dict[str, Mode] = {
 """What the values of WANDB_MODE stand for, W&B's older names included."""
 
 
-class WandbError(ValueError):
-    """W&B cannot start a run with its settings; the message is one sentence."""
+class WandbError(Misfit):
+    """W&B cannot start a run with its settings."""
 
 
 def resolved_mode(mode: str) -> Mode:
@@ -42,8 +44,8 @@ def resolved_mode(mode: str) -> Mode:
         return "disabled"
     _refuse_bad_settings()
     if wanted == "online" and not _has_account():
-        source = "WANDB_MODE" if mode == "auto" else "wandb.mode"
-        raise WandbError(f"{source}=online needs a login: run wandb login, set WANDB_API_KEY, or choose wandb.mode=offline")
+        source = "WANDB_MODE" if mode == "auto" else "mode"
+        raise WandbError(f"{source}=online needs a login: run wandb login or set WANDB_API_KEY", mode="offline")
     return wanted or ("online" if _has_account() else "offline")
 
 

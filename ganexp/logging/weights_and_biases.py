@@ -4,22 +4,24 @@ import atexit
 import functools
 import logging
 import os
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 import psutil
 from PIL import Image
 
+from ganexp.facts import Facts, Misfit
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.background import Background
-from ganexp.logging.base import Ending, Logger, Picture, Row, Summary
+from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary
 from ganexp.logging.keys import known
+from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
-from ganexp.logging.wandb_account import WandbError, resolved_mode
+from ganexp.logging.wandb_account import Mode, WandbError, resolved_mode
 from ganexp.logging.wandb_record import recorded_iterations
 
 log = logging.getLogger(__name__)
@@ -38,54 +40,86 @@ class WandbLogger(Logger):
     are on this disk in every case, and the summary's paths say how to upload them.
 
     Args:
-        mode: `auto` is online when an account is configured (or as `WANDB_MODE` says), offline otherwise.
-        directory: Where the folder `wandb` lies.
-        config: The whole resolved configuration, as plain values.
+        mode: `auto` is as `WANDB_MODE` says, or else online with an account and offline without; `disabled` is nothing.
+        directory: Where the folder `wandb` lies; `outputs` if neither this nor `WANDB_DIR` says.
         entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own variables stand in for what is absent.
-        measures: What the loss measures.
-        before: The run folder of a resumed run as it was found; rows of it that W&B has lost are written first.
         timeout_s: Patience at the start; at the end, for the last rows, four times as much.
 
     Raises:
-        WandbError: W&B cannot start a run with these settings.
+        ValueError: W&B takes no such project or tags.
     """
 
     def __init__(
         self,
         *,
-        mode: Literal["auto", "online", "offline"],
-        directory: str,
-        config: dict[str, Any],
+        mode: Literal["auto", "online", "offline", "disabled"] = "auto",
+        directory: str | None = None,
         entity: str | None = None,
         project: str | None = None,
         group: str | None = None,
-        tags: Sequence[str] = (),
+        tags: list[str] | None = None,
         name: str | None = None,
         notes: str | None = None,
-        measures: Mapping[str, Scalar] = MappingProxyType({}),
-        before: Run | None = None,
         timeout_s: float = 10,
     ) -> None:
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # W&B's reports on itself wait for the server at exit
-        import wandb  # half a second of start-up that wandb.mode=disabled does not pay
-
-        self._image = wandb.Image
-        self.directory = directory
-        self.mode = resolved_mode(mode)
-        self._wanted, self._patience_s = self.mode == "online", 5 * timeout_s
-        self._broken, self._written, self._begun = False, -1, False
-        self._background = Background()
-        os.makedirs(directory, exist_ok=True)
-        run_id = before.wandb_id if before else None
-        arguments: dict[str, Any] = {
-            "dir": directory,
-            "config": config,
+        if project is not None and not re.fullmatch(r"[^/\\#?%:]{1,128}", project):
+            raise ValueError(f"project should be 1 to 128 characters without / \\ # ? % and :, not {project[:200]}")
+        if any(not 1 <= len(tag) <= 64 for tag in tags or ()):
+            raise ValueError("each of tags should have 1 to 64 characters")
+        self._asked = mode
+        self.mode: Mode = "disabled"
+        self.directory = directory or ""
+        self._chosen: dict[str, Any] = {
             "entity": entity,
             "project": project,
             "group": group,
-            "tags": list(tags) or None,
             "name": name,
             "notes": notes,
+            "tags": tags or None,
+        }
+        self._timeout_s, self._patience_s = timeout_s, 5 * timeout_s
+        self._broken, self._written, self._begun = False, -1, False
+
+    def check(self, run: Facts) -> None:
+        """Refuse variables that W&B would refuse, and going online without an account.
+
+        Raises:
+            Misfit: There is such a variable, or no account.
+        """
+        try:
+            resolved_mode(self._asked)
+        except WandbError as error:
+            raise Misfit(f"cannot begin a run: {error.reason}", **error.remedy) from None
+
+    def open(self, run: RunDescription) -> None:
+        """Begin the W&B run, or go on with that of a resumed run; rows of it that W&B has lost are written first.
+
+        Raises:
+            WandbError: W&B cannot start a run with these settings.
+            OSError: The directory cannot be written.
+        """
+        self.mode = resolved_mode(self._asked)
+        if self.mode == "disabled":
+            self._broken = True
+            return
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # W&B's reports on itself wait for the server at exit
+        import wandb  # half a second of start-up that mode=disabled does not pay
+
+        self._image = wandb.Image
+        self.directory = self.directory or os.environ.get("WANDB_DIR") or "outputs"
+        self._wanted = self.mode == "online"
+        self._background = Background()
+        os.makedirs(self.directory, exist_ok=True)
+        before, timeout_s, chosen = run.before, self._timeout_s, self._chosen
+        named = " ".join(filter(None, [chosen["name"], run.label])) or os.environ.get("WANDB_NAME") or run.name
+        run_id = before.wandb_id if before else None
+        arguments: dict[str, Any] = {
+            **chosen,
+            "dir": self.directory,
+            "config": run.config,
+            "project": chosen["project"] or os.environ.get("WANDB_PROJECT") or "ganexp",
+            "group": chosen["group"] or os.environ.get("WANDB_RUN_GROUP") or run.group or None,
+            "name": named or None,
             "id": run_id,
             "resume": "allow" if run_id else None,
             "settings": wandb.Settings(init_timeout=timeout_s, finish_timeout=4 * timeout_s, silent=True, console="off"),
@@ -95,17 +129,18 @@ class WandbLogger(Logger):
             self.run = self._started(timeout_s, arguments)
         except (wandb.errors.Error, TimeoutError) as error:
             if self.mode == "offline" or isinstance(error, wandb.errors.UsageError):
-                raise WandbError(f"W&B cannot start a run ({_first_line(error)}): choose wandb.mode=disabled") from error
+                raise WandbError(f"cannot start a run ({_first_line(error)})", mode="disabled") from error
             log.warning("W&B cannot be reached (%s); this run is recorded offline.", _first_line(error))
             wandb.teardown()
             self.mode = "offline"
             self.run = self._started(timeout_s, arguments)
         atexit.unregister(_kill_suspended_services)
         atexit.register(_kill_suspended_services)  # called first, being registered last: before W&B's own wait
-        self._background.submit(functools.partial(self._define, measures))
+        self._background.submit(functools.partial(self._define, run.measures))
         if before and before.rows:
             self._written = before.rows[-1]["progress/iteration"]
             self._background.submit(functools.partial(self._replay, before))
+        RunFolder(run.folder).wandb_id.write_text(f"{self.run.id}\n")
 
     def write(self, row: Row) -> None:
         iteration = row["progress/iteration"]
@@ -131,6 +166,8 @@ class WandbLogger(Logger):
         return self._background.wait(timeout_s)
 
     def close(self, summary: Summary) -> None:
+        if self.mode == "disabled":
+            return
         if not self._broken:
             self._background.submit(functools.partial(self._finish, summary["state"]))
             try:

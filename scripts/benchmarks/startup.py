@@ -21,9 +21,9 @@ RUN = ("iterations=2", "log_every=1", "sample_every=2", "checkpoint_every=2")
 def startup(turns: int) -> Section:
     """Time, in turn, bare imports, and runs up to the first row, which follows the first step."""
     ways = {
-        "`wandb.mode=offline`, digits": ("wandb.mode=offline",),
-        "`wandb.mode=disabled`, digits": ("wandb.mode=disabled",),
-        "`wandb.mode=disabled`, fake": ("wandb.mode=disabled", "dataset=fake"),
+        "`logger.wandb.mode=offline`, digits": ("logger.wandb.mode=offline",),
+        "`logger=[]`, digits": ("logger=[]",),
+        "`logger=[]`, fake": ("logger=[]", "dataset=fake"),
     }
     with tempfile.TemporaryDirectory() as folder:
         for n, overrides in enumerate(ways.values()):
@@ -57,9 +57,11 @@ def _seconds(command: list[str]) -> float:
 
 def _first_row_s(folder: Path, overrides: tuple[str, ...]) -> float:
     rows = folder / "metrics.jsonl"
-    command = [sys.executable, "train.py", *RUN, *overrides, f"hydra.run.dir={folder}", f"wandb.directory={folder}"]
+    command = [sys.executable, "train.py", *RUN, *overrides, f"hydra.run.dir={folder}"]
     start = time.perf_counter()
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ))
+    run = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | {"WANDB_DIR": str(folder)}
+    )
     while not (rows.exists() and rows.stat().st_size):
         if run.poll() is not None:
             assert run.stderr is not None

@@ -33,7 +33,7 @@ SETTINGS = (
     "discriminator.width=64",
     "optimizer.lr=2e-3",
     f"dataset.std={STD}",
-    "wandb.mode=disabled",
+    "logger=[]",
     "device=cpu",
     "seed=0",
 )

@@ -126,5 +126,5 @@ def _common(setting: Setting, choice: Choice, iterations: int) -> tuple[str, ...
         "sample_every=0",
         "checkpoint_every=0",
         "device=cpu",
-        "wandb.mode=disabled",
+        "logger=[]",
     )

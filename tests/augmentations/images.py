@@ -6,7 +6,7 @@ from ganexp import build
 from tests.composing import composed
 
 SMALL = ["generator=mlp", "discriminator=mlp", "generator.width=6", "discriminator.width=6", "dataset=fake", "dataset.n=23"]
-SMALL += ["dataset.image_size=8", "batch_size=5", "latent_dim=3", "wandb.mode=disabled", "precision=fp64", "device=cpu"]
+SMALL += ["dataset.image_size=8", "batch_size=5", "latent_dim=3", "logger=[]", "precision=fp64", "device=cpu"]
 
 
 def images(n=40, channels=3, height=8, width=8, seed=0):

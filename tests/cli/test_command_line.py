@@ -75,7 +75,7 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
 def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
-    command = [sys.executable, TRAIN, *TINY, "wandb.mode=disabled"]
+    command = [sys.executable, TRAIN, *TINY, "logger=[]"]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=slave)
     os.close(slave)
@@ -194,7 +194,7 @@ def test_the_end_of_a_run_that_has_no_row_yet():
 
 def test_latest_is_the_newest_run(tmp_path):
     for seed in (0, 1):
-        done = forked.train(*TINY, f"seed={seed}", "wandb.mode=disabled", cwd=tmp_path)
+        done = forked.train(*TINY, f"seed={seed}", "logger=[]", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     link = tmp_path / "outputs" / "latest"
     assert link.is_symlink()

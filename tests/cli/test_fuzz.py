@@ -40,7 +40,7 @@ INTEGERS += (
     "evaluate_every",
     "evaluation.samples",
 )
-CHOICES = ("precision", "prior", "device", "on_divergence", "wandb.mode", "feed", "cuda_graph", "channels_last")
+CHOICES = ("precision", "prior", "device", "on_divergence", "logger.wandb.mode", "feed", "cuda_graph", "channels_last")
 SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}
 WORDS = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 JUNK = st.text(string.printable.replace("\n", "").replace("\r", ""), min_size=1, max_size=15)
@@ -90,7 +90,7 @@ code = st.tuples(
     ),
 )
 bulky = st.tuples(
-    st.sampled_from([*GROUPS, *INTEGERS, *NESTED, "+loss.x", "trust", "data_root", "wandb.name"]),
+    st.sampled_from([*GROUPS, *INTEGERS, *NESTED, "+loss.x", "trust", "data_root", "logger.wandb.name"]),
     st.sampled_from(["[[1]]", "[1]", "{a:[{}]}", "1" * 5000, "x" * 5000, "[" * 300 + "]" * 300, "{a:" * 300 + "1" + "}" * 300]),
 )
 broken = st.one_of(wrong_type, out_of_range, bad_choice, unknown, below, extreme, path, pair, code, bulky)
@@ -180,7 +180,7 @@ def misfits(option, choice, dataset):
         {
             group: st.sampled_from([one for one in options(group) if one not in HEAVY])
             for group in GROUPS
-            if group not in ("dataset", "wrapper")
+            if group not in ("dataset", "wrapper", "logger")
         }
     ),
     wrappers=st.lists(st.sampled_from([one for one in options("wrapper") if one not in HEAVY]), unique=True),

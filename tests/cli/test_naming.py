@@ -16,7 +16,10 @@ from tests.processes import joined
     ("overrides", "name"),
     [
         ([], ""),
-        (["loss=hinge", "seed=3", "dataset=ring", "strategy=joint", "iterations=9", "wandb.mode=offline", "resume=x"], ""),
+        (
+            ["loss=hinge", "seed=3", "dataset=ring", "strategy=joint", "iterations=9", "logger.wandb.mode=offline", "resume=x"],
+            "",
+        ),
         (["optimizer.lr=1e-3"], "lr1e-3"),
         (["generator=mlp", "ema=off", "+generator.width=8", "~penalty"], "generator-mlp_ema-off_width8"),
         (["optimizer.d.lr=1e-4", "optimizer.g.lr=2e-4"], "optimizer.d.lr1e-4_optimizer.g.lr2e-4"),

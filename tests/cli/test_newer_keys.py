@@ -74,6 +74,8 @@ REFUSED = [
         "such as wrapper=[lookahead,topk] or add ~wrapper.topk if an experiment has set it.",
     ),
     (["+wrapper.mine._target_=ganexp.losses.Hinge"], "wrapper.mine._target_=ganexp.losses.Hinge must be a ganexp.wrappers."),
+    (["logger=[wandb]", "logger.wandb.mode=offline"], "wandb is no key of the configuration; it is logger.wandb here."),
+    (["logger=[]", "logger.wandb.name=x"], "there is no wandb in logger=[]: choose a list with it, such as logger=[wandb]."),
     (["lookahead.every=5"], "lookahead is no key of the configuration; it is wrapper=[lookahead] here."),
     (["steps=warm_up"], "steps is no key of the configuration; it is iterations, or d_steps and g_steps, here."),
     (["accumulate=2"], "accumulate=2 is exact only for networks that treat each sample by itself, and generator=dcgan changes"),
@@ -139,7 +141,7 @@ def test_what_has_no_effect_is_said(overrides, sentence):
 )
 def test_what_only_the_features_know_is_said_before_anything_is_written(overrides, sentence, tmp_path):
     with pytest.raises(ConfigError) as refusal:
-        build(compose(*SMALL, "wandb.mode=disabled", "evaluate_every=9", *overrides), tmp_path / "run")
+        build(compose(*SMALL, "logger=[]", "evaluate_every=9", *overrides), tmp_path / "run")
     assert str(refusal.value).startswith(sentence)
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()

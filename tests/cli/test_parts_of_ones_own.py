@@ -21,7 +21,9 @@ from typing import Annotated, ClassVar
 import torch
 from annotated_types import Gt, Le
 
+from ganexp import Misfit
 from ganexp.instruments.scalar import Scalar
+from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.networks import MLPDiscriminator
 from ganexp.penalties import Penalty
@@ -66,6 +68,27 @@ class Shallow(MLPDiscriminator):
         super().__init__(shape, width=width, depth=1)
 
 
+class Lines(Logger):
+    def __init__(self, *, to: str = "lines.txt", most: Annotated[int, Gt(0)] = 100):
+        self.to, self.most = to, most
+
+    def check(self, run):
+        if run.iterations > self.most:
+            raise Misfit("has no room for the run", most=run.iterations)
+
+    def open(self, run):
+        self.file = (run.folder / self.to).open("a")
+        self.said = (run.name, run.label, run.config["loss"]["name"], "shifted/gap" in run.measures, len(run.before.rows))
+
+    def write(self, row):
+        self.file.write(f"{row['progress/iteration']}\\n")
+
+    def close(self, summary):
+        self.file.write(" ".join(map(str, self.said)))
+        self.file.close()
+        summary["paths"]["lines"] = self.to
+
+
 class SmallScores(Penalty):
     @checked
     def __init__(self, *, weight: Annotated[float, Gt(0)] = 0.1) -> None:
@@ -79,9 +102,10 @@ YAML = {
     "strategy": "# As detach, but G moves twice.\nname: shifted\n_target_: {}.g_twice\n",
     "discriminator": "# One hidden layer.\nname: shifted\n_target_: {}.Shallow\nwidth: 8\n",
     "penalty": "# Keep the scores of real samples small.\nshifted:\n  _target_: {}.SmallScores\n  weight: 0.1\n",
+    "logger": "# Iterations in a text.\nshifted:\n  _target_: {}.Lines\n  to: lines.txt\n  most: 100\n",
 }
 MODULE = "package_of_a_test"
-CHOICES = [f"{group}=shifted" for group in YAML]
+CHOICES = [f"{group}=shifted" for group in YAML if group != "logger"]
 SMALL = ["dataset=ring", "generator=mlp", "generator.width=4", "batch_size=4", "iterations=2", "log_every=1", "sample_every=0"]
 
 
@@ -100,7 +124,7 @@ def mine(tmp_path_factory):
 
 
 def typed(mine, *further, cwd):
-    return train("--config-dir", str(mine), *CHOICES, *SMALL, "wandb.mode=disabled", *further, cwd=cwd)
+    return train("--config-dir", str(mine), *CHOICES, *SMALL, "logger=[shifted]", *further, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +143,7 @@ def test_the_help_describes_them(mine, tmp_path):
         "As detach, but G moves twice",
         "One hidden layer (width=8)",
         "Keep the scores of real samples small (weight=0.1)",
+        "Iterations in a text (to=lines.txt, most=100)",
     ):
         assert f"  shifted           {line}\n" in said
 
@@ -128,6 +153,7 @@ def test_the_help_describes_them(mine, tmp_path):
     [
         ("loss.shift=3", "loss.shift should be less than or equal to 2, not 3."),
         ("discriminator.width=2", "discriminator.width should be greater than 2, not 2."),
+        ("logger.shifted.most=0", "logger.shifted.most should be greater than 0, not 0."),
         ("penalty.shifted.weight=nan", "penalty.shifted.weight should be a finite number, not nan."),
         (
             "+strategy.speed=2",
@@ -140,7 +166,7 @@ def test_the_help_describes_them(mine, tmp_path):
 )
 def test_mistakes_are_sentences(mine, mistake, sentence):
     with pytest.raises(ConfigError) as refusal:
-        ganexp.build(compose(*CHOICES, *SMALL, mistake, config_dir=mine), trust=MODULE)
+        ganexp.build(compose(*CHOICES, *SMALL, "logger=[shifted]", mistake, config_dir=mine), trust=MODULE)
     assert sentence in str(refusal.value)
 
 
@@ -156,6 +182,21 @@ def test_it_trains_and_the_best_checkpoint_is_by_its_own_measure(run):
     assert [row["progress/g_updates"] for row in rows] == [2, 4]
     assert all({"shifted/gap", "shifted/spread", "loss/penalty"} <= set(row) for row in rows)
     assert (folder / "checkpoints" / "best.pt").exists()
+
+
+def test_a_logger_is_opened_with_what_the_run_is_described_by_and_gets_its_rows(mine, tmp_path):
+    words = (*CHOICES, *SMALL, "logger=[shifted]", "checkpoint_every=1")
+    trainer = ganexp.build(compose(*words, config_dir=mine), tmp_path / "run", trust=MODULE)
+    assert trainer.fit()["paths"]["lines"] == "lines.txt"
+    ring = "ring-shifted-shifted-seed0  shifted True"
+    assert (tmp_path / "run" / "lines.txt").read_text() == f"1\n2\n{ring} 0"
+    longer = compose(*words, "iterations=3", "logger.shifted.to=again.txt", config_dir=mine)
+    checkpoint = tmp_path / "run" / "checkpoints" / "last.pt"
+    ganexp.build(longer, tmp_path / "run", checkpoint=checkpoint, trust=MODULE, label="seed=1", group="a sweep").fit()
+    assert (tmp_path / "run" / "again.txt").read_text() == f"3\n{ring.replace('  ', ' seed=1 ')} 2"
+    with pytest.raises(ConfigError, match=r"^logger\.shifted has no room for the run: choose logger\.shifted\.most=101\.$"):
+        ganexp.build(compose(*words, "iterations=101", config_dir=mine), tmp_path / "other", trust=MODULE)
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_progress_shows_what_has_a_label(run):
@@ -186,7 +227,9 @@ def test_wandb_sums_it_up(mine, tmp_path, monkeypatch):
     for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    cfg = compose(*CHOICES, *SMALL, "wandb.mode=offline", f"wandb.directory={tmp_path}", config_dir=mine)
+    cfg = compose(
+        *CHOICES, *SMALL, "logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}", config_dir=mine
+    )
     ganexp.build(cfg, tmp_path / "run", trust=MODULE).fit()
     wandb.teardown()
     named = {metric["name"]: metric["summary"] for metric in records(tmp_path)[0]["metric"] if metric.get("summary")}

@@ -29,7 +29,7 @@ def test_jobs_are_tasks_of_ray(tmp_path, monkeypatch):
             *launcher,
             "seed=0,1",
             "loss=hinge,began",
-            "wandb.mode=disabled",
+            "logger=[]",
             *TINY,
             cwd=tmp_path,
         )

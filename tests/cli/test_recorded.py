@@ -63,12 +63,12 @@ def test_an_override_that_could_run_code_is_refused_in_one_sentence(line):
 INTERPOLATED = [
     "+experiment=${oc.env:SECRET}",
     "dataset.path=${oc.env:SECRET}",
-    "wandb.notes='a ${oc.env:SECRET} b'",
-    "wandb.notes=$\\{oc.env:SECRET\\}",
-    "wandb.tags=[a,'${oc.env:SECRET}']",
+    "logger.wandb.notes='a ${oc.env:SECRET} b'",
+    "logger.wandb.notes=$\\{oc.env:SECRET\\}",
+    "logger.wandb.tags=[a,'${oc.env:SECRET}']",
     "+dataset.x={a:{b:${oc.env:SECRET}}}",
-    "wandb.name=a,${oc.env:SECRET}",
-    "wandb.name=choice(a,'${oc.env:SECRET}')",
+    "logger.wandb.name=a,${oc.env:SECRET}",
+    "logger.wandb.name=choice(a,'${oc.env:SECRET}')",
 ]
 
 
@@ -86,8 +86,8 @@ TEXTS = st.text("$\\{}:a'\", ", min_size=1)
 def test_what_is_not_refused_stays_as_it_was_written(text):
     """OmegaConf is the judge: it makes the same of the value with and without resolving it."""
     try:
-        (parsed,) = OverridesParser.create().parse_overrides([f"wandb.notes={text}"])
-        refuse_risky([f"wandb.notes={text}"], "resume=x")
+        (parsed,) = OverridesParser.create().parse_overrides([f"logger.wandb.notes={text}"])
+        refuse_risky([f"logger.wandb.notes={text}"], "resume=x")
     except (HydraException, ConfigError):
         reject()
     made = OmegaConf.create({"notes": repr(parsed.value()) if parsed.is_sweep_override() else parsed.value()})
@@ -97,8 +97,10 @@ def test_what_is_not_refused_stays_as_it_was_written(text):
 @pytest.mark.parametrize(
     "line",
     [
-        "wandb.directory=/elsewhere",
-        "wandb={directory:/elsewhere}",
+        "logger.wandb.directory=/elsewhere",
+        "logger={wandb:{directory:/elsewhere}}",
+        "+logger.mine.folder=elsewhere",
+        "+logger.mine._target_=ganexp.logging.WandbLogger",
         "data_root=../sets",
         "+dataset.root=/elsewhere",
         "data_root=a,b",
@@ -123,7 +125,7 @@ def test_what_is_recorded_of_ganexps_own_keys_is_kept():
             *("loss=hinge", "+loss.gamma=0.3", "~discriminator.batch_norm", "dataset.path=../images", "seed=3", "ema=off"),
             *("optimizer.betas=[0,0.9]", "dataset.path='a, b=c'", "evaluation.features=raw", "loss._target_=mine.Loss"),
             *("hydra/launcher=parallel", "hydra.launcher.n_jobs=-1", "hydra.launcher.partition=gpu"),
-            *("seed=range(3)", "optimizer.lr=1e-4,2e-4", "wandb.notes='what, and why'"),
+            *("seed=range(3)", "optimizer.lr=1e-4,2e-4", "logger.wandb.notes='what, and why'"),
         ],
         "resume=x",
     )

@@ -12,7 +12,7 @@ from ganexp.cli.ending import command_to_resume
 from ganexp.training import checkpoint
 from tests.processes import TRAIN, Begun, begin, train
 
-TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "device=cpu", "wandb.mode=disabled"]
+TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "device=cpu", "logger=[]"]
 MINE = """
 from ganexp.losses import Hinge
 

@@ -44,7 +44,8 @@ def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
         "loss=hinge,began",
         "seed=range(2)",
         "sweep.metric=loss/g",
-        "wandb.mode=offline",
+        "logger=[wandb]",
+        "logger.wandb.mode=offline",
         *TINY,
         cwd=tmp_path,
     )
@@ -92,7 +93,7 @@ def test_how_long_the_jobs_that_are_left_take(job_s, left, said):
 @pytest.mark.slow
 def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path):
     (tmp_path / "flaky.py").write_text(FLAKY)
-    mine = ["strategy._target_=flaky.flaky", "+strategy.seed=0,1,2", "wandb.mode=disabled", "sample_every=2"]
+    mine = ["strategy._target_=flaky.flaky", "+strategy.seed=0,1,2", "logger=[]", "sample_every=2"]
     done = train("-m", *mine, *TINY, cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.strip().endswith("Error: job 1 failed; its train.log says why.")
@@ -147,7 +148,7 @@ def test_two_sweeps_in_one_folder_are_refused(tmp_path):
     "launcher", [["hydra/launcher=parallel", "hydra.launcher.n_jobs=2"], ["hydra/launcher=submitit_local"]]
 )
 def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
-    done = train("-m", *launcher, "seed=0,1", "loss=hinge,began", "wandb.mode=disabled", *TINY, cwd=tmp_path)
+    done = train("-m", *launcher, "seed=0,1", "loss=hinge,began", "logger=[]", *TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [job["state"] for job in results(sweep_folder(tmp_path))] == ["finished", "skipped"] * 2
     assert done.stdout.count("\n0    0     hinge  finished") == 1
@@ -156,7 +157,7 @@ def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
 @pytest.mark.slow
 def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypatch):
     monkeypatch.setenv("SQLALCHEMY_SILENCE_UBER_WARNING", "1")
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "hydra.sweeper.study_name=lr", "wandb.mode=disabled"]
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "hydra.sweeper.study_name=lr", "logger=[]"]
     space = ["strategy=detach,joint", "optimizer.lr=tag(log,interval(1e-5,1e-2))", "sweep.metric=speed/images_per_s"]
     for trials in (2, 4):
         done = train("-m", *search, *space, "hydra.sweeper.sampler.seed=3", *TINY, cwd=tmp_path)
@@ -175,7 +176,7 @@ def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_a_search_for_what_is_not_logged_says_so(tmp_path):
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "wandb.mode=disabled", "sweep.metric=eval/mine"]
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=1", "logger=[]", "sweep.metric=eval/mine"]
     done = train("-m", *search, "optimizer.lr=interval(1e-4,1e-3)", *TINY, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: no trial of the search has a value")

@@ -129,7 +129,7 @@ def test_after_a_kill_torchrun_goes_on_from_the_last_checkpoint(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 def test_compiled_networks_train_as_those_of_one_process(tmp_path):
-    dcgan = ["dataset=fake", "dataset.image_size=16", "dataset.n=23", "batch_size=12", "device=cpu", "wandb.mode=disabled"]
+    dcgan = ["dataset=fake", "dataset.image_size=16", "dataset.n=23", "batch_size=12", "device=cpu", "logger=[]"]
     dcgan += ["generator=dcgan", "generator.width=4", "discriminator=dcgan", "discriminator.width=4", "sample_every=0"]
     dcgan += ["strategy=joint", "precision=fp64", "iterations=3"]
     made = torchrun(*dcgan, "compile=true", "hydra.run.dir=two", cwd=tmp_path)

@@ -16,7 +16,7 @@ from tests.data.samples import noise
 from tests.data.tars import written
 from tests.tiny import iterate
 
-SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "wandb.mode=disabled"]
+SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "logger=[]"]
 POINTS = {name for name in options("dataset") if getattr(declared("dataset", name), "shape", None) == (2,)}
 
 
@@ -133,9 +133,13 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path):
 
 def test_wandb_can_be_disabled_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    trainer = build(composed(*SMALL, "wandb.mode=auto", f"wandb.directory={tmp_path}", "iterations=1"), tmp_path / "run")
-    assert [type(logger).__name__ for logger in trainer.loggers] == ["FolderLogger", "ProgressLogger"]
+    trainer = build(
+        composed(*SMALL, "logger=[wandb]", "logger.wandb.mode=auto", f"logger.wandb.directory={tmp_path}", "iterations=1"),
+        tmp_path / "run",
+    )
+    assert [type(logger).__name__ for logger in trainer.loggers] == ["FolderLogger", "ProgressLogger", "WandbLogger"]
     trainer.fit()
+    assert not list(tmp_path.glob("wandb*"))
 
 
 def test_ema_can_be_off_in_yaml_which_calls_it_false():
@@ -176,14 +180,14 @@ def test_a_missing_download_is_one_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr("urllib.request.urlopen", refuse)
     with pytest.raises(ConfigError, match=r"^dataset: MNIST is not in .* and cannot be downloaded"):
-        build(composed("dataset=mnist", f"data_root={tmp_path}", "wandb.mode=disabled"), tmp_path / "run")
+        build(composed("dataset=mnist", f"data_root={tmp_path}", "logger=[]"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_wandb_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
-    cfg = composed(*SMALL, "wandb.mode=offline", f"wandb.directory={tmp_path}/file/x")
-    with pytest.raises(ConfigError, match=r"^wandb\.directory=.*cannot be written"):
+    cfg = composed(*SMALL, "logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}/file/x")
+    with pytest.raises(ConfigError, match=r"^logger\.wandb cannot write: .*/file/x"):
         build(cfg, tmp_path / "run")
 
 

@@ -13,7 +13,7 @@ from tests.tiny import iterate
 
 IMAGES = ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
-SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0"]
+SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0"]
 
 
 def slow(*cases):

@@ -50,7 +50,7 @@ def test_a_batch_that_no_memory_holds_is_refused_with_the_figures():
 
 @pytest.mark.parametrize(("iterations", "heavy"), [(2500, False), (10**6, True)])
 def test_a_run_that_is_much_for_a_cpu_says_so(iterations, heavy, caplog, tmp_path):
-    cfg = composed(f"iterations={iterations}", "device=cpu", "wandb.mode=disabled")
+    cfg = composed(f"iterations={iterations}", "device=cpu", "logger=[]")
     with caplog.at_level(logging.WARNING):
         trainer = build(cfg, tmp_path)
     trainer.loggers[0].abandon()

@@ -48,13 +48,13 @@ def test_what_a_key_changes():
     expected = {
         "records": {"iterations", "log_every", "sample_every", "evaluate_every", "evaluation"}
         | {"checkpoint_every", "keep_checkpoints", "keep_best"}
-        | {"on_divergence", "resume", "trust", "data_root", "wandb", "sweep"},
+        | {"on_divergence", "resume", "trust", "data_root", "logger", "sweep"},
         "speed": {"cuda_graph", "threads", "feed", "workers"},
         "machine": {"device"},
     }
     for effect, keys in expected.items():
         assert {name for name in Config.model_fields if effect_of(name) == effect} == keys
-    assert effect_of("wandb.name") == "records"
+    assert effect_of("logger.wandb.name") == "records"
     assert effect_of("loss.gamma") == effect_of("what_nobody_knows") == "training"
     before = dict.fromkeys(Config.model_fields, 1)
     changed = dict.fromkeys(Config.model_fields, 2)

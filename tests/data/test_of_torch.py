@@ -16,7 +16,7 @@ from tests.data.own import Floats, Listed, Own, Pictures, Points, WithoutLength,
 from tests.tiny import iterate
 
 SMALL = ["generator=mlp", "discriminator=mlp", "generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3"]
-SMALL += ["wandb.mode=disabled", "device=cpu", "dataset=torch", "workers=0"]
+SMALL += ["logger=[]", "device=cpu", "dataset=torch", "workers=0"]
 GREY = torch.zeros(1, 4, 4, dtype=torch.uint8)
 
 

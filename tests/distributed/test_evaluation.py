@@ -27,7 +27,7 @@ def _many_batches(monkeypatch):
 
 def trainer_of(name, processes):
     torch.set_num_threads(1)
-    settings = ("device=cpu", "wandb.mode=disabled", "evaluate_every=1", "evaluation.samples=61", "sample_every=0")
+    settings = ("device=cpu", "logger=[]", "evaluate_every=1", "evaluation.samples=61", "sample_every=0")
     return build(composed(*CASES[name], *settings), processes=processes)
 
 

@@ -14,7 +14,7 @@ from tests.calling import call
 from tests.composing import composed
 from tests.full import on_a_full_disk
 
-IMAGES = ("device=cpu", "dataset.image_size=16", "iterations=3", "sample_every=0", "wandb.mode=disabled", "batch_size=8")
+IMAGES = ("device=cpu", "dataset.image_size=16", "iterations=3", "sample_every=0", "logger=[]", "batch_size=8")
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,7 @@ def test_neighbours_lie_side_by_side_in_the_channels():
     ],
 )
 def test_it_trains_from_a_configuration(overrides):
-    trainer = build(composed(*overrides, "wandb.mode=disabled"))
+    trainer = build(composed(*overrides, "logger=[]"))
     iterate(trainer, 3)
     packs = trainer.gan.batch_size // trainer.gan.pack
     assert trainer.gan.meter.last_fake.shape == (packs,)

@@ -102,10 +102,11 @@ def test_a_server_that_is_lost_during_a_run_stops_nothing(fate, tmp_path):
 def test_wandb_dying_does_not_kill_a_run(tmp_path, monkeypatch, caplog):
     import wandb
 
-    from ganexp.logging import WandbLogger
+    from ganexp.logging import RunDescription, WandbLogger
 
     monkeypatch.setenv("WANDB_MODE", "offline")
-    logger = WandbLogger(mode="auto", directory=str(tmp_path), config={})
+    logger = WandbLogger(mode="auto", directory=str(tmp_path))
+    logger.open(RunDescription(tmp_path, config={}))
 
     def broken(*_, **__):
         raise wandb.errors.CommError("the service is gone")

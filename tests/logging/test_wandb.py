@@ -10,7 +10,7 @@ import wandb
 from PIL import Image
 
 from ganexp import build
-from ganexp.logging import Logger, WandbLogger
+from ganexp.logging import Logger, RunDescription, WandbLogger
 from tests import processes
 from tests.composing import CONF, composed
 from tests.logging.records import records
@@ -29,7 +29,15 @@ def no_account(monkeypatch, tmp_path):
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     choices = ["loss=began", "generator=began", "discriminator=began", "iterations=9", "log_every=2", "sample_every=3"]
-    cfg = composed(*SMALL, *choices, "wandb.mode=offline", "wandb.tags=[a,b]", "wandb.group=sweep", f"wandb.directory={folder}")
+    cfg = composed(
+        *SMALL,
+        *choices,
+        "logger=[wandb]",
+        "logger.wandb.mode=offline",
+        "logger.wandb.tags=[a,b]",
+        "logger.wandb.group=sweep",
+        f"logger.wandb.directory={folder}",
+    )
     made = build(cfg, folder)
     made.fit()
     found, place = records(folder)
@@ -99,7 +107,7 @@ def test_wandbs_own_variables_are_respected(monkeypatch, tmp_path):
     }.items():
         monkeypatch.setenv(variable, value)
     wandb.teardown()
-    build(composed(*SMALL, "iterations=1", "wandb.mode=offline"), tmp_path / "run").fit()
+    build(composed(*SMALL, "iterations=1", "logger=[wandb]", "logger.wandb.mode=offline"), tmp_path / "run").fit()
     wandb.teardown()
     (recorded,) = records(tmp_path)[0]["run"]
     assert (recorded["project"], recorded["display_name"]) == ("mine", "my run")
@@ -116,7 +124,8 @@ def test_where_a_run_comes_from_is_recorded(run):
 
 
 def test_after_a_rollback_the_rows_of_the_new_course_are_written(tmp_path):
-    logger = WandbLogger(mode="offline", directory=str(tmp_path), config={})
+    logger = WandbLogger(mode="offline", directory=str(tmp_path))
+    logger.open(RunDescription(tmp_path, config={}))
     logger.rewind(4)  # as a run does when it is resumed; its rows are there
     for iteration, value in ((2, 0.1), (4, 0.2), (6, float("nan"))):
         logger.write({"progress/iteration": iteration, "loss/d": value})
@@ -131,7 +140,10 @@ def test_after_a_rollback_the_rows_of_the_new_course_are_written(tmp_path):
 
 
 def test_a_failed_job_is_a_failed_run(tmp_path):
-    made = build(composed(*SMALL, "iterations=9", "wandb.mode=offline", f"wandb.directory={tmp_path}"), tmp_path)
+    made = build(
+        composed(*SMALL, "iterations=9", "logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}"),
+        tmp_path,
+    )
 
     class Broken(Logger):
         def tick(self):
@@ -148,12 +160,15 @@ def opened(monkeypatch, tmp_path, mode="auto"):
     modes = []
 
     class Run:
+        id = "mine"
+
         def define_metric(self, *_, **__):
             pass
 
     monkeypatch.setattr(wandb, "init", lambda *, mode, **_: modes.append(mode) or Run())
     wandb.teardown()  # so that the environment is read again
-    logger = WandbLogger(mode=mode, directory=str(tmp_path), config={})
+    logger = WandbLogger(mode=mode, directory=str(tmp_path))
+    logger.open(RunDescription(tmp_path, config={}))
     wandb.teardown()
     return modes, logger.mode
 
@@ -188,7 +203,8 @@ def test_an_unreachable_server_is_recorded_offline(monkeypatch, tmp_path, caplog
         return real_init(mode=mode, **arguments)
 
     monkeypatch.setattr(wandb, "init", init)
-    logger = WandbLogger(mode="online", directory=str(tmp_path), config={"a": 1})
+    logger = WandbLogger(mode="online", directory=str(tmp_path))
+    logger.open(RunDescription(tmp_path, config={"a": 1}))
     logger.write({"progress/iteration": 1, "loss/d": 0.5})
     logger.close(summary := {"state": "finished", "paths": {}})
     assert modes == ["online", "offline"]
@@ -207,7 +223,7 @@ from tests.logging.records import records
 from ganexp import build
 import tempfile, pathlib
 folder = pathlib.Path(tempfile.mkdtemp())
-build(composed("iterations=1", "generator.width=2", "discriminator.width=2", "wandb.mode=disabled"), folder).fit()
+build(composed("iterations=1", "generator.width=2", "discriminator.width=2", "logger=[]"), folder).fit()
 assert (folder / "metrics.jsonl").exists()
 assert "wandb" not in sys.modules
 """

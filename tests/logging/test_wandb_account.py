@@ -59,8 +59,8 @@ def test_older_names_of_modes_are_understood(monkeypatch, asked, meant):
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
-        (["wandb.mode=online"], {}, "wandb.mode=online needs a login"),
-        (["-m", "seed=0,1"], {"WANDB_PROJECT": "a/b"}, "WANDB_PROJECT='a/b' is not accepted"),
+        (["logger.wandb.mode=online"], {}, "logger.wandb cannot begin a run: mode=online needs a login"),
+        (["-m", "seed=0,1"], {"WANDB_PROJECT": "a/b"}, "logger.wandb cannot begin a run: WANDB_PROJECT='a/b' is not accepted"),
     ],
 )
 def test_nothing_is_made_before_the_sentence(arguments, variables, said, tmp_path):

@@ -30,7 +30,7 @@ def service_of(process):
 @pytest.mark.slow
 def test_rows_that_were_on_their_way_to_wandb_are_written_when_the_run_goes_on(tmp_path):
     often = ["log_every=1", "sample_every=7", "checkpoint_every=5", "hydra.run.dir=run"]
-    process = begin(*TINY, *often, "wandb.mode=offline", "iterations=100000", cwd=tmp_path)
+    process = begin(*TINY, *often, "logger=[wandb]", "logger.wandb.mode=offline", "iterations=100000", cwd=tmp_path)
     assert process.until(lambda: len(rows(tmp_path)) > 40)
     service = service_of(process)
     service.kill()  # both at once, as when a machine goes down
@@ -59,9 +59,10 @@ def test_rows_that_were_on_their_way_to_wandb_are_written_when_the_run_goes_on(t
 HANGING = """
 import logging, os, signal, sys, time, psutil
 from pathlib import Path
-from ganexp.logging import WandbLogger
+from ganexp.logging import RunDescription, WandbLogger
 logging.basicConfig(level=logging.WARNING, format="%(message)s")
-logger = WandbLogger(mode="offline", directory=sys.argv[1], config={}, timeout_s=0.4)
+logger = WandbLogger(mode="offline", directory=sys.argv[1], timeout_s=0.4)
+logger.open(RunDescription(Path(sys.argv[1]), config={}))
 logger.write({"progress/iteration": 1, "loss/d": 0.5})
 assert logger.flush(10)
 (service,) = [child for child in psutil.Process().children() if child.name() == "wandb-core"]
@@ -75,7 +76,8 @@ for iteration in range(2, 3000):
 print("slowest", slowest)
 logger.close({"state": "finished", "paths": {}})
 print("closed", time.monotonic() - start)
-again = WandbLogger(mode="offline", directory=sys.argv[1], config={}, timeout_s=0.4)
+again = WandbLogger(mode="offline", directory=sys.argv[1], timeout_s=0.4)
+again.open(RunDescription(Path(sys.argv[1]), config={}))
 again.write({"progress/iteration": 1, "loss/d": 0.25})
 again.close({"state": "finished", "paths": {}})
 (service,) = [child for child in psutil.Process().children() if child.name() == "wandb-core"]
@@ -97,7 +99,14 @@ def test_a_wandb_process_that_is_stopped_delays_neither_rows_nor_the_end(tmp_pat
 
 @pytest.mark.slow
 def test_a_run_whose_wandb_process_is_stopped_listens_to_signals(tmp_path):
-    settings = ["log_every=1", "sample_every=50", "checkpoint_every=1000", "hydra.run.dir=run", "wandb.mode=offline"]
+    settings = [
+        "log_every=1",
+        "sample_every=50",
+        "checkpoint_every=1000",
+        "hydra.run.dir=run",
+        "logger=[wandb]",
+        "logger.wandb.mode=offline",
+    ]
     process = begin(*TINY, *settings, "iterations=100000", cwd=tmp_path)
     assert process.until(lambda: len(rows(tmp_path)) > 20)
     service_of(process).suspend()

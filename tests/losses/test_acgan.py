@@ -14,7 +14,7 @@ from ganexp.penalties import R1
 from tests.composing import composed, every_strategy
 from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, tiny_gan
 
-SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0"]
+SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0"]
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
 CHOSEN = ["loss=acgan", "discriminator.conditioning=classifier"]
 WEIGHT = 0.7

@@ -10,7 +10,7 @@ from ganexp.losses.ebgan import alike
 from ganexp.networks import BEGANDiscriminator
 from tests.composing import composed
 
-SMALL = ["batch_size=4", "latent_dim=3", "wandb.mode=disabled", "device=cpu", "sample_every=0", "dataset.image_size=16"]
+SMALL = ["batch_size=4", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0", "dataset.image_size=16"]
 EBGAN_PT = [
     *("generator=began", "discriminator=began", "loss=ebgan", "generator.width=2", "discriminator.width=2"),
     *("loss.pulling_away=0.1", "discriminator.returns_code=true", "discriminator.code_dim=5"),

@@ -16,7 +16,7 @@ from tests.composing import composed, options, suited
 TINY = [
     *("generator=r3gan", "discriminator=r3gan", "generator.width=2", "discriminator.width=2"),
     *("dataset=fake", "dataset.n=9", "dataset.image_size=16", "batch_size=4", "latent_dim=3"),
-    *("iterations=3", "device=cpu", "wandb.mode=disabled"),
+    *("iterations=3", "device=cpu", "logger=[]"),
 ]
 
 

@@ -17,7 +17,7 @@ from tests.composing import composed, options, suited
 TINY = [
     *("generator=resnet", "discriminator=resnet", "generator.width=1", "discriminator.width=1"),
     *("dataset=fake", "dataset.n=9", "dataset.image_size=32", "batch_size=4", "latent_dim=3"),
-    *("iterations=3", "device=cpu", "wandb.mode=disabled"),
+    *("iterations=3", "device=cpu", "logger=[]"),
 ]
 
 

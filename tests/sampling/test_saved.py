@@ -25,7 +25,7 @@ class Own(MLPGenerator):
 
 
 def trained(folder, *further, target=None, trust=()):
-    cfg = composed(*SMALL, "wandb.mode=disabled", "batch_size=8", "iterations=2", "conditional=true", *further)
+    cfg = composed(*SMALL, "logger=[]", "batch_size=8", "iterations=2", "conditional=true", *further)
     cfg.generator._target_ = target or cfg.generator._target_
     ganexp.build(cfg, folder, trust=trust).fit()
     return ganexp.load(folder, trust=trust)
@@ -34,7 +34,7 @@ def trained(folder, *further, target=None, trust=()):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    G = trained(folder, "data_root=/home/someone/secret", "wandb.entity=someone")
+    G = trained(folder, "data_root=/home/someone/secret", "logger=[wandb]", "logger.wandb.entity=someone")
     return G, save(G, folder / "shared")
 
 

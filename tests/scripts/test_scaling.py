@@ -8,7 +8,7 @@ from benchmarks.reach import Exchanged, Link, Recipe
 from tests.distributed.forks import several
 
 TINY = ("dataset=fake", "dataset.image_size=16", "dataset.n=30", "generator.width=2", "discriminator.width=2", "batch_size=8")
-TINY += ("wandb.mode=disabled", "loss=nonsaturating", "strategy=detach")
+TINY += ("logger=[]", "loss=nonsaturating", "strategy=detach")
 
 
 def measured(group):

@@ -86,7 +86,7 @@ def folder(path):
 
 def settings(images, feed="auto"):
     data = ["dataset=image_folder", f"dataset.path={images}", "dataset.image_size=4", "batch_size=5", "latent_dim=3"]
-    return [*NETWORKS, *data, f"feed={feed}", "workers=0", "wandb.mode=disabled", "device=cpu", "sample_every=100"]
+    return [*NETWORKS, *data, f"feed={feed}", "workers=0", "logger=[]", "device=cpu", "sample_every=100"]
 
 
 def test_with_a_cold_cache_a_run_starts_from_the_random_stream_of_a_warm_one(tmp_path):

@@ -17,7 +17,7 @@ from tests.composing import composed
 from tests.small_runs import Rows, assert_same
 from tests.tiny import CASES, tiny_gan, tiny_trainer
 
-SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "wandb.mode=disabled", "batch_size=8")
+SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8")
 OF_POINTS = SIGNS.keys() - {"diversity/near_duplicates"}
 
 

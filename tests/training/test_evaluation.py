@@ -21,7 +21,7 @@ from ganexp.training.callbacks import Evaluation
 from tests.composing import composed
 from tests.small_runs import Rows, assert_same
 
-SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "wandb.mode=disabled", "batch_size=8")
+SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8")
 RING = ("experiment=ring", *SMALL, "dataset.n=500", "generator.width=8", "discriminator.width=8", "evaluation.samples=300")
 EVERY = ("evaluate_every=4", "evaluation.measures=[sliced_wasserstein,modes,density_coverage]")
 

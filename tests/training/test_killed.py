@@ -74,7 +74,7 @@ def wait_for_rows(process, cwd):
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
     number = getattr(signal, name)
-    process = begin(*TINY, "wandb.mode=offline", cwd=tmp_path)
+    process = begin(*TINY, "logger=[wandb]", "logger.wandb.mode=offline", cwd=tmp_path)
     wait_for_rows(process, tmp_path)
     process.send_signal(number)
     out, err = process.ended()
@@ -91,7 +91,7 @@ def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
 
     more = kept["run"]["iteration"] + 20
     how = "resume=auto" if name == "SIGTERM" else f"resume=outputs/{folder.name}"
-    again = [*TINY, "wandb.mode=offline"] if name == "SIGTERM" else []
+    again = [*TINY, "logger=[wandb]", "logger.wandb.mode=offline"] if name == "SIGTERM" else []
     process = begin(*again, how, f"iterations={more}", cwd=tmp_path)
     out, err = process.ended()
     assert process.returncode == 0, err
@@ -125,7 +125,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
 
 @pytest.mark.slow
 def test_a_signal_to_the_whole_group_ends_a_streamed_run_in_order(tmp_path):
-    streamed = ["feed=streamed", "workers=2", "wandb.mode=offline"]
+    streamed = ["feed=streamed", "workers=2", "logger=[wandb]", "logger.wandb.mode=offline"]
     process = begin(*TINY, *streamed, cwd=tmp_path)
     wait_for_rows(process, tmp_path)
     os.killpg(process.pid, signal.SIGTERM)

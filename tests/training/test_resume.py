@@ -139,7 +139,14 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
         build(composed(*settings, "batch_size=6", "loss=hinge", "iterations=20"), tmp_path, checkpoint=last)
     with pytest.raises(ConfigError, match="6 iterations"):
         build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last)
-    changed = ["iterations=9", "log_every=2", "sample_every=2", "checkpoint_every=1", "wandb.project=other"]
+    changed = [
+        "iterations=9",
+        "log_every=2",
+        "sample_every=2",
+        "checkpoint_every=1",
+        "logger=[wandb]",
+        "logger.wandb.project=other",
+    ]
     made = build(composed(*settings, *changed), tmp_path, checkpoint=last)
     assert made.iteration == 6
     made.finish("failed")

@@ -11,5 +11,5 @@ SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generato
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    ganexp.build(composed(*SMALL, "wandb.mode=disabled", "batch_size=8", "iterations=2", "conditional=true"), folder).fit()
+    ganexp.build(composed(*SMALL, "logger=[]", "batch_size=8", "iterations=2", "conditional=true"), folder).fit()
     return folder

@@ -15,7 +15,7 @@ from ganexp.data import Digits
 from tests.calling import call
 from tests.composing import composed
 
-FAST = ("device=cpu", "log_every=100", "sample_every=0", "wandb.mode=disabled", "batch_size=8", "threads=1")
+FAST = ("device=cpu", "log_every=100", "sample_every=0", "logger=[]", "batch_size=8", "threads=1")
 RING = (*FAST, "experiment=ring", "iterations=6", "dataset.n=500", "generator.width=8", "discriminator.width=8")
 IMAGES = (*FAST, "dataset=digits", "dataset.image_size=16", "iterations=3", "generator.width=8", "discriminator.width=8")
 RING_MEASURED = (

@@ -17,7 +17,7 @@ def groups_of(tmp_path):
 
 def test_a_resumed_run_is_averaged_with_its_siblings(tmp_path):
     plain_run(tmp_path / "0_a", config(0, resume="outputs/a/checkpoints/last.pt", iterations=40, log_every=5, data_root="/x"))
-    plain_run(tmp_path / "1_b", config(1, wandb={"name": "b", "tags": ["x"]}), values=(3.0, 4.0, 5.0))
+    plain_run(tmp_path / "1_b", config(1, logger={"wandb": {"name": "b", "tags": ["x"]}}), values=(3.0, 4.0, 5.0))
     (group,) = groups_of(tmp_path)
     assert (group.name, group.size) == ("all runs", "2 seeds")
     page = call("report", tmp_path).read_text()
