@@ -53,7 +53,7 @@ def members(group: str) -> Rows:
     """Yield every option of a group with what its file says of it."""
     yield f"`{group}=`", "what it is", "settings"
     for option in options(group, [CONF]):
-        settings = ", ".join(f"`{group}.{option.below}{key}={value}`" for key, value in option.settings.items())
+        settings = ", ".join(f"`{group}.{key}={value}`" for key, value in option.settings.items())
         yield f"`{option.name}`", option.meaning, settings
 
 

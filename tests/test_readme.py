@@ -74,7 +74,7 @@ def known_keys():
     yield from ("experiment", "hydra/launcher", "hydra/sweeper", "hydra.launcher.n_jobs", "hydra.launcher.partition")
     yield "hydra.launcher.ray.init.address"
     for group in GROUPS:
-        yield from (f"{group}.{option.below}{key}" for option in described(group, [CONF]) for key, _ in flat(option.node))
+        yield from (f"{group}.{key}" for option in described(group, [CONF]) for key, _ in flat(option.node))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ("docs/claims.md", "docs/development.md")])

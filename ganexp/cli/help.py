@@ -24,8 +24,7 @@ ganexp trains GANs; its subject is the update strategy. Change anything by key=v
   python train.py loss=softmaxgan strategy=joint d_steps=1 g_steps=2
   python train.py -m strategy=detach,g_first,joint loss=nonsaturating,hinge "seed=range(3)"
 
-CHOICES, with their defaults; in brackets their own settings, given below the group, as in loss.gamma=0.7,
-or below the name where several are chosen, as in wrapper=[topk] wrapper.topk.nu=0.7
+CHOICES, with their defaults; in brackets their own settings, given below the group, as in loss.gamma=0.7
 """
 END = """
 OF HYDRA

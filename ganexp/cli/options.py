@@ -23,13 +23,11 @@ class Option:
         name: What it is chosen by.
         meaning: The first comment of its file.
         node: Its keys, with values as they are written.
-        below: Its name and a dot where its keys lie below that, as those of a list's members do.
     """
 
     name: str
     meaning: str
     node: dict[str, Any]
-    below: str = ""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -108,10 +106,7 @@ def _read(path: Path) -> Option:
     lines, found = _parsed(path, yaml.load)
     comments = (line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     meaning = next((comment for comment in comments if not comment.startswith("@package")), "")
-    node = found if isinstance(found, dict) else {}
-    nested = node.get(path.stem)  # as a member of a list is
-    below, node = (f"{path.stem}.", nested) if isinstance(nested, dict) else ("", node)
-    return Option(path.stem, meaning.removesuffix("."), node, below)
+    return Option(path.stem, meaning.removesuffix("."), found if isinstance(found, dict) else {})
 
 
 def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:

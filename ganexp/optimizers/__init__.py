@@ -1,7 +1,8 @@
 """Optimisers that the configuration can name: functions or classes of parameters and checked settings."""
 
 from ganexp.optimizers.negative_momentum import NegativeMomentum
+from ganexp.optimizers.normalized_sgd import NormalizedSGD
 from ganexp.optimizers.of_torch import adam, rmsprop, sgd
 from ganexp.optimizers.optimistic_adam import OptimisticAdam
 
-__all__ = ["NegativeMomentum", "OptimisticAdam", "adam", "rmsprop", "sgd"]
+__all__ = ["NegativeMomentum", "NormalizedSGD", "OptimisticAdam", "adam", "rmsprop", "sgd"]

@@ -39,6 +39,7 @@ INTEGERS += (
     "pack",
     "evaluate_every",
     "evaluation.samples",
+    "dynamics.every",
 )
 CHOICES = ("precision", "prior", "device", "on_divergence", "logger.wandb.mode", "feed", "cuda_graph", "channels_last")
 SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}

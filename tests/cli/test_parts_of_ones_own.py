@@ -142,7 +142,7 @@ def test_the_help_describes_them(mine, tmp_path):
         "Nobody 2026: least squares around a shift (shift=1.0)",
         "As detach, but G moves twice",
         "One hidden layer (width=8)",
-        "Keep the scores of real samples small (weight=0.1)",
+        "Keep the scores of real samples small (shifted.weight=0.1)",
         "Iterations in a text (to=lines.txt, most=100)",
     ):
         assert f"  shifted           {line}\n" in said

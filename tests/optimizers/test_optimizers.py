@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.optimizers import NegativeMomentum, OptimisticAdam, adam, sgd
+from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, sgd
 
 
 def gradients(n, seed=0):
@@ -53,15 +53,27 @@ def test_positive_momentum_is_torchs_sgd(momentum):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_normalised_steps_have_the_length_of_the_rate_over_all_parameters():
+    first, second = parameter(), parameter()
+    optimizer = NormalizedSGD([{"params": [first]}, {"params": [second]}], lr=0.1)
+    a, b = np.ones((3, 2)), np.ones((3, 2))
+    for g, h in [*zip(gradients(9), gradients(9, seed=1), strict=True), (np.zeros((3, 2)), np.zeros((3, 2)))]:
+        first.grad, second.grad = torch.from_numpy(g), torch.from_numpy(h)
+        optimizer.step()
+        norm = np.sqrt((g**2).sum() + (h**2).sum()) or 1.0
+        a, b = a - 0.1 * g / norm, b - 0.1 * h / norm
+    np.testing.assert_allclose([first.detach(), second.detach()], [a, b], rtol=1e-12)
+
+
 def test_parameters_without_a_gradient_stay():
-    for make in (OptimisticAdam, NegativeMomentum):
+    for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD):
         moving, still = parameter(), parameter()
         run(make([moving, still], lr=0.1), moving, gradients(3))
         assert torch.equal(still, parameter())
 
 
 def test_state_can_be_saved_and_loaded():
-    for make in (OptimisticAdam, NegativeMomentum):
+    for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD):
         whole, first, second = parameter(), parameter(), parameter()
         run(make([whole], lr=0.1), whole, gradients(10))
         before = make([first], lr=0.1)

@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, ReduceLROnPlat
 
 from ganexp import Step, strategies
 from ganexp.batch import Batch
-from ganexp.optimizers import NegativeMomentum, OptimisticAdam, adam, rmsprop, sgd
+from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, rmsprop, sgd
 from ganexp.schedules import Cosine, Linear, Schedule, Stalled
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan
@@ -108,7 +108,16 @@ def stepped(optimizer, rates):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(
     "make",
-    [adam, lambda p, lr: adam(p, lr=lr, fused=False), rmsprop, sgd, OptimisticAdam, NegativeMomentum, torch.optim.AdamW],
+    [
+        adam,
+        lambda p, lr: adam(p, lr=lr, fused=False),
+        rmsprop,
+        sgd,
+        OptimisticAdam,
+        NegativeMomentum,
+        NormalizedSGD,
+        torch.optim.AdamW,
+    ],
 )
 def test_every_optimizer_honours_the_rates(make, dtype):
     def new():

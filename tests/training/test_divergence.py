@@ -12,7 +12,8 @@ from ganexp.strategies.base import as_strategy
 from ganexp.training import Diverged, checkpoint
 from ganexp.training.guard import unfit
 from tests.composing import composed
-from tests.small_runs import CONVOLUTIONAL, SMALL, rows
+from tests.small_runs import CONVOLUTIONAL, SMALL
+from tests.small_runs import untimed as rows
 
 SETTINGS = [*SMALL, "log_every=2", "checkpoint_every=2", "iterations=12"]
 

@@ -24,7 +24,7 @@ from ganexp.compare.racing import Contender
 from ganexp.logging.documents import refuse_unwritable
 
 BASELINE = f"detach{REDUNDANT}"
-LEAN = {"one_stage", "consensus", "symplectic", "competitive"}
+LEAN = {"one_stage", "consensus", "symplectic", "competitive", "jare", "drift", "lead", "hamiltonian", "follow_the_ridge"}
 """Strategies that have nothing redundant to compute."""
 ZERO_SUM = {"minimax", "wgan", "wgan_gp"}
 """Losses that `competitive` does not refuse."""
