@@ -74,7 +74,7 @@ REFUSED = [
         "such as wrapper=[lookahead,topk] or add ~wrapper.topk if an experiment has set it.",
     ),
     (["+wrapper.mine._target_=ganexp.losses.Hinge"], "wrapper.mine._target_=ganexp.losses.Hinge must be a ganexp.wrappers."),
-    (["logger=[wandb]", "logger.wandb.mode=offline"], "wandb is no key of the configuration; it is logger.wandb here."),
+    (["wandb.mode=offline"], "wandb is no key of the configuration; it is logger.wandb here."),
     (["logger=[]", "logger.wandb.name=x"], "there is no wandb in logger=[]: choose a list with it, such as logger=[wandb]."),
     (["lookahead.every=5"], "lookahead is no key of the configuration; it is wrapper=[lookahead] here."),
     (["steps=warm_up"], "steps is no key of the configuration; it is iterations, or d_steps and g_steps, here."),

@@ -143,7 +143,7 @@ def test_the_help_describes_them(mine, tmp_path):
         "As detach, but G moves twice",
         "One hidden layer (width=8)",
         "Keep the scores of real samples small (shifted.weight=0.1)",
-        "Iterations in a text (to=lines.txt, most=100)",
+        "Iterations in a text (shifted.to=lines.txt, shifted.most=100)",
     ):
         assert f"  shifted           {line}\n" in said
 
