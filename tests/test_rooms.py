@@ -52,7 +52,7 @@ ALLOWED = {
     "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK),
     "logging": (
         {"facts", "instruments"},
-        FRAMEWORK | {"torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},
+        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},
     ),
     "training": (
         SUBJECT - {"losses", "wrappers"}

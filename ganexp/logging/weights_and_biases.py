@@ -8,10 +8,11 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import psutil
+from annotated_types import Gt
 from PIL import Image
 
 from ganexp.facts import Facts, Misfit
@@ -60,7 +61,7 @@ class WandbLogger(Logger):
         tags: list[str] | None = None,
         name: str | None = None,
         notes: str | None = None,
-        timeout_s: float = 10,
+        timeout_s: Annotated[float, Gt(0)] = 10,
     ) -> None:
         if project is not None and not re.fullmatch(r"[^/\\#?%:]{1,128}", project):
             raise ValueError(f"project should be 1 to 128 characters without / \\ # ? % and :, not {project[:200]}")

@@ -14,7 +14,7 @@ def rich_run(folder, *, seed=0, strategy="joint", rows=20, level=1.0):
     config = {
         "seed": seed,
         "strategy": {"name": strategy, "_target_": "x.y"},
-        "wandb": {"name": folder.name},
+        "logger": {"wandb": {"name": folder.name}},
         "iterations": rows,
     }
     (folder / "config.json").write_text(json.dumps(config))
@@ -52,7 +52,7 @@ def plain_run(folder, config, values=(1.0, 2.0, 3.0), every=10, keys=("loss/d",)
 
 def config(seed=0, loss="hinge", strategy="detach", dataset="digits", **further):
     groups = {"dataset": {"name": dataset}, "loss": {"name": loss}, "strategy": {"name": strategy}}
-    return {"seed": seed, "iterations": 30, "resume": None, "wandb": {"name": None}} | groups | further
+    return {"seed": seed, "iterations": 30, "resume": None, "logger": {"wandb": {"name": None}}} | groups | further
 
 
 def figures(page):
