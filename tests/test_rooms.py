@@ -51,7 +51,7 @@ ALLOWED = {
     ),
     "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK),
     "logging": (
-        {"facts", "instruments"},
+        {"facts", "instruments", "ranges"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},
     ),
     "training": (

@@ -24,6 +24,7 @@ from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
 from ganexp.logging.wandb_account import Mode, WandbError, resolved_mode
 from ganexp.logging.wandb_record import recorded_iterations
+from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class WandbLogger(Logger):
         ValueError: W&B takes no such project or tags.
     """
 
+    @checked
     def __init__(
         self,
         *,
