@@ -13,6 +13,8 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from ganexp.cli.options import options
+from ganexp.config.defaults import conf_folder
 from ganexp.config.parsing import unknown_key
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
 
@@ -61,10 +63,8 @@ def sentence(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         file = str(error.missing_cfg_file)
         group, _, option = file.rpartition("/")
-        if error.options or option in EXTRAS:  # search.yaml inherits from the plugin's, without options
-            return _unknown_option(file, list(error.options or ()))
-        if group in LISTS:  # for which Hydra does not say what there is
-            return f"{group}=[{option}] is not an option; --help lists those that there are."
+        if error.options or option in EXTRAS or group in LISTS:  # search.yaml inherits from the plugin's, without options
+            return _unknown_option(group, option, list(error.options or ()))
     if isinstance(error, OverrideParseException):
         override = str(error.override)
         shown = override if override.isprintable() else repr(override)
@@ -103,8 +103,10 @@ def _last_override(error: Exception) -> str:
     return f"{override.input_line}: " if isinstance(override, Override) else ""
 
 
-def _unknown_option(file: str, options: list[str]) -> str:
-    group, _, option = file.rpartition("/")
+def _unknown_option(group: str, option: str, names: list[str]) -> str:
     if option in EXTRAS:
         return f"{group}={option} is a plugin that is not installed: pip install -e '.[{EXTRAS[option]}]'."
-    return f"{group}={option} is not an option; choose one of {', '.join(options)}."
+    if group in LISTS:  # for which Hydra does not always say what there is
+        names = [one.name for one in options(group, [conf_folder()])]
+        return f"{group}=[{option}] is not an option; choose from {', '.join(names)}, or {group}=[] for none of them."
+    return f"{group}={option} is not an option; choose one of {', '.join(names)}."
