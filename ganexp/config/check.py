@@ -2,8 +2,8 @@
 
 import functools
 import json
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,14 +15,14 @@ from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
 from ganexp.config.evaluation import figures_of, measures_chosen, missing_for_evaluation, refuse_features, without_effect
 from ganexp.config.metrics import refuse_unknown_metric
-from ganexp.config.parsing import parse, shown
+from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import Trust, check_targets, make, members, name_of, settings_of, subject, target
+from ganexp.config.targets import Trust, check_targets, make, members, name_of, said_of, settings_of, subject, target
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
 from ganexp.evaluation import Measure
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts
 from ganexp.networks import contract
 from ganexp.networks.contract import declared
 from ganexp.training import Dynamics
@@ -225,22 +225,6 @@ def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], 
 def saying(config: Config, key: str) -> AbstractContextManager[None]:
     """Say in the command line's words what the part under a key answers that does not fit."""
     return said_of(*_place(config, key))
-
-
-@contextmanager
-def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
-    """Say in the command line's words that a part does not fit: `settings` are those that are written below its key.
-
-    Raises:
-        ConfigError: The part does not fit.
-    """
-    try:
-        yield
-    except Misfit as misfit:
-        key = called.partition("=")[0]
-        named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
-        remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
-        raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
 
 
 def machine_of(config: Config) -> Machine:

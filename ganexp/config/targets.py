@@ -8,7 +8,8 @@ must be what its group consists of, so that `os.system` is no loss, wherever its
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -18,10 +19,11 @@ from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import IterableDataset
 
 from ganexp.augmentations import Augmentation
-from ganexp.config.parsing import check_type, unknown_key
+from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.schema import LISTS, Config, ConfigError, Node
 from ganexp.data import Dataset
 from ganexp.evaluation import MEASURES, Measure
+from ganexp.facts import Misfit
 from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
@@ -87,13 +89,9 @@ def check_node(key: str, node: Node, trust: Trust = None, *, said_above: Mapping
     function = target(node, key, trust)
     try:
         hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
-        parameters = inspect.signature(function).parameters.values()
+        known = _configured(function, group)
     except (ValueError, TypeError, NameError) as error:
         raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
-    # A strategy with settings is an object, which is given the GAN when it is called.
-    leading = 0 if group == "strategy" and inspect.isclass(function) else FROM_THE_RUN[group]
-    named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    known = {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
     hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # of unannotated ones
     if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
         raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
@@ -185,9 +183,34 @@ def measures_called(names: Iterable[str], trust: Trust = None) -> list[Measure[A
     return [*made]
 
 
+@contextmanager
+def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
+    """Say in the command line's words that a part does not fit: `settings` are those that are written below its key.
+
+    Raises:
+        ConfigError: The part does not fit.
+    """
+    try:
+        yield
+    except Misfit as misfit:
+        key = called.partition("=")[0]
+        named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
+        remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
+        raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
+
+
 def settings_of(node: Node, key: str) -> set[str]:
     """Return the names of the settings that a member of a group takes."""
-    return {*inspect.signature(target(node, key)).parameters}
+    return {*_configured(target(node, key), key.partition(".")[0])}
+
+
+def _configured(function: Target, group: str) -> dict[str, Any]:
+    """Return the arguments of a target that the run does not give, with their defaults."""
+    # A strategy with settings is an object, which is given the GAN when it is called.
+    leading = 0 if group == "strategy" and inspect.isclass(function) else FROM_THE_RUN[group]
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
 
 
 def name_of(node: Node) -> str:
@@ -205,11 +228,13 @@ def make(node: Node, key: str, *positional: Any, **runtime: Any) -> Any:
     """Build what a node describes, with arguments that only the run knows.
 
     Raises:
-        ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, or cannot read a file.
+        ConfigError: The target is not what its group consists of, refuses an argument with a ValueError, does not fit, or
+            cannot read a file.
     """
     made = {name: make(part, f"{key}.{name}") for name, part in _parts(key, node).items()}
     try:
-        return target(node, key)(*positional, **arguments(node, key) | made, **runtime)
+        with said_of(subject(key, node), settings_of(node, key)):
+            return target(node, key)(*positional, **arguments(node, key) | made, **runtime)
     except ConfigError:
         raise
     except OSError as error:

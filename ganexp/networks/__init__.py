@@ -4,7 +4,7 @@ The contract is the constructor and one method. A generator is built from `(late
 latent_dim)` to `(B, *shape)`; a discriminator is built from `(shape)` and maps `(B, *shape)` to scores `(B,)`. `shape` is
 `(C, H, W)` for images in [-1, 1] or `(2,)` for points of the plane. A discriminator says in `output` whether its
 scores are logits or energies; one that can show what it saw has a method `reconstruct(x)`. A constructor that cannot
-serve a shape raises ValueError before it makes a layer.
+serve a shape raises ValueError, or a `Misfit` with a remedy, before it makes a layer.
 
 A discriminator may return further numbers behind each score, `(B, 1 + k)`, and then says in `further` what they are:
 `class_loss`, the cross-entropy of the sample's own label, or `code`, what an autoencoder has between its halves. Losses say in
