@@ -16,7 +16,7 @@ EVALUATED = ["evaluate_every=4", "evaluation.features=raw", "evaluation.measures
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "rank"), [("compare", 0), ("see", 1)])
+@pytest.mark.parametrize(("part", "rank"), [("compare", 0), ("extract", 1)])
 def test_an_evaluation_that_fails_in_any_process_ends_all(part, rank, tmp_path, monkeypatch):
     monkeypatch.setattr(launching, "SPEAKING_S", 0.1)
     whole = getattr(Evaluator, part)
