@@ -16,14 +16,12 @@ from ganexp.config.metrics import high_is_best
 from ganexp.config.resume import loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import Trust, name_of
+from ganexp.config.targets import Trust, make, name_of
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.printable import printable
 from ganexp.streams import seed_global_streams
 from ganexp.training import (
-    EMA,
-    Average,
     CheckpointError,
     Checkpoints,
     Diagnostics,
@@ -152,7 +150,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
             synchronise(network, processes)
     if machine.autocast:
         execution.last_layer_in_float32(discriminator)
-    average = EMA(generator, decay=config.ema) if isinstance(config.ema, float) else Average(generator)
+    average = make(config.average, "average", generator)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average is a copy of what is not
     chosen = copy.deepcopy(plan.chosen)  # a plan may be built more than once

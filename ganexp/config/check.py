@@ -105,7 +105,6 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         ask(*_place(config, key), part.check, facts)
     if config.dynamics.every:
         ask("dynamics", {"every"}, Dynamics(**config.dynamics.model_dump()).check, facts)
-    warnings = [*without_effect(config, figures), *facts.warnings]
     asked: Demands | None = None
     if networks:
         generator, discriminator = networks
@@ -114,12 +113,14 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
                 ask(*_place(config, key), functools.partial(contract.check, network), facts)
             try_networks(config, shape, classes, generator, discriminator)
             share = config.model_copy(update={"batch_size": config.batch_size // processes})
+            ask(*_place(config, "average"), make(config.average, "average", generator).check, facts)
             twice = chosen.penalty.differentiates_gradients
             asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
             few, *_ = wrapped_strategies(config, constant_steps=True).values()  # many steps are alike
             dry_iteration(config, machine, shape, classes, chosen, generator, discriminator, few)
         except RuntimeError as error:
             unseen = _meta_alone(config, error)
+    warnings = [*without_effect(config, figures), *facts.warnings]
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
     try_parts(config, shape, classes)

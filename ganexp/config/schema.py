@@ -49,6 +49,7 @@ class Config(Keys):
     logger: Nodes = key({}, effect="records")
     wrapper: Nodes = key({})
     schedule: Node = key({"name": "constant", "_target_": "ganexp.schedules.Schedule"})
+    average: Node = key({"name": "ema", "_target_": "ganexp.training.EMA"})
 
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$")] = key(
@@ -74,7 +75,6 @@ class Config(Keys):
     g_steps: Steps
     redundant_gradients: bool
     clip_gradients: Off | Annotated[float, Field(gt=0)] = key(choices="off or a norm above 0, such as 1")
-    ema: Off | Annotated[float, Field(gt=0, lt=1)] = key(choices="off or a decay between 0 and 1, such as 0.999")
 
     log_every: Interval = key(effect="records")
     sample_every: IntervalOrNever = key(effect="records")

@@ -29,6 +29,7 @@ from ganexp.losses import Loss
 from ganexp.penalties import Penalty
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
+from ganexp.training import Average
 from ganexp.wrappers import Wrapper
 
 Target = Callable[..., Any]
@@ -46,6 +47,7 @@ FROM_THE_RUN = {
     "optimizer": 1,
     "wrapper": 1,
     "schedule": 1,
+    "average": 1,
     "logger": 0,
 }
 """How many leading arguments of a target are not configured but given by the run, by group."""
@@ -312,6 +314,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "evaluation.measures": (_is_measure, "a ganexp.evaluation.Measure, as a class that is constructed without arguments"),
     "wrapper": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
     "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
+    "average": (_is_a(Average), "a ganexp.training.Average, as a class"),
     "logger": (_is_logger, "a ganexp.logging.Logger with an open of its own, as a class"),
 }
 """What a group, or a place in one, consists of: the test of it, and in words."""

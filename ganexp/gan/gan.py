@@ -251,10 +251,19 @@ class GAN:
     def move_along(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
         """Move both networks along gradients that all processes have, such as those that an earlier move returned."""
         with self.phase("d"):
-            d_gradients = self._d.step(d_gradients)
-            self.penalty.constrain(self.discriminator)
+            d_gradients = self.move_d(d_gradients)
         with self.phase("g"):
-            return d_gradients, self._g.step(g_gradients)
+            return d_gradients, self.move_g(g_gradients)
+
+    def move_d(self, gradients: Gradients) -> Gradients:
+        """Move D by one step of its optimiser along gradients that all processes have; return what it moved along."""
+        gradients = self._d.step(gradients)
+        self.penalty.constrain(self.discriminator)
+        return gradients
+
+    def move_g(self, gradients: Gradients) -> Gradients:
+        """Move G likewise."""
+        return self._g.step(gradients)
 
     def update_d(self, d: Objective, *, retain_graph: bool = False, gradients: Gradients | None = None) -> None:
         """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass.
@@ -263,13 +272,13 @@ class GAN:
         """
         with self.phase("d"):
             gradients = gradients or self._d.gradients(d.value, self._redundant(self._g), retain_graph=retain_graph)
-            self._record_d(d, self._move_d(gradients))
+            self._record_d(d, self.move_d(self.processes.sum(gradients)))
 
     def update_g(self, g: Objective, *, gradients: Gradients | None = None) -> None:
         """Descend G's objective by one step of G, along its own gradient or a given one."""
         with self.phase("g"):
             gradients = gradients or self._g.gradients(g.value, self._redundant(self._d))
-            self.meter.record_g(g, self._g.step(self.processes.sum(gradients)))
+            self.meter.record_g(g, self.move_g(self.processes.sum(gradients)))
 
     def update_both(
         self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
@@ -325,11 +334,6 @@ class GAN:
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []
-
-    def _move_d(self, gradients: Gradients) -> Gradients:
-        gradients = self._d.step(self.processes.sum(gradients))
-        self.penalty.constrain(self.discriminator)
-        return gradients
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)

@@ -5,8 +5,8 @@ from typing import Any
 from ganexp.printable import printable
 from ganexp.sampling.trained import Trained
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "wrapper", "optimizer")
-SETTINGS = ("batch_size", "d_steps", "g_steps", "ema", "latent_dim", "prior", "precision", "seed")
+GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "wrapper", "optimizer", "average")
+SETTINGS = ("batch_size", "d_steps", "g_steps", "latent_dim", "prior", "precision", "seed")
 
 
 def card(trained: Trained, picture: str | None = None) -> str:

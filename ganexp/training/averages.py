@@ -9,6 +9,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 
+from ganexp.facts import Facts
 from ganexp.ranges import checked
 
 
@@ -18,6 +19,13 @@ class Average:
     def __init__(self, generator: nn.Module) -> None:
         self.generator = generator
         """What samples come from."""
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that the average does not fit, or warn of one in which it changes nothing.
+
+        Raises:
+            Misfit: It does not fit.
+        """
 
     def update(self) -> None:
         """Follow the generator by one iteration."""
@@ -87,6 +95,11 @@ class UniformAverage(RunningAverage):
     def __init__(self, generator: nn.Module, *, start: Annotated[int, Ge(0)] = 0) -> None:
         super().__init__(generator)
         self.start = start
+
+    def check(self, run: Facts) -> None:
+        """Warn of a run that ends before the second iteration is averaged."""
+        if self.start + 1 >= run.iterations:
+            run.warn(f"averages nothing within iterations={run.iterations}: lower start={self.start}")
 
     def keep(self, updates: Tensor) -> Tensor:
         return 1 - 1 / (updates - self.start).clamp(min=1)

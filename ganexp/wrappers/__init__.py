@@ -1,5 +1,6 @@
 """What goes around a strategy: each is a strategy around a strategy, and the contract is in `base.py`."""
 
+from ganexp.wrappers.anchoring import Anchoring
 from ganexp.wrappers.base import Wrapper
 from ganexp.wrappers.latent_step import LatentStep
 from ganexp.wrappers.lookahead import Lookahead
@@ -7,4 +8,4 @@ from ganexp.wrappers.replay import Replay
 from ganexp.wrappers.step_counts import Balanced, WarmUp
 from ganexp.wrappers.topk import TopK
 
-__all__ = ["Balanced", "LatentStep", "Lookahead", "Replay", "TopK", "WarmUp", "Wrapper"]
+__all__ = ["Anchoring", "Balanced", "LatentStep", "Lookahead", "Replay", "TopK", "WarmUp", "Wrapper"]

@@ -20,7 +20,7 @@ def seen(part: Part, **instead: Any) -> Part:
     """Return a view of a GAN, or of a loss, in which some attributes or verbs are others; all state in it is the same.
 
     Views of views combine, whatever their order, as long as what replaces a verb calls no other one that may be replaced too:
-    wrappers replace `sample`, `shown_to_d` and `loss`, and nothing else.
+    wrappers replace `sample`, `shown_to_d`, `loss`, `move_d` and `move_g`, and nothing else.
     """
     view = copy.copy(part)
     vars(view).update(instead)

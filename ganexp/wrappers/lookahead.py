@@ -17,7 +17,8 @@ class Lookahead(Remembering):
     """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
 
     Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
-    The optimisers' states are left alone.
+    The optimisers' states are left alone. One around another is the nested lookahead of the paper: where the outer one has
+    pulled, the inner one begins anew.
 
     Args:
         strategy: What runs in between.
@@ -40,6 +41,13 @@ class Lookahead(Remembering):
         self.slow: list[Tensor] = []
 
     @torch.no_grad()
+    def _begin(self, fast: list[Tensor]) -> None:
+        if self.slow:
+            torch._foreach_copy_(self.slow, fast)
+        else:
+            self.slow = [p.clone() for p in fast]
+
+    @torch.no_grad()
     def _pull(self, fast: list[Tensor]) -> None:
         torch._foreach_lerp_(self.slow, fast, self.alpha)
         torch._foreach_copy_(fast, self.slow)
@@ -47,8 +55,8 @@ class Lookahead(Remembering):
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, and pull back when it is time."""
         fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
-        if not self.slow:
-            self.slow = [p.detach().clone() for p in fast]
+        if self.iterations % self.every == 0:
+            self._begin(fast)
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
         self.iterations += 1
         if self.iterations % self.every == 0:

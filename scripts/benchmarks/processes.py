@@ -98,7 +98,7 @@ def race(several: Processes, overrides: Sequence[str], turns: int, turn_s: float
     device = "device=cpu" if on_cpu else "device=cuda"
 
     def trainer_of(batch_size: int, sharing: Processes) -> Trainer:
-        return build(compose("ema=off", *overrides, f"batch_size={batch_size}", device), processes=sharing)
+        return build(compose("average=none", *overrides, f"batch_size={batch_size}", device), processes=sharing)
 
     torch.set_num_threads(1)
     together = trainer_of(batch, several)

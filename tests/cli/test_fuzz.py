@@ -118,7 +118,7 @@ def outcome(arguments):
 @settings(max_examples=round(60 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(first=broken, second=st.none() | broken)
 @example(first=("optimizer.betas", "[2,2]"), second=None)
-@example(first=("ema", "2"), second=None)
+@example(first=("average.decay", "2"), second=None)
 @example(first=("penalty", "[[1]]"), second=None)
 @example(first=("+penalty.mine._target_", "ganexp.losses.Hinge"), second=None)
 @example(first=("seed", "1" * 5000), second=None)
@@ -191,7 +191,7 @@ def misfits(option, choice, dataset):
     further=st.lists(
         st.sampled_from(
             [
-                "ema=off",
+                "average=none",
                 "prior=uniform",
                 "precision=fp64",
                 "precision=bf16",
@@ -230,7 +230,7 @@ def test_valid_combinations_train(choice, wrappers, dataset, d_steps, g_steps, f
 
 
 def test_every_key_of_the_schema_is_tried():
-    fields = set(Config.model_fields) - {*GROUPS, *SWITCHES, "ema", "resume", "trust", "data_root", "sweep", "keep_best"}
+    fields = set(Config.model_fields) - {*GROUPS, *SWITCHES, "resume", "trust", "data_root", "sweep", "keep_best"}
     tried = {key.partition(".")[0] for key in (*INTEGERS, *CHOICES, *NESTED)}
     assert fields <= tried, fields - tried
 

@@ -21,7 +21,7 @@ from tests.processes import joined
             "",
         ),
         (["optimizer.lr=1e-3"], "lr1e-3"),
-        (["generator=mlp", "ema=off", "+generator.width=8", "~penalty"], "generator-mlp_ema-off_width8"),
+        (["generator=mlp", "average=none", "+generator.width=8", "~penalty"], "generator-mlp_average-none_width8"),
         (["optimizer.d.lr=1e-4", "optimizer.g.lr=2e-4"], "optimizer.d.lr1e-4_optimizer.g.lr2e-4"),
         (["dataset.path=/a b/c (d)/birds & bees/"], "path-birds-bees"),
         (

@@ -122,7 +122,7 @@ def test_where_else_a_run_writes_is_not_taken_from_its_record(line, tmp_path, mo
 def test_what_is_recorded_of_ganexps_own_keys_is_kept():
     refuse_risky(
         [
-            *("loss=hinge", "+loss.gamma=0.3", "~discriminator.batch_norm", "dataset.path=../images", "seed=3", "ema=off"),
+            *("loss=hinge", "+loss.gamma=0.3", "~discriminator.batch_norm", "dataset.path=../images", "seed=3", "average=none"),
             *("optimizer.betas=[0,0.9]", "dataset.path='a, b=c'", "evaluation.features=raw", "loss._target_=mine.Loss"),
             *("hydra/launcher=parallel", "hydra.launcher.n_jobs=-1", "hydra.launcher.partition=gpu"),
             *("seed=range(3)", "optimizer.lr=1e-4,2e-4", "logger.wandb.notes='what, and why'"),

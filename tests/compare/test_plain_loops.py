@@ -10,7 +10,7 @@ from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from tests.composing import composed
 
-SMALL = ("ema=off", "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
+SMALL = ("average=none", "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
 BEGAN = ("experiment=began", "schedule=constant", "strategy=detach", *SMALL)
 
 

@@ -142,13 +142,6 @@ def test_wandb_can_be_disabled_from_the_environment(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("wandb*"))
 
 
-def test_ema_can_be_off_in_yaml_which_calls_it_false():
-    cfg = composed(*SMALL, "iterations=1")
-    cfg.ema = False
-    trainer = build(cfg)
-    assert trainer.step.average.generator is trainer.gan.generator
-
-
 def test_lookahead_goes_around_any_strategy():
     trainer = build(
         composed(
@@ -202,7 +195,9 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 
 
 def test_precision_reaches_every_part():
-    trainer = build(composed(*SMALL, "precision=fp64", "loss=began", "discriminator=began", "iterations=2", "ema=0.9"))
+    trainer = build(
+        composed(*SMALL, "precision=fp64", "loss=began", "discriminator=began", "iterations=2", "average.decay=0.9")
+    )
     trainer.fit()
     gan = trainer.gan
     tensors = [*gan.generator.parameters(), *gan.discriminator.parameters(), *gan.loss.buffers()]

@@ -87,7 +87,7 @@ def test_the_frequencies_are_those_of_the_data_and_the_grid_has_a_row_for_each(t
 
 
 def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
-    made = build(composed(*SMALL, *IMAGES, "iterations=5", "ema=off"), tmp_path)
+    made = build(composed(*SMALL, *IMAGES, "iterations=5", "average=none"), tmp_path)
     made.fit()
     G = ganexp.load(tmp_path)
     assert G.classes == 10
@@ -104,7 +104,7 @@ def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
 
 
 def test_a_label_moves_the_picture():
-    made = build(composed(*SMALL, *POINTS, "iterations=200", "batch_size=64", "ema=off"))
+    made = build(composed(*SMALL, *POINTS, "iterations=200", "batch_size=64", "average=none"))
     iterate(made, 150)
     z = torch.zeros(8, 3)
     with torch.no_grad():

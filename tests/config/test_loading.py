@@ -42,7 +42,7 @@ def test_it_is_the_averaged_generator_ready_to_use(trained):
 def test_without_an_average_it_is_the_generator(tmp_path):
     trainer = run(
         tmp_path,
-        "ema=off",
+        "average=none",
         "precision=fp64",
         "discriminator.spectral_norm=true",
         "generator=dcgan",

@@ -9,7 +9,7 @@ from tests.composing import composed
 from tests.distributed.forks import several
 
 RUN = ["dataset=fake", "dataset.image_size=16", "dataset.n=23", "batch_size=12", "device=cpu", "logger=[]"]
-RUN += ["log_every=2", "sample_every=0", "iterations=6", "ema=0.9"]
+RUN += ["log_every=2", "sample_every=0", "iterations=6", "average.decay=0.9"]
 DCGAN = ["generator=dcgan", "generator.width=4", "discriminator=dcgan", "discriminator.width=4"]
 MLP = ["generator=mlp", "generator.width=8", "discriminator=mlp", "discriminator.width=8"]
 

@@ -19,7 +19,7 @@ LAZY = ["penalty=gradient_penalty", "penalty.gradient_penalty.every=2", "d_steps
 CASES = {
     "much": [
         *MLP,
-        "ema=0.9",
+        "average.decay=0.9",
         "wrapper=[lookahead]",
         "wrapper.lookahead.every=3",
         "flip=true",

@@ -132,7 +132,7 @@ def test_a_network_that_moved_before_its_backward_pass_is_refused():
 
 
 def peak_bytes(accumulate, strategy):
-    settings = ["dataset=fake", "dataset.image_size=16", "dataset.n=64", "batch_size=64", "ema=off", "iterations=3"]
+    settings = ["dataset=fake", "dataset.image_size=16", "dataset.n=64", "batch_size=64", "average=none", "iterations=3"]
     networks = ["generator.batch_norm=false", "generator.width=8", "discriminator.width=8", "optimizer=sgd", "device=cpu"]
     made = build(composed(*settings, *networks, f"accumulate={accumulate}", f"strategy={strategy}"))
     made.step(made.reals)

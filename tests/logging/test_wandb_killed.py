@@ -13,7 +13,7 @@ from tests.composing import CONF
 from tests.logging.records import inspected
 from tests.processes import begin
 
-TINY = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "ema=off", "device=cpu"]
+TINY = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "average=none", "device=cpu"]
 
 
 def rows(cwd):

@@ -216,7 +216,7 @@ CASES = {
     "fp64": ["precision=fp64"],
     "bf16": ["precision=bf16", "channels_last=true"],
     "penalty": ["loss=wgan_gp", "generator.attention=true", "discriminator.attention=true"],
-    "normalised generator": ["generator.spectral_norm=true", "strategy=unrolled", "ema=0.9"],
+    "normalised generator": ["generator.spectral_norm=true", "strategy=unrolled", "average.decay=0.9"],
 }
 
 

@@ -7,9 +7,14 @@ import pytest
 import torch
 from torch import nn
 
+from ganexp import build
+from ganexp.config.check import check
 from ganexp.networks import MLPGenerator
 from ganexp.training import EMA, PowerAverage, UniformAverage
 from ganexp.training.averages import Snapshot, gamma_of, post_hoc
+from tests.composing import composed
+from tests.small_runs import SMALL
+from tests.tiny import iterate
 
 
 class Counting(nn.Module):
@@ -110,3 +115,24 @@ def test_a_width_chosen_afterwards_gives_nearly_the_average_that_was_not_kept():
     np.testing.assert_allclose(post_hoc(snapshots, 500, 0.1)["w"].numpy(), first(kept[1]), rtol=1e-6)
     with pytest.raises(ValueError, match="no snapshot"):
         post_hoc(snapshots, 49, 0.07)
+
+
+def test_the_average_is_chosen_by_its_name():
+    made = build(composed(*SMALL, "precision=fp64", "iterations=6", "average=uniform", "average.start=2"))
+    saved = []
+    for _ in range(6):
+        iterate(made, 1)
+        saved.append(next(made.gan.generator.parameters()).detach().numpy().copy())
+    np.testing.assert_allclose(first(made.step.average), np.mean(saved[2:], 0), rtol=1e-12)
+
+
+def test_without_one_samples_come_from_the_generator_itself():
+    made = build(composed(*SMALL, "average=none"))
+    assert made.step.average.generator is made.gan.generator
+    assert made.step.average.state_dict() == {}
+
+
+@pytest.mark.parametrize(("start", "warned"), [(7, False), (8, True)])
+def test_an_average_of_less_than_two_iterations_is_warned_of(start, warned):
+    plan = check(composed(*SMALL, "iterations=9", "average=uniform", f"average.start={start}"))
+    assert any(one.startswith("average=uniform") for one in plan.warnings) == warned

@@ -61,7 +61,9 @@ def test_a_step_of_latents_is_recorded_too(through):
 def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
     weights = []
     for recorded in (False, True):
-        cfg = composed(*NARROW, f"optimizer={optimizer}", "iterations=8", "ema=0.9", "discriminator.spectral_norm=true")
+        cfg = composed(
+            *NARROW, f"optimizer={optimizer}", "iterations=8", "average.decay=0.9", "discriminator.spectral_norm=true"
+        )
         made = build(cfg)
         if recorded:
             made.step = Recorded(made.step, Tape)
@@ -167,7 +169,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(strategy, loss):
     weights = []
     for graph in ("false", "true"):
         chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), f"cuda_graph={graph}"]
-        made = build(composed(*NARROW, "device=cuda", "deterministic=true", *chosen, "iterations=20", "ema=0.9"))
+        made = build(composed(*NARROW, "device=cuda", "deterministic=true", *chosen, "iterations=20", "average.decay=0.9"))
         made.fit()
         assert isinstance(made.step, Recorded) == (graph == "true")
         assert graph == "false" or made.step.recording is not None

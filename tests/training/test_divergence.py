@@ -119,7 +119,7 @@ def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
 
 @pytest.mark.parametrize("place", ["generator", "discriminator", "ema", "optimizer", "buffer", "score", "loss"])
 def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
-    settings = [*CONVOLUTIONAL, "generator=dcgan", "discriminator=dcgan", "ema=0.9", "iterations=2"]
+    settings = [*CONVOLUTIONAL, "generator=dcgan", "discriminator=dcgan", "average.decay=0.9", "iterations=2"]
     made = build(composed(*settings))
     made.fit()
     gan = made.gan

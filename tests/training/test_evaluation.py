@@ -32,7 +32,7 @@ def state_after(*overrides):
     return trainer.gan.state_dict(), trainer
 
 
-@pytest.mark.parametrize("more", [("conditional=true",), ("evaluation.of=generator", "ema=off")], ids=str)
+@pytest.mark.parametrize("more", [("conditional=true",), ("evaluation.of=generator", "average=none")], ids=str)
 def test_a_run_that_is_evaluated_is_the_same_to_the_last_bit(more):
     unwatched, _ = state_after(*RING, *(one for one in more if not one.startswith("evaluation")))
     watched, trainer = state_after(*RING, *EVERY, *more)

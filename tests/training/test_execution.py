@@ -30,7 +30,7 @@ def _as_it_was():
 
 
 def weights(*overrides, iterations=6):
-    made = build(composed(*overrides, f"iterations={iterations}", "ema=0.9", "logger=[]", "prior=uniform"))
+    made = build(composed(*overrides, f"iterations={iterations}", "average.decay=0.9", "logger=[]", "prior=uniform"))
     made.fit()
     return [*made.gan.generator.parameters(), *made.gan.discriminator.parameters(), *made.step.average.generator.parameters()]
 

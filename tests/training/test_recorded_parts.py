@@ -49,7 +49,7 @@ def weights(made):
 def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     runs = []
     for recorded in (False, True):
-        made = build(composed(*NARROW, "device=cpu", *parts, "iterations=8", "ema=0.9"))
+        made = build(composed(*NARROW, "device=cpu", *parts, "iterations=8", "average.decay=0.9"))
         if recorded:
             made.step = Recorded(made.step, Tape)
         made.fit()
@@ -76,7 +76,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
     runs = []
     for graph in ("false", "true"):
         chosen = ["device=cuda", "deterministic=true", f"cuda_graph={graph}"]
-        made = build(composed(*NARROW, *chosen, *parts, "iterations=20", "ema=0.9"))
+        made = build(composed(*NARROW, *chosen, *parts, "iterations=20", "average.decay=0.9"))
         made.fit()
         recorded = graph == "true" and not made.gan.augment.gathers
         assert isinstance(made.step, Recorded) == recorded
@@ -89,7 +89,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
 @pytest.mark.parametrize("graph", ["auto", "false"])
 @each_part
 def test_the_loop_never_waits_for_the_host(parts, graph):
-    made = build(composed(*NARROW, "device=cuda", f"cuda_graph={graph}", *parts, "iterations=20", "ema=0.9"))
+    made = build(composed(*NARROW, "device=cuda", f"cuda_graph={graph}", *parts, "iterations=20", "average.decay=0.9"))
     iterate(made, 5)
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -103,5 +103,5 @@ def test_what_is_trained_on_a_gpu_fits_and_can_be_recorded(strategy, loss):
     """The CPU's half of `test_cuda_graph.py` and `test_trainer.py`: each of their runs is one that can be asked for."""
     chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss)]
     assert check(composed(*NARROW, "device=cpu", *chosen)).warnings == []
-    made = build(composed(*NARROW, "device=cpu", *chosen, "dataset=fake", "dataset.n=9", "iterations=20", "ema=0.9"))
+    made = build(composed(*NARROW, "device=cpu", *chosen, "dataset=fake", "dataset.n=9", "iterations=20", "average.decay=0.9"))
     assert reason_against(made.step.strategy, made.gan.penalty, made.step.schedule) == ""

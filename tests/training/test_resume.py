@@ -35,6 +35,8 @@ CASES = {
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["wrapper=[lookahead]", "wrapper.lookahead.every=3"],
     "lookahead around a state": ["wrapper=[lookahead]", "wrapper.lookahead.every=3", "strategy=past_extragradient"],
+    "nested lookahead": ["wrapper=[outer_lookahead,lookahead]", "wrapper.outer_lookahead.every=4", "wrapper.lookahead.every=2"],
+    "anchoring": ["wrapper=[anchoring]", "strategy=extragradient"],
     "topk": ["wrapper=[topk]", "wrapper.topk.nu=0.5", "wrapper.topk.gamma=0.6", "wrapper.topk.every=4"],
     "replay": [
         "wrapper=[lookahead,replay]",
@@ -53,7 +55,9 @@ CASES = {
         "wrapper.topk.nu=0.5",
     ],
     "balanced": ["wrapper=[balanced]", "wrapper.balanced.bound=0.55", "wrapper.balanced.window=3"],
-    "without ema": ["ema=off"],
+    "without ema": ["average=none"],
+    "uniform average": ["average=uniform", "average.start=3"],
+    "power average": ["average=power"],
     "spectral norm": ["generator=dcgan", "discriminator=dcgan", "dataset.image_size=16", "discriminator.spectral_norm=true"],
     "flipped": ["flip=true"],
     "bf16, channels last": [

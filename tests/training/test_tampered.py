@@ -89,9 +89,9 @@ def refusal(kind, attempt):
 
 CASES = {
     "adam": SMALL,
-    "wrappers": [*SMALL, "ema=0.9", "wrapper=[lookahead]", "wrapper.lookahead.every=2", "optimizer=optimistic_adam"],
-    "penalty": [*SMALL, "loss=wgan_gp", "d_steps=2", "optimizer=negative_momentum", "ema=off"],
-    "buffers": [*BEGAN, "optimizer=rmsprop", "ema=off"],
+    "wrappers": [*SMALL, "average.decay=0.9", "wrapper=[lookahead]", "wrapper.lookahead.every=2", "optimizer=optimistic_adam"],
+    "penalty": [*SMALL, "loss=wgan_gp", "d_steps=2", "optimizer=negative_momentum", "average=none"],
+    "buffers": [*BEGAN, "optimizer=rmsprop", "average=none"],
 }
 
 

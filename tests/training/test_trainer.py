@@ -85,7 +85,7 @@ def test_the_penalty_is_logged_apart_from_the_loss():
 
 
 def test_the_average_follows_the_generator_through_training():
-    made = build(composed(*NARROW, "iterations=5", "ema=0.6"))
+    made = build(composed(*NARROW, "iterations=5", "average.decay=0.6"))
     by_hand = [p.detach().numpy().copy() for p in made.gan.generator.parameters()]
     original = made.step.strategy
 
@@ -157,7 +157,7 @@ def test_watching_does_not_steer_batch_norm_or_spectral_norm(tmp_path):
         return made.gan.generator.state_dict() | {f"d.{k}": v for k, v in made.gan.discriminator.state_dict().items()}
 
     quiet = networks("log_every=1000", "sample_every=1000")
-    watched = networks("log_every=1", "sample_every=1", "checkpoint_every=1", "ema=0.9", folder=tmp_path)
+    watched = networks("log_every=1", "sample_every=1", "checkpoint_every=1", "average.decay=0.9", folder=tmp_path)
     assert all(torch.equal(quiet[key], watched[key]) for key in quiet)
 
 
@@ -202,7 +202,7 @@ def test_the_loop_never_waits_for_the_host(strategy, loss, further):
         "flip=true",
         "workers=0",
     ]
-    cfg = composed(*NARROW, *chosen, "flip=true", "iterations=20", "ema=0.9", "log_every=1")
+    cfg = composed(*NARROW, *chosen, "flip=true", "iterations=20", "average.decay=0.9", "log_every=1")
     cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations
     made = build(cfg)
     iterate(made, 5)

@@ -16,7 +16,7 @@ from tests.small_runs import NARROW
 def began_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     cfg = composed(*NARROW, "loss=began", "generator=began", "discriminator=began", "iterations=7", "log_every=2")
-    cfg.sample_every, cfg.ema = 3, 0.99
+    cfg.sample_every, cfg.average.decay = 3, 0.99
     made = build(cfg, folder)
     return made, made.fit(), folder
 

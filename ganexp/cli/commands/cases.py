@@ -35,7 +35,7 @@ REDUNDANT = ", redundant"
 
 def trainer_of(*overrides: str) -> Trainer:
     """Build a trainer as the command line would, without the averaged generator, which costs the same in every strategy."""
-    return build(compose("ema=off", *overrides))
+    return build(compose("average=none", *overrides))
 
 
 def settings_of(name: str) -> tuple[str, str]:

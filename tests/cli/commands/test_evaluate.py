@@ -38,7 +38,7 @@ def runs(tmp_path_factory):
     jobs = {
         "sweep/0_plain": (*RING, *RING_MEASURED),
         "sweep/1_conditional": (*RING, *RING_MEASURED, "conditional=true", "seed=3", "keep_best=eval/sliced_wasserstein"),
-        "digits": (*IMAGES, *IMAGES_MEASURED, "ema=0.9"),
+        "digits": (*IMAGES, *IMAGES_MEASURED, "average.decay=0.9"),
     }
     for name, settings in jobs.items():
         trainer = build(composed(*settings), place / name)

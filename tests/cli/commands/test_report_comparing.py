@@ -46,9 +46,9 @@ def test_what_is_trained_or_timed_otherwise_stays_apart(tmp_path):
 
 def test_names_say_what_tells_runs_apart_and_no_more(tmp_path):
     """Presets differ in many keys that follow from one: a name with all of them is as long as the page."""
-    plain_run(tmp_path / "0_a", config(loss="began", ema="off", batch_size=16, prior="uniform"))
-    plain_run(tmp_path / "1_b", config(loss="hinge", ema=0.9, batch_size=32, prior="normal"))
-    plain_run(tmp_path / "2_c", config(loss="hinge", ema=0.9, batch_size=32, prior="normal", dataset="ring"))
+    plain_run(tmp_path / "0_a", config(loss="began", clip_gradients="off", batch_size=16, prior="uniform"))
+    plain_run(tmp_path / "1_b", config(loss="hinge", clip_gradients=0.9, batch_size=32, prior="normal"))
+    plain_run(tmp_path / "2_c", config(loss="hinge", clip_gradients=0.9, batch_size=32, prior="normal", dataset="ring"))
     assert [group.name for group in groups_of(tmp_path)] == [
         "loss=began, dataset=digits",
         "loss=hinge, dataset=digits",
@@ -57,7 +57,7 @@ def test_names_say_what_tells_runs_apart_and_no_more(tmp_path):
     page = call("report", tmp_path).read_text()
     assert re.findall("<th>(.*?)</th>", page)[:4] == ["run", "state", "loss", "dataset"]
     assert "All 5 settings in which they differ" in page
-    assert "<th>ema</th><td>off</td><td>0.9</td><td>0.9</td>" in page
+    assert "<th>clip_gradients</th><td>off</td><td>0.9</td><td>0.9</td>" in page
 
 
 def test_runs_of_one_name_are_told_apart_by_the_folders_above(tmp_path):

@@ -1,0 +1,56 @@
+"""A wrapper that draws every step of both networks towards where they began, ever less."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch, Gradients
+from ganexp.gan import GAN
+from ganexp.wrappers.base import Remembering, seen
+
+
+class Anchoring(Remembering):
+    """z ← z + (z₀ − z)/(k + 2) − ηv at every step of iteration k = 0, 1, …; z₀ are the weights before the first one.
+
+    Around `extragradient`, whose two steps both begin at z, that is the extra anchored gradient algorithm of Yoon & Ryu 2021 at
+    a constant rate, which on convex-concave games converges in O(1/k). Where a network makes several steps in an iteration,
+    each of them is drawn back. The optimisers' states are left alone.
+
+    Args:
+        strategy: What runs inside.
+    """
+
+    def __init__(self, strategy: Callable[..., None]) -> None:
+        super().__init__(strategy)
+        self.iterations = 0
+        self.start: list[Tensor] = []
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration of the strategy inside, whose steps are drawn back."""
+        networks = gan.generator, gan.discriminator
+        if not self.start:
+            self.start = [p.detach().clone() for network in networks for p in network.parameters()]
+        count = len([*gan.generator.parameters()])
+        move_g = partial(self.move, gan.move_g, gan.generator, self.start[:count])
+        move_d = partial(self.move, gan.move_d, gan.discriminator, self.start[count:])
+        super().__call__(seen(gan, move_d=move_d, move_g=move_g), reals, d_steps=d_steps, g_steps=g_steps)
+        self.iterations += 1
+
+    @torch.no_grad()
+    def move(
+        self, step: Callable[[Gradients], Gradients], network: nn.Module, start: list[Tensor], along: Gradients
+    ) -> Gradients:
+        """Draw a network back, and then let it step along gradients that were taken before."""
+        torch._foreach_lerp_([*network.parameters()], start, 1 / (self.iterations + 2))
+        return step(along)
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"iterations": self.iterations, "start": self.start}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.iterations, self.start = state["iterations"], [one.clone() for one in state["start"]]
