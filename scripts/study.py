@@ -2,7 +2,7 @@
 
     python scripts/study.py                             # two hours of two cores; docs/study.md
     python scripts/study.py --settings ring --losses hinge lsgan --folder outputs/ring  # a part of it
-    python scripts/study.py --shorter 50 --seeds 2 --folder outputs/trial  # a trial of everything, in some minutes
+    python scripts/study.py --shorter 50 --seeds 2 --folder outputs/short  # a short run of everything, in some minutes
 
 Every run is a job of a sweep below the folder, and none is run twice: the same command goes on where it was stopped. Only the
 whole study writes docs/study.md; the page of any other is in its folder.

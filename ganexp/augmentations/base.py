@@ -39,7 +39,7 @@ class Augmentation:
     """Those that train together: random numbers are drawn for the global batch, of which each takes its share."""
 
     pack = 1
-    """How many images lie behind one another in the channels of what D judges."""
+    """How many images lie behind one another in the channels of what D scores."""
 
     def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         """Seed the random stream, and create what is remembered on the device; called once, by the GAN."""
@@ -55,13 +55,13 @@ class Augmentation:
         raise NotImplementedError
 
     def refuse(self, shape: tuple[int, ...]) -> None:
-        """Refuse samples that it cannot transform.
+        """Refuse samples that the augmentation cannot transform.
 
         Args:
             shape: Of one sample.
 
         Raises:
-            ValueError: They are no images.
+            ValueError: The samples are no images.
         """
         if len(shape) != 3:
             raise ValueError(f"it transforms images, but samples of shape {shape} are not")
@@ -127,7 +127,7 @@ def refuse_nothing(policy: Sequence[str]) -> None:
     """Refuse a policy of no transformations.
 
     Raises:
-        ValueError: It is empty.
+        ValueError: The policy is empty.
     """
     if not policy:
         raise ValueError("policy should name at least one kind of transformation; choose augment=none for none")

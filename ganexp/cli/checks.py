@@ -37,7 +37,7 @@ def obtain_run(values: dict[str, Any], trust: Any, processes: "DistributedProces
     """Obtain what a checked run needs, and keep what is logged meanwhile until the run has a folder for its log.
 
     Raises:
-        ConfigError: Something is missing or broken.
+        ConfigError: A package, data or weights are missing or broken.
     """
     from ganexp.config.check import check  # imports torch
     from ganexp.config.run_data import obtain

@@ -14,7 +14,7 @@ def make_new(folder: Path) -> Path:
     """Make a folder that nobody else has; if another process has taken the name within this second, append a number.
 
     Raises:
-        ConfigError: It cannot be made.
+        ConfigError: The folder cannot be made.
     """
     number, new = 1, folder
     try:

@@ -184,7 +184,7 @@ def _make_folder_of_study(config: DictConfig) -> None:
     """Make the folder of a study that is kept in a file; Optuna does not.
 
     Raises:
-        ConfigError: It cannot be made.
+        ConfigError: The folder cannot be made.
     """
     storage = str(config.hydra.sweeper.get("storage") or "")
     if storage.startswith("sqlite:///"):

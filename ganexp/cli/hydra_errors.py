@@ -34,7 +34,7 @@ def composing() -> Iterator[None]:
     """Let Hydra compose or parse; whatever it raises then is about what was typed.
 
     Raises:
-        ConfigError: Hydra has raised something.
+        ConfigError: Hydra has raised an exception, which this one says in a sentence.
     """
     try:
         yield
@@ -46,7 +46,7 @@ def refuse_hyphens(arguments: Sequence[str]) -> None:
     """Refuse options that Hydra does not have, as in `--loss=hinge`, before its parser prints all those that it has.
 
     Raises:
-        ConfigError: There is one.
+        ConfigError: An argument begins with a hyphen and is no option of Hydra's.
     """
     _, unknown = get_args_parser().parse_known_args(list(arguments))
     for one in unknown:

@@ -53,7 +53,7 @@ def recorded_command(folder: Path, key: str) -> tuple[list[str], list[str]]:
         key: What has named it, with which a sentence begins.
 
     Raises:
-        ConfigError: There is no record, or it is broken.
+        ConfigError: The record is missing or broken.
     """
     document = read_document(RunFolder(folder).command)
     overrides, options = _strings(document.get("overrides")), _strings(document.get("options"))
@@ -70,8 +70,8 @@ def overrides_in(file: Path) -> list[str]:
     """Return the overrides that Hydra has kept in a file, as they were typed.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It holds anything else.
+        OSError: The file cannot be read.
+        ValueError: The file holds anything else.
     """
     if file.stat().st_size > 2**18:
         raise ValueError("it is too large for a command line")

@@ -27,7 +27,7 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
     """Return a command line with the overrides of the run or sweep that its `resume=` or `sweep.resume=` names.
 
     Raises:
-        ConfigError: There is nothing to resume.
+        ConfigError: The folder has nothing to resume.
     """
     options, overrides = config_options(arguments)
     if any(one.startswith("sweep.resume=") for one in overrides):
@@ -75,7 +75,7 @@ def find_checkpoint(name: str) -> Path:
     """Return the checkpoint that a run folder or a file stands for, past all links.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no checkpoint at this place.
     """
     try:
         path = _path(name)

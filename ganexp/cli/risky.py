@@ -33,7 +33,7 @@ def risk_of(override: str) -> str | None:
     """Return what an override could do that only the person who types it may decide; None if there is nothing.
 
     Raises:
-        HydraException, ValueError, RecursionError: It is not an override.
+        HydraException, ValueError, RecursionError: The text is no override.
     """
     if HARMLESS.fullmatch(override.lstrip("+")):
         return None

@@ -145,7 +145,7 @@ def _meta_alone(config: Config, error: RuntimeError) -> str:
     """Return the reason of an error that only the meta device causes.
 
     Raises:
-        ConfigError: It has another cause.
+        ConfigError: The mistake has another cause.
     """
     reason = str(error).splitlines()[0]
     if "meta" not in reason:
@@ -203,7 +203,7 @@ def check_loggers(plan: Plan) -> list[str]:
     """Ask the loggers whether they could begin, which a run without a folder need not know, and return what they warn of.
 
     Raises:
-        ConfigError: One could not.
+        ConfigError: One of them could not begin.
     """
     facts = replace(plan.facts, warnings=[])
     for key, logger in plan.chosen.loggers.items():
@@ -232,7 +232,7 @@ def machine_of(config: Config) -> Machine:
     """Return the device and precision that a configuration asks for.
 
     Raises:
-        ConfigError: This machine does not have it.
+        ConfigError: This machine lacks what was chosen.
     """
     try:
         machine = Machine.resolved(config.device, config.precision)
@@ -257,7 +257,7 @@ def _check_shares(config: Config, processes: int) -> None:
             f"batch_size={whole * -(-config.batch_size // whole)}."
         )
     if config.pack > 1 and config.conditional:
-        raise ConfigError(f"conditional=true has labels for samples, and D judges packs of pack={config.pack}: choose pack=1.")
+        raise ConfigError(f"conditional=true has labels for samples, and D scores packs of pack={config.pack}: choose pack=1.")
     if processes > 1 and config.device.startswith("cuda:"):
         raise ConfigError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
     if processes > 1 and config.cuda_graph is True:
@@ -268,7 +268,7 @@ def shape_of(dataset: Dataset, config: Config) -> tuple[int, ...]:
     """Return the shape of one sample.
 
     Raises:
-        ConfigError: The data set does not tell.
+        ConfigError: The dataset cannot tell.
     """
     shape = dataset.shape
     if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):

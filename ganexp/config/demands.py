@@ -52,7 +52,7 @@ def demands(
         discriminator: Likewise.
         latent_dim: Length of a latent vector.
         conditional: Whether they read labels.
-        pack: How many samples the discriminator judges together.
+        pack: How many samples the discriminator scores together.
 
     Raises:
         RuntimeError: A network looks at values, of which there are none on the meta device.

@@ -25,7 +25,7 @@ def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator
     """Pass two samples, or packs, through both networks.
 
     Raises:
-        ConfigError: They do not fit the samples.
+        ConfigError: The networks do not fit the samples.
         RuntimeError: A network looks at values.
     """
     tried = TRIED * config.pack
@@ -68,7 +68,7 @@ def refuse_too_large(
         What the networks need per sample.
 
     Raises:
-        ConfigError: It does not.
+        ConfigError: The memory that is there does not suffice.
     """
     there = machine.memory_bytes
     count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())

@@ -101,7 +101,7 @@ def _checkpoint_at(place: Path) -> Path:
     """Return the checkpoint that is meant by a path.
 
     Raises:
-        CheckpointError: It is a folder of runs.
+        CheckpointError: The folder holds runs, and is none itself.
     """
     if not place.is_dir():
         return place

@@ -37,7 +37,7 @@ def check_type(key: str, value: Any, hint: Any) -> None:
     """Check a plain value against an annotation, and the range in it; floats must be finite.
 
     Raises:
-        ConfigError: It is of another type, or out of range.
+        ConfigError: The value is of another type, or out of range.
     """
     try:
         TypeAdapter(hint, config=FINITE).validate_json(json.dumps(value), strict=True)

@@ -15,7 +15,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     """Read the checkpoint of an unfinished run with the same configuration.
 
     Raises:
-        ConfigError: It cannot be resumed.
+        ConfigError: The run cannot be resumed.
     """
     try:
         state = load(path)

@@ -136,7 +136,7 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
     """Refuse what is neither ganexp's nor of a module that the user has named.
 
     Raises:
-        ConfigError: The module is another.
+        ConfigError: The module is neither.
     """
     if trust is None:
         return

@@ -76,7 +76,7 @@ class LSUN(Dataset):
         """Return the category of each image, `(N,)`, int64, in the order of `load`.
 
         Raises:
-            OSError: As `load` does.
+            OSError: A database is broken or empty.
             ValueError: The set has one category only.
         """
         if not self.classes:

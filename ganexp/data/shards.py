@@ -130,7 +130,7 @@ class Shards(Dataset):
         """Return the class of each image, `(N,)`, int64, in the order of `load`.
 
         Raises:
-            ValueError: Some have none.
+            ValueError: Some images have no label.
         """
         without = np.flatnonzero(self._index.label < 0)
         if len(without):

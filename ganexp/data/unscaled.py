@@ -27,7 +27,7 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
         most: So many at most are taken, drawn at random, always the same ones.
 
     Raises:
-        ValueError: There are none, one is of another size, or the shape is none of images.
+        ValueError: There are no images, one is of another size, or `shape` is no shape of square images.
         OSError: The archive cannot be read, or no image can be decoded.
     """
     if len(shape) != 3 or shape[0] not in (1, 3) or shape[1] != shape[2]:

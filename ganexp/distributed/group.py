@@ -46,7 +46,7 @@ class DistributedProcesses(Processes):
         """Return this process's share of what belongs to the global batch.
 
         Raises:
-            ValueError: It cannot be shared equally.
+            ValueError: The batch cannot be shared equally.
         """
         if isinstance(whole, Batch):
             return Batch(self.own(whole.values), tuple(self.own(one) for one in whole.conditions))

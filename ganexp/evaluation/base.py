@@ -100,7 +100,7 @@ def refuse_without_neighbours(n: int, k: int, of: str) -> None:
     """Refuse a set in which a sample has no k-th neighbour.
 
     Raises:
-        EvaluationError: It has at most k samples.
+        EvaluationError: The set has at most k samples.
     """
     if n <= k:
         raise EvaluationError(f"it needs more than {k} {of} samples, and there are {n}")

@@ -39,7 +39,7 @@ class Evaluator:
         modes: Known modes of the data, for measures that count them.
 
     Raises:
-        EvaluationError: A measure cannot be had with these.
+        EvaluationError: A measure has no value for such features or so few samples.
     """
 
     def __init__(

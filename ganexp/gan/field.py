@@ -111,7 +111,7 @@ def refuse_once_differentiable(gradients: Sequence[Tensor | None]) -> None:
     """Refuse gradients of a function that is marked as differentiable once: autograd takes it for a constant, in silence.
 
     Raises:
-        ValueError: There is one in their graph.
+        ValueError: Such a function is in their graph.
     """
     seen: set[object] = set()
     ahead = [one.grad_fn for one in gradients if one is not None]

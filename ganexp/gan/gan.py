@@ -37,7 +37,7 @@ class GAN:
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
         batch_size: How many latents one batch has, over all processes.
-        pack: How many samples D judges together (PacGAN). Batches that a strategy sees, real and generated, are then of
+        pack: How many samples D scores together (PacGAN). Batches that a strategy sees, real and generated, are then of
             batch_size/pack packs, and so D, losses and penalties have packs for samples, and one score for each.
         penalty: A further term of D's loss, or a constraint on its weights.
         augment: A random transformation of everything that D scores.
@@ -135,7 +135,7 @@ class GAN:
             return self.packed(self._passes.generate(self.generator, Batch.of(z)))
 
     def packed(self, batch: Batch) -> Batch:
-        """Return a batch as D judges it, by packs of samples; what strategies get of the data has gone through here."""
+        """Return a batch as D scores it, in packs of samples; every batch that a strategy draws has gone through here."""
         return packed(batch, self.pack)
 
     def score_real(self, x: Batch) -> Tensor:
@@ -154,8 +154,8 @@ class GAN:
         """
         return self.processes.gather(self._passes.score(discriminator, self.augment(Batch.of(batch))))
 
-    def judge(self, batch: Batch) -> Tensor:
-        """Return D's scores of samples as they are, neither augmented nor gathered from other processes, one for each pack."""
+    def score_unaugmented(self, batch: Batch) -> Tensor:
+        """Score samples by D as they are, neither augmented nor gathered from other processes: one score for each pack."""
         return scores_of(self._passes.score(self.discriminator, self.packed(batch)))
 
     def penalty_term(self, discriminator: Callable[..., Tensor], x: Batch, fake: Batch) -> Tensor | None:
@@ -208,7 +208,7 @@ class GAN:
             return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
 
     def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
-        """Refuse layers that give none in silence, by the graph of what was made of gradients; each purpose looks once.
+        """Refuse layers without second derivatives, by the graph of what was made of gradients; each purpose looks once.
 
         Raises:
             ValueError: There is such a layer.

@@ -1,4 +1,4 @@
-"""Several samples side by side, for a discriminator that judges them together (Lin et al. 2018, PacGAN, section 3)."""
+"""Several samples side by side, for a discriminator that scores them together (Lin et al. 2018, PacGAN, section 3)."""
 
 from ganexp.batch import Batch
 

@@ -71,18 +71,18 @@ class Logger:
     """
 
     def check(self, run: Facts) -> None:
-        """Refuse what the logger could not begin with, before the run has a folder; asked in each of several processes.
+        """Refuse a run that the logger could not begin with, before the run has a folder; every process asks.
 
         Raises:
-            Misfit: It could not.
+            Misfit: The logger could not begin.
         """
 
     def open(self, run: RunDescription) -> None:
         """Begin, in the process that writes. Called once, before the first row, if the run has a folder.
 
         Raises:
-            Misfit: It cannot begin.
-            OSError: It cannot write.
+            Misfit: The logger cannot begin.
+            OSError: The logger cannot write.
         """
 
     def tick(self) -> None:

@@ -39,7 +39,7 @@ def refuse_unwritable(path: Path) -> None:
     """Find out, before the work, whether its result could be written to a file; nothing is left behind, not even a folder.
 
     Raises:
-        OSError: It could not.
+        OSError: The document could not be written.
     """
     try:
         if path.is_dir():

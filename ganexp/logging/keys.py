@@ -13,11 +13,11 @@ LEARNING = {
     "grad_norm/d": Scalar("norm of D's whole gradient in the interval's last iteration, before clipping", "last,max"),
     "grad_norm/g": Scalar("norm of G's whole gradient in the interval's last iteration, before clipping", "last,max"),
     "lr/d": Scalar("D's learning rate in the interval's last iteration, if there is a schedule"),
-    "lr/g": Scalar("G's learning rate, likewise"),
+    "lr/g": Scalar("G's learning rate in the interval's last iteration, if there is a schedule"),
 }
-SIGNS = {
+DIAGNOSTICS = {
     "diversity/distance": Scalar("mean distance of two samples, of latents that stay the same"),
-    "diversity/relative": Scalar("of it, over that of the last real batch"),
+    "diversity/relative": Scalar("diversity/distance over that of the last real batch"),
     "diversity/near_duplicates": Scalar(
         "share of generated images with a neighbour nearer than half of what is usual among real ones"
     ),
@@ -25,21 +25,21 @@ SIGNS = {
     "accuracy/fake": Scalar("share of generated samples that D takes for generated"),
     "accuracy/held_out": Scalar("share of real samples that D takes for real and is never trained on"),
 }
-"""Of collapse and of over-fitting: with each drawing."""
+"""Collapse and over-fitting, in the rows that have a grid of samples."""
 SPECTRUM = {
     "dynamics/smallest_real": Scalar("smallest real part of the game's eigenvalues; below 0 the game does not attract here"),
     "dynamics/rotation": Scalar("imaginary part of the eigenvalue of largest modulus, over its modulus"),
     "dynamics/d_smallest": Scalar("smallest eigenvalue of the Hessian of D's loss for D's weights"),
-    "dynamics/d_largest": Scalar("the largest one"),
+    "dynamics/d_largest": Scalar("largest eigenvalue of the Hessian of D's loss for D's weights"),
     "dynamics/g_smallest": Scalar("smallest eigenvalue of the Hessian of G's loss for G's weights"),
-    "dynamics/g_largest": Scalar("the largest one"),
+    "dynamics/g_largest": Scalar("largest eigenvalue of the Hessian of G's loss for G's weights"),
 }
-"""Of runs with `dynamics.every`, which also have `dynamics/real_1`, `dynamics/imag_1` and so on: the eigenvalues themselves."""
+"""In runs with `dynamics.every`, which also log the eigenvalues: `dynamics/real_1`, `dynamics/imag_1` and so on."""
 COST = {
-    "time/iteration_ms": Scalar("one iteration", "mean,last"),
-    "time/data_ms": Scalar("of it, waiting for data", "mean,last"),
-    "time/d_ms": Scalar("of it, D's part", "mean,last"),
-    "time/g_ms": Scalar("of it, G's part, every generation included", "mean,last"),
+    "time/iteration_ms": Scalar("time of one iteration", "mean,last"),
+    "time/data_ms": Scalar("time of an iteration that is spent waiting for data", "mean,last"),
+    "time/d_ms": Scalar("time of an iteration that is spent on D", "mean,last"),
+    "time/g_ms": Scalar("time of an iteration that is spent on G, every generation included", "mean,last"),
     "speed/images_per_s": Scalar("real images per second", "mean,last", best="highest"),
     "memory/peak_mib": Scalar("peak of memory so far", "max"),
     "progress/iteration": Scalar("iterations done"),
@@ -48,7 +48,7 @@ COST = {
     "progress/g_updates": Scalar("updates of G"),
     "progress/wall_s": Scalar("seconds since training began"),
 }
-KEYS = LEARNING | SIGNS | SPECTRUM | COST
+KEYS = LEARNING | DIAGNOSTICS | SPECTRUM | COST
 
 STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 """What a chart can have as its x-axis."""
@@ -56,7 +56,7 @@ STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 
 def known(measures: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
-    return {**LEARNING, **measures, **SIGNS, **SPECTRUM, **COST}
+    return {**LEARNING, **measures, **DIAGNOSTICS, **SPECTRUM, **COST}
 
 
 def may_be_logged(key: str, measures: Mapping[str, Scalar]) -> bool:

@@ -127,7 +127,7 @@ def _measure(value: Any) -> Scalar:
     """Return a measure from what a document says of it.
 
     Raises:
-        TypeError: It says something else.
+        TypeError: The value is of another kind.
     """
     if not isinstance(value, dict):
         raise TypeError
@@ -152,7 +152,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: There is no such file, or it cannot be read.
-        ValueError: It holds something else.
+        ValueError: The file holds something else.
     """
     with _opened(path) as file:
         try:

@@ -50,7 +50,7 @@ class ACGAN(Loss):
         """Refuse a discriminator that does not return what the loss, or the one inside, reads.
 
         Raises:
-            Misfit: It does not.
+            Misfit: The scores, or what stands behind them, are of another kind.
         """
         if run.scores and run.scores not in self.accepts:
             inside, kinds = type(self.base).__name__, " or ".join(sorted(self.accepts))

@@ -37,7 +37,7 @@ class Optimized:
         """Return the parameters that an update moves now.
 
         Raises:
-            ValueError: There is none, or one that the optimiser does not have has been unfrozen.
+            ValueError: No parameter is trainable, or one that the optimiser does not have has been unfrozen.
         """
         if self.left_out:
             self.refuse_left_out()
@@ -57,7 +57,7 @@ class Optimized:
         """Take an objective's gradient for the trainable parameters, and for redundant ones to be thrown away.
 
         Raises:
-            ValueError: The objective depends on none of them.
+            ValueError: The objective depends on no trainable parameter.
         """
         own = self.trainable()
         gradients = torch.autograd.grad(

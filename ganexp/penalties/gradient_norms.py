@@ -28,7 +28,7 @@ def refuse_unpaired(penalty: str, x: Batch, fake: Batch) -> None:
     """Refuse batches of different shapes.
 
     Raises:
-        ValueError: They cannot be paired.
+        ValueError: The shapes differ.
     """
     real, made = tuple(x.values.shape), tuple(fake.values.shape)
     if real != made:

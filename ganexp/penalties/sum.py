@@ -34,7 +34,7 @@ class Sum(Penalty):
         parts: Penalties by name, at least one.
 
     Raises:
-        ValueError: There is none, or two exclude each other.
+        ValueError: The list is empty, or two penalties exclude each other.
     """
 
     def __init__(self, *, parts: Mapping[str, Penalty]) -> None:
@@ -91,7 +91,7 @@ def total(penalties: Mapping[str, Penalty]) -> Penalty:
     """Return several penalties, by name, as one: none is `NoPenalty`, and one alone is itself.
 
     Raises:
-        ValueError: Two exclude each other.
+        ValueError: Two penalties exclude each other.
     """
     if len(penalties) > 1:
         return Sum(parts=penalties)

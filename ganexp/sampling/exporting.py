@@ -40,7 +40,7 @@ def export(trained: Trained, form: str, path: Path) -> float:
 
     Raises:
         SamplingError: The format needs a package that is not there, the network cannot be written in it, or the outputs differ.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     write, read = FORMS[form]
     try:

@@ -104,7 +104,7 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
 
     Raises:
         SamplingError: The samples are no pictures, or something else is in the folder.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     _refuse_what_is_no_picture(series.trained)
 
@@ -133,7 +133,7 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
 
     Raises:
         SamplingError: The samples are no pictures, or something else is in the folder.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     if shard_size < 1:
         raise SamplingError(f"a shard should have 1 or more samples, not {shard_size}")
@@ -162,7 +162,7 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
 
     Raises:
         SamplingError: The file is there already.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     series.processes.first(lambda: refuse_place(path, overwrite))
     if not series.processes.writes:
@@ -191,7 +191,7 @@ def refuse_place(path: Path, overwrite: bool) -> None:
 
     Raises:
         SamplingError: It is there, and nothing was said about overwriting it.
-        OSError: It could not be written.
+        OSError: The file could not be written.
     """
     if path.exists() and not overwrite:
         raise SamplingError(f"{path} is there already: add --overwrite to replace it, or name another place with --output")

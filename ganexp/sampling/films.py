@@ -74,7 +74,7 @@ def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20
 
     Raises:
         SamplingError: The suffix is neither, PyAV is not installed, or the speed is out of range.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     writers = {".gif": _write_gif, ".mp4": _write_mp4}
     if path.suffix not in writers:

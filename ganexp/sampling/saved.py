@@ -37,7 +37,7 @@ def save(trained: Trained, folder: str | Path, *, overwrite: bool = False) -> Pa
 
     Raises:
         SamplingError: There is something in the folder, or the generator has no configuration.
-        OSError: It cannot be written.
+        OSError: The folder cannot be written.
     """
     folder = Path(folder)
     if "generator" not in trained.origin.settings:

@@ -121,7 +121,7 @@ class Trained(nn.Module):
         """Return what the samples of indices are conditioned on: the class of each, `(N,)`, or nothing.
 
         Raises:
-            SamplingError: There is no such class.
+            SamplingError: The generator has no such class.
         """
         if label is not None and not self.classes:
             raise SamplingError(f"the generator is unconditional: there is no class {label} to choose, so leave the label out")

@@ -29,7 +29,7 @@ class Schedule:
         """Refuse a run whose loss does not measure what the schedule observes.
 
         Raises:
-            Misfit: It does not.
+            Misfit: The loss has no such measure.
         """
         if self.needs is not None and self.needs not in run.loss.measures:
             measured = sorted(run.loss.measures)

@@ -81,7 +81,7 @@ class Ending(Moving):
         of: Whose rates are moved.
 
     Raises:
-        ValueError: It is longer than the run.
+        ValueError: The schedule ends after the run.
     """
 
     def __init__(self, iterations: int, *, end: int | None = None, of: Of = "both") -> None:
@@ -94,10 +94,10 @@ class Ending(Moving):
             )
 
     def refuse_at_end(self, name: str, iteration: int) -> None:
-        """Refuse a part that leaves nothing for what comes after it.
+        """Refuse a first part of the schedule that lasts until its end.
 
         Raises:
-            ValueError: It is not before the end.
+            ValueError: `iteration`, where the first part ends, is not before `end`.
         """
         if iteration >= self.end:
             raise ValueError(f"schedule.{name}={iteration} should be less than its end, which is {self.end}: lower it")

@@ -53,7 +53,7 @@ class Strategy:
         """Refuse a discriminator or a loss that the strategy is not exact for; `x` is a batch to try it on.
 
         Raises:
-            ValueError: It is not.
+            ValueError: The strategy is not exact for one of them.
         """
 
     @property

@@ -103,7 +103,7 @@ class Competitive(Simultaneous):
         """Refuse a loss that is not zero-sum, for which M would not be symmetric.
 
         Raises:
-            ValueError: It is not.
+            ValueError: The loss is not zero-sum.
         """
         if loss.zero_sum:
             return

@@ -39,7 +39,7 @@ class OneStage(Simultaneous):
 
     def __init__(self) -> None:
         self._scoring_alone: WeakSet[nn.Module] = WeakSet()
-        """Discriminators that were tried: a trial waits for the device, so there is one, before the first iteration."""
+        """Discriminators that were looked at once, before the first iteration, since looking waits for the device."""
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once.
@@ -59,7 +59,7 @@ class OneStage(Simultaneous):
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
         """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss has one ratio for all.
 
-        Tried by autograd: the gradient of one image's score with respect to another image must be zero. D's buffers and the
+        Autograd tells: the gradient of one image's score with respect to another image must be zero. D's buffers and the
         random streams are left as they were.
 
         Args:
@@ -133,7 +133,7 @@ def refuse_further_numbers(loss: Loss) -> None:
     """Refuse a loss that reads more than one number per image: each of them would need a ratio of its own.
 
     Raises:
-        ValueError: It does.
+        ValueError: The loss reads more than one number.
     """
     if loss.reads:
         raise ValueError(

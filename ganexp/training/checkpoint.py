@@ -97,7 +97,7 @@ def load(path: Path) -> State:
     """Read a checkpoint; nothing in the file is executed, and no more memory is taken than the file is large.
 
     Raises:
-        CheckpointError: There is none, it is broken, or it is not one of ganexp's.
+        CheckpointError: The file is missing, broken, or no checkpoint of ganexp's.
     """
     try:
         _refuse_bomb(path)
@@ -123,7 +123,7 @@ def _refuse_bomb(path: Path) -> None:
 
     Raises:
         CheckpointError: It would unpack to far more than its size, or calls what no checkpoint needs.
-        Exception: It is no archive, in one of many ways.
+        Exception: The file is no archive, in one of many ways.
     """
     with zipfile.ZipFile(path) as archive:
         parts = archive.infolist()
@@ -173,7 +173,7 @@ def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> No
     tensors with one row for each of as many samples. Optimisers are compared on their own.
 
     Raises:
-        ValueError: It differs, as the text says.
+        ValueError: The state differs; the text says where.
     """
     if isinstance(own, dict) and isinstance(given, dict):
         for key in own.keys() ^ given.keys():

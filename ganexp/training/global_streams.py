@@ -34,7 +34,7 @@ class GlobalStreams:
         """Try a state on other streams, from which nothing draws.
 
         Raises:
-            Exception: It is no state of a stream, as the stream says.
+            Exception: A stream refuses its state.
         """
         torch.Generator().set_state(state["torch"])
         if (state["cuda"] is not None) != (self.device.type == "cuda"):

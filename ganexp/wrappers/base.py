@@ -47,7 +47,7 @@ class Wrapper(Strategy):
         """Refuse a run that the wrapper does not fit, or warn of one in which it changes nothing.
 
         Raises:
-            Misfit: It does not fit.
+            Misfit: The wrapper does not fit.
         """
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:

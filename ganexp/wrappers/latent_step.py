@@ -54,7 +54,7 @@ class LatentStep(Wrapper):
         """Refuse compiled networks where the step is differentiated.
 
         Raises:
-            Misfit: They are compiled.
+            Misfit: The networks are compiled.
         """
         if run.compiled and self.alpha and self.through:
             raise Misfit("differentiates gradients, which compiled networks cannot", compile=False, through=False)

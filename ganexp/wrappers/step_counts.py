@@ -105,7 +105,7 @@ class Balanced(Remembering):
         """Refuse a loss whose scores have no boundary.
 
         Raises:
-            Misfit: The loss has none.
+            Misfit: The loss has no boundary.
         """
         if run.loss.boundary is None:
             raise Misfit(

@@ -87,10 +87,10 @@ class TopK(Remembering):
         return seen(loss, g_loss=g_loss, uniform_ratio=False, zero_sum=False)
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse what the strategy inside refuses of a loss that is not zero-sum and treats fakes unequally.
+        """Refuse what the strategy inside refuses when a loss is not zero-sum and treats fakes unequally.
 
         Raises:
-            ValueError: It does.
+            ValueError: The strategy inside is not exact for such a loss.
         """
         super().refuse(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 

@@ -83,7 +83,7 @@ def black_at_one_to_one(
     rows.append({"arm": "all-black images", distance: black, "brightness": 0.0, "mass on the real half": ""})
     rows.append({"arm": "real images", distance: 0.0, "brightness": _brightness(images), "mass on the real half": ""})
     works = {arm: runs_all_work([course.curve(distance)[-1] for course in runs], black) for arm, runs in by_arm.items()}
-    verdict, reason = judged(works)
+    verdict, reason = verdict_of(works)
     return Finding(
         10,
         "SoftmaxGAN with one D and one G step gives black images; with 1 : 2 it works.",
@@ -100,7 +100,7 @@ def black_at_one_to_one(
     )
 
 
-def judged(works: dict[str, bool]) -> tuple[Verdict, str]:
+def verdict_of(works: dict[str, bool]) -> tuple[Verdict, str]:
     """Return which of the two, gradients or step counts, decides whether the four arms work."""
     working = ", ".join(arm for arm, fine in works.items() if fine) or "none"
     failing = ", ".join(arm for arm, fine in works.items() if not fine) or "none"

@@ -3,21 +3,21 @@
 const recurrences = (() => {
   const sigmoid = s => (s >= 0 ? 1 / (1 + Math.exp(-s)) : Math.exp(s) / (1 + Math.exp(s)));
 
-  // First and second derivatives of L_D and L_G at (θ, ψ). `slope` is the derivative of D's loss on a fake by its score.
+  // First and second derivatives of L_D and L_G at (θ, ψ). `derivative` is the derivative of D's loss on a fake by its score.
   function derivatives(game, theta, psi) {
     const n = game.points.length;
     const at = { d: 0, g: 0, gByPsi: 0, dPsi: 0, dTheta: 0, gTheta: 0, gPsi: 0 };
     for (const point of game.points) {
       const x = theta + point, score = psi * x;
-      const slope = game.bounded ? sigmoid(score) : 1, bend = game.bounded ? slope * (1 - slope) : 0;
+      const derivative = game.bounded ? sigmoid(score) : 1, bend = game.bounded ? derivative * (1 - derivative) : 0;
       const ofReal = game.bounded ? sigmoid(-psi * point) : 1, bendOfReal = game.bounded ? ofReal * (1 - ofReal) : 0;
-      at.d += (x * slope - point * ofReal) / n; // ∂L_D/∂ψ
-      at.g -= (psi * slope) / n; // ∂L_G/∂θ
-      at.gByPsi -= (x * slope) / n; // ∂L_G/∂ψ
+      at.d += (x * derivative - point * ofReal) / n; // ∂L_D/∂ψ
+      at.g -= (psi * derivative) / n; // ∂L_G/∂θ
+      at.gByPsi -= (x * derivative) / n; // ∂L_G/∂ψ
       at.dPsi += (x * x * bend + point * point * bendOfReal) / n; // ∂²L_D/∂ψ²
-      at.dTheta += (slope + score * bend) / n; // ∂²L_D/∂ψ∂θ
+      at.dTheta += (derivative + score * bend) / n; // ∂²L_D/∂ψ∂θ
       at.gTheta -= (psi * psi * bend) / n; // ∂²L_G/∂θ²
-      at.gPsi -= (slope + score * bend) / n; // ∂²L_G/∂θ∂ψ
+      at.gPsi -= (derivative + score * bend) / n; // ∂²L_G/∂θ∂ψ
     }
     return at;
   }

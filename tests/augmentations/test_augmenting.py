@@ -113,8 +113,8 @@ def test_r1_takes_the_slope_of_d_after_the_transformation_at_the_image_itself(na
     gan = gan_of(EVERY[name](), R1(weight=3))
     x = images(7)
     by_hand, at = begun(EVERY[name]()), x.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(gan.discriminator(by_hand.transform(at)).sum(), at)
-    expected = 3 / 2 * slope.square().sum((1, 2, 3)).mean()
+    (derivative,) = torch.autograd.grad(gan.discriminator(by_hand.transform(at)).sum(), at)
+    expected = 3 / 2 * derivative.square().sum((1, 2, 3)).mean()
     assert gan.penalty_term(gan.discriminator, Batch(x), Batch(x)).item() == pytest.approx(expected.item(), rel=1e-12)
 
 

@@ -82,9 +82,9 @@ def test_a_quarter_of_a_large_image_is_cut_out_unless_it_lies_at_the_edge():
 def test_grey_images_have_no_saturation():
     x = images(20, 1)
     made = begun(DiffAugment(policy=["color"])).transform(x)
-    slope = (made - made.mean((1, 2, 3), keepdim=True)) / (x - x.mean((1, 2, 3), keepdim=True))
+    derivative = (made - made.mean((1, 2, 3), keepdim=True)) / (x - x.mean((1, 2, 3), keepdim=True))
     np.testing.assert_allclose(
-        slope.numpy(), 0.5 + np.broadcast_to(drawn(20, 3)[2][:, None, None, None], slope.shape), rtol=1e-6
+        derivative.numpy(), 0.5 + np.broadcast_to(drawn(20, 3)[2][:, None, None, None], derivative.shape), rtol=1e-6
     )
 
 

@@ -99,8 +99,8 @@ def test_the_gradient_penalty_gives_the_discriminator_the_conditions_of_the_real
     x = next(labelled_points(spell_out=False))
     values = gan.penalty(gan.discriminator, x, x)  # every x̂ is x itself
     between = x.values.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(gan.discriminator(between, *x.conditions).sum(), between)
-    torch.testing.assert_close(values, (slope.norm(dim=1) - 1) ** 2, rtol=1e-12, atol=0)
+    (derivative,) = torch.autograd.grad(gan.discriminator(between, *x.conditions).sum(), between)
+    torch.testing.assert_close(values, (derivative.norm(dim=1) - 1) ** 2, rtol=1e-12, atol=0)
 
 
 def test_parts_of_a_batch_keep_their_conditions():

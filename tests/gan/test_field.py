@@ -34,7 +34,7 @@ def test_products_are_finite_differences_of_v(name):
         d, g = gan.gradients(*gan.losses(x, gan.generate(z)))
         return [*d, *g]
 
-    def slope(direction):
+    def derivative(direction):
         """Return J · direction."""
         moved(parameters, direction, STEP)
         ahead = v()
@@ -52,12 +52,12 @@ def test_products_are_finite_differences_of_v(name):
     (of_d, of_g), zero = field.split(u), field.split([*map(torch.zeros_like, u)])
     halves = field.d_along_g(of_g), field.g_along_d(of_d)
     torch.testing.assert_close(transposed, field.transposed(u), rtol=1e-12, atol=1e-15)
-    torch.testing.assert_close(along, slope(u), rtol=1e-6, atol=2e-8)
-    torch.testing.assert_close(halves[0], field.split(slope([*zero[0], *of_g]))[0], rtol=1e-6, atol=2e-8)
-    torch.testing.assert_close(halves[1], field.split(slope([*of_d, *zero[1]]))[1], rtol=1e-6, atol=2e-8)
+    torch.testing.assert_close(along, derivative(u), rtol=1e-6, atol=2e-8)
+    torch.testing.assert_close(halves[0], field.split(derivative([*zero[0], *of_g]))[0], rtol=1e-6, atol=2e-8)
+    torch.testing.assert_close(halves[1], field.split(derivative([*of_d, *zero[1]]))[1], rtol=1e-6, atol=2e-8)
     for _ in range(5):
         direction = [torch.randn_like(p) for p in parameters]
-        assert dot(transposed, direction).item() == pytest.approx(dot(u, slope(direction)).item(), rel=1e-6, abs=1e-7)
+        assert dot(transposed, direction).item() == pytest.approx(dot(u, derivative(direction)).item(), rel=1e-6, abs=1e-7)
 
 
 def gan_of(generator, discriminator, loss=None, **settings):
@@ -125,7 +125,7 @@ def test_a_layer_without_a_second_derivative_is_refused_in_a_sentence():
     "penalty", [GradientPenalty(), Sum(parts={"a": R2(every=2), "b": WeightClipping()})], ids=["one", "several"]
 )
 def test_a_penalty_on_such_a_layer_is_refused_too(penalty):
-    """Autograd would take the slope for a constant, and train D as if there were no penalty."""
+    """Autograd would take the gradient for a constant, and train D as if there were no penalty."""
     gan = gan_of(nn.Linear(3, 2), DifferentiatedOnce(), penalty=penalty)
     with pytest.raises(ValueError, match=r"^a layer of a network cannot be differentiated twice .*such as joint and none"):
         strategies.detach(gan, REALS, d_steps=1, g_steps=1)

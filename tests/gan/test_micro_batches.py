@@ -63,8 +63,8 @@ def test_a_graph_that_is_kept_and_gradients_of_gradients():
         first = torch.autograd.grad(scores, parameters, retain_graph=True)
         again = torch.autograd.grad(scores, parameters, retain_graph=True)
         assert all(map(torch.equal, first, again))
-        (slope,) = torch.autograd.grad(scores, values, create_graph=True)
-        second = torch.autograd.grad(slope.square().sum(), parameters, allow_unused=True, materialize_grads=True)
+        (derivative,) = torch.autograd.grad(scores, values, create_graph=True)
+        second = torch.autograd.grad(derivative.square().sum(), parameters, allow_unused=True, materialize_grads=True)
         assert any(one.any() for one in second)
         found.append([*first, *second])
     for a, b in zip(*found, strict=True):

@@ -30,15 +30,15 @@ def pulled(discriminator, x, fake, draws):
     """WGAN-GP's penalty of packs, whose points in between are of one share per pack."""
     share = torch.empty(BATCH // PACK, 1, dtype=torch.float64).uniform_(generator=draws)
     between = (share * x + (1 - share) * fake.detach()).requires_grad_()
-    (slope,) = torch.autograd.grad(discriminator(between).sum(), between, create_graph=True)
-    return 10 * ((slope.square().sum(1).sqrt() - 1) ** 2).mean()
+    (derivative,) = torch.autograd.grad(discriminator(between).sum(), between, create_graph=True)
+    return 10 * ((derivative.square().sum(1).sqrt() - 1) ** 2).mean()
 
 
 def flattened(discriminator, x, fake, draws):
     """R1 of packs."""
     x = x.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(discriminator(x).sum(), x, create_graph=True)
-    return 10 / 2 * slope.square().sum(1).mean()
+    (derivative,) = torch.autograd.grad(discriminator(x).sum(), x, create_graph=True)
+    return 10 / 2 * derivative.square().sum(1).mean()
 
 
 def no_penalty(discriminator, x, fake, draws):

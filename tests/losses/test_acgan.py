@@ -125,9 +125,9 @@ def test_the_log_and_penalties_see_the_scores_alone():
     x, fake = next(batches()), plain.generate(plain.sample()).detach()
     D = gan.discriminator
     points = x.values.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(D(points, *x.conditions)[:, 0].sum(), points)
+    (derivative,) = torch.autograd.grad(D(points, *x.conditions)[:, 0].sum(), points)
     d = gan.d_loss(x, fake)
-    assert d.penalty.item() == pytest.approx(3 * 0.5 * slope.square().sum(1).mean().item(), rel=1e-12)
+    assert d.penalty.item() == pytest.approx(3 * 0.5 * derivative.square().sum(1).mean().item(), rel=1e-12)
     expected = {
         "score/real": D(x.values, *x.conditions)[:, 0].mean(),
         "score/fake": D(fake.values, *fake.conditions)[:, 0].mean(),

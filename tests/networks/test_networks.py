@@ -101,8 +101,8 @@ def test_energy_gradient_flows_through_the_image_and_its_reconstruction():
     (gradient,) = torch.autograd.grad(discriminator(x).sum(), x)
     direction, step = torch.randn_like(x), 1e-6
     with torch.no_grad():
-        slope = (discriminator(x + step * direction) - discriminator(x - step * direction)).item() / (2 * step)
-    assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-5)
+        derivative = (discriminator(x + step * direction) - discriminator(x - step * direction)).item() / (2 * step)
+    assert (gradient * direction).sum().item() == pytest.approx(derivative, rel=1e-5)
 
 
 @pytest.mark.parametrize("networks", [(DCGANGenerator, DCGANDiscriminator), (BEGANGenerator, BEGANDiscriminator)])

@@ -101,13 +101,13 @@ def test_gradients_are_those_of_each_sample_alone_and_differentiate(name):
         return discriminator(values)
 
     values = begun(ALL[name]())(watched, Batch(x), Batch(fake))
-    slope = [vmap(grad(lambda one: discriminator(one[None])[0]))(at).detach().norm(dim=1).numpy() for at in seen]
+    derivative = [vmap(grad(lambda one: discriminator(one[None])[0]))(at).detach().norm(dim=1).numpy() for at in seen]
     if name in BETWEEN:
-        expected = BETWEEN[name][1](slope[0])
+        expected = BETWEEN[name][1](derivative[0])
     elif name == "dragan":
-        expected = (slope[0] - 1) ** 2
+        expected = (derivative[0] - 1) ** 2
     else:
-        expected = CLOSED[name][1](slope[0], slope[-1])
+        expected = CLOSED[name][1](derivative[0], derivative[-1])
     np.testing.assert_allclose(values.detach().numpy(), expected, rtol=1e-11)
     weights, step, sums = list(discriminator.parameters())[:3], 1e-6, []  # no last bias: scores are not penalised
     direction = [torch.randn_like(p) for p in weights]
@@ -170,12 +170,12 @@ def test_unrolled_steps_are_differentiated_through_the_penalty(name, loss):
     assert value().item() == pytest.approx(plain, rel=1e-12)
     weights = list(gan.generator.parameters())
     direction = [torch.randn_like(p) for p in weights]
-    slope = sum((g * d).sum() for g, d in zip(torch.autograd.grad(value(), weights), direction, strict=True)).item()
+    derivative = sum((g * d).sum() for g, d in zip(torch.autograd.grad(value(), weights), direction, strict=True)).item()
     for sign in (1, -2):
         for p, d in zip(weights, direction, strict=True):
             p.data.add_(sign * 1e-6 * d)
         values.append(value().item())
-    assert slope == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-9)
+    assert derivative == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("make", [R1R2, GradientPenalty, LipschitzPenalty])

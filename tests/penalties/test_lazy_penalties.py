@@ -75,8 +75,8 @@ def test_a_plain_loop_with_a_lazy_penalty():
         loss = loop.loss.d_loss(loop.discriminator(x), loop.discriminator(fake.detach()))
         if i % 2 == 0:
             leaf = x.clone().requires_grad_()
-            (slope,) = torch.autograd.grad(loop.discriminator(leaf).sum(), leaf, create_graph=True)
-            loss = loss + 2 * 4.0 / 2 * (slope**2).sum(1).mean()
+            (derivative,) = torch.autograd.grad(loop.discriminator(leaf).sum(), leaf, create_graph=True)
+            loss = loss + 2 * 4.0 / 2 * (derivative**2).sum(1).mean()
         loop.optimizer_d.zero_grad()
         loss.backward()
         loop.optimizer_d.step()

@@ -135,8 +135,8 @@ def test_unrolled_differentiates_through_orthogonal_weights():
         values.append(value().item())
         for p, direction in zip(weights, directions, strict=True):
             p.data.sub_(step * direction)
-    slope = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True)).item()
-    assert slope == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5)
+    derivative = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True)).item()
+    assert derivative == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5)
 
 
 def test_a_plain_loop_with_both_one_of_them_lazy():

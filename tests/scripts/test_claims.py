@@ -176,7 +176,7 @@ def test_the_accumulated_loop_is_the_one_that_a_person_writes():
     [((0, 1, 0, 1), C), ((0, 1, 1, 1), Verdict.DEPENDS), ((1, 1, 1, 1), R), ((0, 0, 0, 0), R), ((1, 1, 0, 1), Verdict.DEPENDS)],
 )
 def test_the_verdict_on_softmaxgan(works, verdict):
-    assert softmaxgan.judged(dict(zip(softmaxgan.ARMS, map(bool, works), strict=True)))[0] is verdict
+    assert softmaxgan.verdict_of(dict(zip(softmaxgan.ARMS, map(bool, works), strict=True)))[0] is verdict
 
 
 def test_nan_does_not_work():

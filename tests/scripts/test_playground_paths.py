@@ -33,13 +33,13 @@ def sigmoid(x):
 def in_numpy(game, strategy, settings, iterations, start):
     """Return a path by the formulas of the game: dL_D/dψ and dL_G/dθ, and the heavy ball."""
     points = np.array(game.points)
-    slope, of_real = (sigmoid, sigmoid) if game.loss is not WGAN else (np.ones_like, np.ones_like)
+    derivative, of_real = (sigmoid, sigmoid) if game.loss is not WGAN else (np.ones_like, np.ones_like)
 
     def v(w):
         theta, psi = w
         x = theta + points
-        d = np.mean(x * slope(psi * x)) - np.mean(points * of_real(-psi * points))
-        return np.array([-psi * np.mean(slope(psi * x)), d])
+        d = np.mean(x * derivative(psi * x)) - np.mean(points * of_real(-psi * points))
+        return np.array([-psi * np.mean(derivative(psi * x)), d])
 
     w, speed, found = np.array(start), np.zeros(2), [start]
     mine = {"g": np.array([1.0, 0.0]), "d": np.array([0.0, 1.0]), "both": np.ones(2)}

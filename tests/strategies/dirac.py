@@ -1,4 +1,4 @@
-"""The Dirac-GAN (Mescheder et al. 2018): a point θ for a generator, a slope ψ for a discriminator, and data at 0."""
+"""The Dirac-GAN (Mescheder et al. 2018): a point θ for a generator, a weight ψ for a discriminator, and data at 0."""
 
 import itertools
 

@@ -164,8 +164,8 @@ class Game:
             if draws:
                 self.share = torch.empty(BATCH, 1, dtype=torch.float64).uniform_(generator=self.shares)
             between = self.share * self.x + (1 - self.share) * fake
-            (slope,) = torch.autograd.grad(D(between).sum(), between, create_graph=True)
-            d = d + 10 * ((slope.norm(dim=1) - 1) ** 2).mean()
+            (derivative,) = torch.autograd.grad(D(between).sum(), between, create_graph=True)
+            d = d + 10 * ((derivative.norm(dim=1) - 1) ** 2).mean()
         return d, self.loss.g_loss(r, f)
 
     def field(self, w, *, draws=True, counts="dg"):

@@ -75,10 +75,10 @@ def test_past_extragradient_follows_the_roots_of_its_two_step_recurrence():
 def v_and_j(theta, psi):
     """Return v and its Jacobian on the Dirac-GAN, θ first."""
     s = 1 / (1 + math.exp(-psi * theta))
-    slope = s * (1 - s)
+    derivative = s * (1 - s)
     v = np.array([-psi * s, theta * s])
-    cross = s + psi * theta * slope
-    return v, np.array([[-(psi**2) * slope, -cross], [cross, theta**2 * slope]])
+    cross = s + psi * theta * derivative
+    return v, np.array([[-(psi**2) * derivative, -cross], [cross, theta**2 * derivative]])
 
 
 def consensus(w):

@@ -34,8 +34,8 @@ class PlainLoop:
         if self.name == "wgan_gp":
             share = torch.empty(BATCH, 1, dtype=torch.float64).uniform_(generator=self.penalty_stream)
             between = (share * x + (1 - share) * images.detach()).requires_grad_()
-            (slope,) = torch.autograd.grad(self.D(between).sum(), between, create_graph=True)
-            loss = loss + 10 * ((slope.norm(dim=1) - 1) ** 2).mean()
+            (derivative,) = torch.autograd.grad(self.D(between).sum(), between, create_graph=True)
+            loss = loss + 10 * ((derivative.norm(dim=1) - 1) ** 2).mean()
         return loss
 
     def loss_g(self, real, fake):
@@ -214,7 +214,7 @@ def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
     assert value.item() == pytest.approx(g_loss_after_plain_steps(), rel=1e-12)
     weights = list(gan.generator.parameters())
     directions = [torch.randn_like(p) for p in weights]
-    slope = sum((g * d).sum() for g, d in zip(torch.autograd.grad(value, weights), directions, strict=True)).item()
+    derivative = sum((g * d).sum() for g, d in zip(torch.autograd.grad(value, weights), directions, strict=True)).item()
     step, values = 1e-6, []
     for sign in (1, -1):
         for p, direction in zip(weights, directions, strict=True):
@@ -222,7 +222,7 @@ def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
         values.append(g_loss_after_plain_steps())
         for p, direction in zip(weights, directions, strict=True):
             p.data.sub_(sign * step * direction)
-    assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-5, abs=1e-9)
+    assert derivative == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("loss", CASES)

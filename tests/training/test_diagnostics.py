@@ -9,7 +9,7 @@ from torch import nn
 
 from ganexp import GAN, Prior, build
 from ganexp.batch import Batch
-from ganexp.logging.keys import SIGNS
+from ganexp.logging.keys import DIAGNOSTICS
 from ganexp.losses import EBGAN, LSGAN, WGAN, Hinge, NonSaturating, SoftmaxGAN
 from ganexp.training import Diagnostics
 from ganexp.training.callbacks.diagnostics import MOST, accuracies, collapse, diversity
@@ -18,7 +18,7 @@ from tests.small_runs import Rows, assert_same
 from tests.tiny import CASES, tiny_gan, tiny_trainer
 
 SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8")
-OF_POINTS = SIGNS.keys() - {"diversity/near_duplicates"}
+OF_POINTS = DIAGNOSTICS.keys() - {"diversity/near_duplicates"}
 
 
 def images(n, seed=0):
@@ -65,7 +65,7 @@ def test_points_have_no_near_duplicates_which_real_ones_have_too():
         (0.852, 0.156, ""),
         (0.034, None, "the samples are 3 % as far apart as real ones"),  # the ring: one mode
         (0.98, None, ""),  # the ring: eight
-        (None, None, ""),  # without signs
+        (None, None, ""),  # without diagnostics
     ],
 )
 def test_a_collapse_is_said_where_it_is_clear(relative, near_duplicates, said):
@@ -104,7 +104,7 @@ class Memory(nn.Module):
         return torch.where(by_heart, self.high, self.low)
 
 
-def judged(discriminator, loss, real, held_out):
+def accuracies_of(discriminator, loss, real, held_out):
     generator = nn.Linear(2, 2)
     gan = GAN(
         generator,
@@ -122,20 +122,20 @@ def judged(discriminator, loss, real, held_out):
 )
 def test_a_discriminator_that_has_memorised_fails_on_held_out_images(loss, high, low):
     real = images(16, seed=3)
-    found = judged(Memory(real, high, low), loss, real, images(16, seed=4))
+    found = accuracies_of(Memory(real, high, low), loss, real, images(16, seed=4))
     assert found == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
 
 
 def test_one_that_takes_everything_for_real_is_right_on_reals_alone():
     real = images(16, seed=3)
-    found = judged(Memory(real, 2.0, 1.0), NonSaturating(), real, images(16, seed=4))
+    found = accuracies_of(Memory(real, 2.0, 1.0), NonSaturating(), real, images(16, seed=4))
     assert found == {"accuracy/real": 1, "accuracy/fake": 0, "accuracy/held_out": 1}
 
 
 @pytest.mark.parametrize("loss", [EBGAN, SoftmaxGAN])
 def test_low_scores_are_real_ones_where_the_loss_says_so(loss):
     real = images(16, seed=3)
-    found = judged(Memory(real, 0.1, 5.0), loss(), real, images(16, seed=4))
+    found = accuracies_of(Memory(real, 0.1, 5.0), loss(), real, images(16, seed=4))
     assert found == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
 
 
@@ -148,7 +148,7 @@ def test_low_scores_are_real_ones_where_the_loss_says_so(loss):
     ],
     ids=str,
 )
-def test_runs_with_signs_are_the_same_to_the_last_bit(more):
+def test_runs_with_diagnostics_are_the_same_to_the_last_bit(more):
     ends = []
     for every in (0, 2):
         narrow = ("generator.width=8", "discriminator.width=8", "dataset.n=300")
@@ -157,7 +157,9 @@ def test_runs_with_signs_are_the_same_to_the_last_bit(more):
         ends.append(trainer.gan.state_dict())
     assert_same(*ends)
     of_images = "dataset=fake" in more
-    assert trainer.last_row.keys() & SIGNS.keys() == (SIGNS.keys() - {"accuracy/held_out"} if of_images else OF_POINTS)
+    assert trainer.last_row.keys() & DIAGNOSTICS.keys() == (
+        DIAGNOSTICS.keys() - {"accuracy/held_out"} if of_images else OF_POINTS
+    )
     assert all(0 <= value <= 1 for key, value in trainer.last_row.items() if key.startswith("accuracy/"))
 
 

@@ -38,8 +38,8 @@ PLACES = [round(float(place), 3) for place in np.linspace(-0.25, 1.5, 36)]
 
 
 @dataclass
-class Seen:
-    """What is known of one iteration."""
+class Moment:
+    """One iteration, and the row that it has in the log."""
 
     iteration: int
     row: Mapping[str, Any]
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> Path:
         output: Path = options.output or folder.path / "dynamics.html"
         with writing(output):
             refuse_unwritable(output)
-        seen = [Seen(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
+        seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
         angles: list[float] = []
         if len(seen) < 2 or options.path:
             looked, angles = _of_checkpoints(folder, options)
@@ -76,7 +76,7 @@ def main(options: argparse.Namespace) -> Path:
     return output
 
 
-def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Seen], list[float]]:
+def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Moment], list[float]]:
     """Look at the game at every checkpoint that a run has kept, and on the way from the first to the last of them."""
     files = folder.numbered
     if not files:
@@ -88,7 +88,7 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
         trainer = build(config | longer, checkpoint=file, trust=options.trust)
         x, z = _batches(trainer)
         with still(trainer.gan, x, z) as field:
-            seen.append(Seen(trainer.iteration, figures(spectrum(field))))
+            seen.append(Moment(trainer.iteration, figures(spectrum(field))))
         weights.append([one.detach().clone() for one in (*trainer.gan.d_parameters, *trainer.gan.g_parameters)])
     if trainer is None or len(weights) < 2:
         return seen, []
@@ -128,7 +128,7 @@ def _rules(names: Sequence[str], eigenvalues: Sequence[complex], rate: float) ->
 def page(
     title: str,
     rows: Iterable[Mapping[str, Any]],
-    seen: Sequence[Seen],
+    seen: Sequence[Moment],
     angles: Sequence[float],
     rules: Mapping[str, Sequence[float | None]],
     rate: float,
@@ -188,7 +188,7 @@ def _layout(title: str, x: str, y: str, **further: Any) -> dict[str, Any]:
     }
 
 
-def _plane(seen: Sequence[Seen]) -> dict[str, Any]:
+def _plane(seen: Sequence[Moment]) -> dict[str, Any]:
     """Eigenvalues in the complex plane, with a frame for each iteration that was looked at; the axes stay the same."""
     real = [one.real for moment in seen for one in moment.eigenvalues]
     imag = [abs(one.imag) for moment in seen for one in moment.eigenvalues]
@@ -203,12 +203,12 @@ def _plane(seen: Sequence[Seen]) -> dict[str, Any]:
     return {"data": [_dots(seen[-1])], "layout": layout, "frames": frames}
 
 
-def _dots(moment: Seen) -> dict[str, Any]:
+def _dots(moment: Moment) -> dict[str, Any]:
     found = moment.eigenvalues
     return {"type": "scatter", "mode": "markers", "x": [one.real for one in found], "y": [one.imag for one in found]}
 
 
-def _losses(rows: Iterable[Mapping[str, Any]], seen: Sequence[Seen]) -> dict[str, Any]:
+def _losses(rows: Iterable[Mapping[str, Any]], seen: Sequence[Moment]) -> dict[str, Any]:
     kept = [row for row in rows if np.isfinite(row.get("loss/d", np.nan)) and np.isfinite(row.get("loss/g", np.nan))]
     at = [row["progress/iteration"] for row in kept]
     data = [
@@ -219,7 +219,7 @@ def _losses(rows: Iterable[Mapping[str, Any]], seen: Sequence[Seen]) -> dict[str
     return {"data": data, "layout": _layout("Losses", "iterations", "", shapes=marks)}
 
 
-def _ends(seen: Sequence[Seen]) -> dict[str, Any]:
+def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
     names = {"smallest Re λ": "smallest_real", "smallest of D's block": "d_smallest", "smallest of G's block": "g_smallest"}
     at = [one.iteration for one in seen]
     data = [
@@ -229,7 +229,7 @@ def _ends(seen: Sequence[Seen]) -> dict[str, Any]:
     return {"data": data, "layout": _layout("Is it a minimum? Below 0 it is not", "iterations", "")}
 
 
-def _path(angles: Sequence[float], seen: Sequence[Seen]) -> dict[str, Any]:
+def _path(angles: Sequence[float], seen: Sequence[Moment]) -> dict[str, Any]:
     data = [{"type": "scatter", "mode": "lines", "x": PLACES, "y": list(angles)}]
     way = f"from iteration {seen[0].iteration:,} (0) to {seen[-1].iteration:,} (1)"
     return {"data": data, "layout": _layout("Cosine of −v and the way", way, "")}

@@ -47,7 +47,7 @@ class Sweep:
         """Read the record.
 
         Raises:
-            ValueError: There is none, or it is broken.
+            ValueError: The record is missing or broken.
         """
         values = read_document(folder / FILE)
         jobs, options, metric = values.get("jobs"), values.get("options", []), values.get("metric")

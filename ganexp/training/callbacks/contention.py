@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 CHOSEN = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
 """Environment variables by which OpenMP's idle threads are told to sleep, or to spin."""
 LONG_S = 10
-"""So long a time is judged at least; a shorter one may be somebody else's start-up."""
+"""The shortest time that is looked at, in seconds; a shorter one may be somebody else's start-up."""
 
 
 class Use(NamedTuple):

@@ -1,4 +1,4 @@
-"""Early signs of collapse, divergence and over-fitting, from a few forward passes."""
+"""Early symptoms of collapse, divergence and over-fitting, from a few forward passes."""
 
 import math
 
@@ -48,10 +48,10 @@ class Diagnostics(Callback):
             held_out = _first(held_out, gan.pack) if len(held_out) >= gan.pack else None
         z = gan.prior.measured(len(real))
         with looking(gan.prior, average, gan.generator, gan.discriminator):
-            signs = diversity(made(average, z), real.values)
+            found = diversity(made(average, z), real.values)
             fake = Batch(made(gan.generator, z), z.conditions)
-            signs |= accuracies(gan, real, fake, held_out)
-        return {key: value for key, value in signs.items() if math.isfinite(value)}
+            found |= accuracies(gan, real, fake, held_out)
+        return {key: value for key, value in found.items() if math.isfinite(value)}
 
 
 def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
@@ -95,9 +95,9 @@ def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> di
     these that are counted.
     """
     sign = -1 if gan.loss.low_is_real else 1
-    scores = {"real": gan.judge(real), "fake": gan.judge(fake)}
+    scores = {"real": gan.score_unaugmented(real), "fake": gan.score_unaugmented(fake)}
     if held_out is not None:
-        scores["held_out"] = gan.judge(held_out)
+        scores["held_out"] = gan.score_unaugmented(held_out)
     boundary = gan.loss.boundary
     middle = (scores["real"].mean() + scores["fake"].mean()) / 2 if boundary is None else boundary
     above = {key: sign * (score - middle) for key, score in scores.items()}

@@ -32,7 +32,7 @@ class Dynamics(Callback):
         self.every, self.count, self.products, self.samples = every, count, products, samples
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that it cannot look at.
+        """Refuse a run in several processes.
 
         Raises:
             Misfit: Several processes train, each of which has its share of the gradients.

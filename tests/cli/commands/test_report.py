@@ -10,7 +10,7 @@ from PIL import Image
 
 from ganexp.cli.commands import report
 from ganexp.cli.commands.reporting import charts
-from ganexp.logging.keys import SIGNS
+from ganexp.logging.keys import DIAGNOSTICS
 from tests.calling import call
 from tests.cli.commands.run_folders import CHROMIUM, figures, rich_run
 
@@ -114,9 +114,9 @@ def test_a_browser_draws_it(tmp_path):
 
 def test_early_signs_have_charts_with_their_meanings(tmp_path):
     folder = rich_run(tmp_path / "run")
-    row = {"progress/iteration": 21, **dict.fromkeys(SIGNS, 0.5)}
+    row = {"progress/iteration": 21, **dict.fromkeys(DIAGNOSTICS, 0.5)}
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(row) + "\n")
     page = call("report", folder).read_text()
-    assert SIGNS.keys() <= figures(page).keys()
-    assert all(measure.meaning in page for measure in SIGNS.values())
+    assert DIAGNOSTICS.keys() <= figures(page).keys()
+    assert all(measure.meaning in page for measure in DIAGNOSTICS.values())
