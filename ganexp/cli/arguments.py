@@ -161,7 +161,9 @@ def features(parser: ArgumentParser) -> None:
     """
     parser.add_argument("dataset", help="a labelled data set, such as mnist")
     parser.add_argument("overrides", nargs="*", help="settings as for training, such as data_root=/path dataset.image_size=64")
-    parser.add_argument("--epochs", type=_positive, help="passes through the data; by default about 180,000 images are seen")
+    parser.add_argument(
+        "--epochs", type=_positive, help="passes through the data; by default those of 45,000 to 180,000 images"
+    )
     parser.add_argument("--device", default="auto", help="cpu, cuda or cuda:N; a GPU if there is one otherwise")
 
 

@@ -27,7 +27,7 @@ from ganexp.evaluation import (
     PerChannel,
     Raw,
 )
-from ganexp.evaluation.classifier import stored
+from ganexp.evaluation.classifier import stored, train_if_missing
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.library import needed
 from ganexp.facts import Facts
@@ -80,13 +80,11 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
     said = []
     asked = _features_asked(config, dataset.shape)
     path = _path_of(asked, config, dataset) if _sees(measures, dataset) else None
-    if path and not path.is_file():
-        if asked != "classifier":
-            remedy = "choose classifier, inception, raw, or a file that is there"
-        elif dataset.classes:
-            remedy = f"train them by ganexp features {path.stem}, or choose inception, raw or a file"
-        else:
+    if path and not path.is_file() and not lacks_classifier(config, dataset, measures):
+        if asked == "classifier":
             remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
+        else:
+            remedy = "choose classifier, inception, raw, or a file that is there"
         said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
     for library in sorted({measure.library for measure in measures} - {""}):
         try:
@@ -94,6 +92,14 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
         except EvaluationError as error:
             said.append(f"evaluation: {error}.")
     return said
+
+
+def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bool:
+    """Return whether a classifier has to be trained before features can be had, and the data have labels for it."""
+    if not dataset.classes or not _sees(measures, dataset) or _features_asked(config, dataset.shape) != "classifier":
+        return False
+    path = _path_of("classifier", config, dataset)
+    return path is not None and not path.is_file()
 
 
 def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
@@ -115,6 +121,8 @@ def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
 
 def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: Measures) -> Evaluator | None:
     """Make what evaluates a run, before it has seen the data; None without measures. Moves no random stream.
+
+    The classifier of a data set is trained if it is not there.
 
     Raises:
         ConfigError: A measure or features cannot be had.
@@ -183,7 +191,13 @@ def _path_of(asked: str, config: Config, dataset: Dataset) -> Path | None:
         return None
     if asked != "classifier":
         return Path(asked).expanduser()
-    return classifier_file({"name": dataset.stack_of} if dataset.stack_of else config.dataset)
+    return classifier_file({"name": _classified(config, dataset)[0]} if dataset.stack_of else config.dataset)
+
+
+def _classified(config: Config, dataset: Dataset) -> tuple[str, Dataset]:
+    """Return the data set whose classifier sees the images, after its name: of a stack, that of its channels."""
+    channels = dataset.stack_of
+    return (type(channels).__name__.lower(), channels) if channels else (name_of(config.dataset), dataset)
 
 
 def _features(config: Config, dataset: Dataset, device: torch.device) -> Features:
@@ -193,6 +207,8 @@ def _features(config: Config, dataset: Dataset, device: torch.device) -> Feature
         return Raw(dataset.shape) if asked == "raw" else Inception(device)
     if asked != "classifier":
         return Exported(path, dataset.shape, device)
+    name, classified = _classified(config, dataset)
+    train_if_missing(path, classified, name, device)
     classifier = Classifier.load(path, device)
     side, own = dataset.shape[-1], classifier.origin.shape[-1]
     if side != own:

@@ -8,7 +8,7 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.config.check import Plan
-from ganexp.config.evaluation import evaluation_of, evaluator_of
+from ganexp.config.evaluation import evaluation_of, evaluator_of, lacks_classifier
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import make
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
@@ -35,6 +35,8 @@ class RunData:
 def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     """Load data and features, and let the evaluation see the data. Global random streams are seeded anew.
 
+    The classifier in whose features images are compared is trained if it is not there.
+
     Raises:
         ConfigError: Something is missing or broken; the sentences name all of it.
     """
@@ -43,15 +45,15 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     execution.set_up(machine, deterministic=config.deterministic, threads=threads)
     dataset = dataset_of(config)
     missing = list(plan.missing)
-    if not missing:
-        try:
-            evaluator = evaluator_of(config, machine, dataset, plan.measures)
-        except ConfigError as error:
-            missing.append(str(error))
     try:
         reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
     except ConfigError as error:
         missing.append(str(error))
+    if not plan.missing and not (missing and lacks_classifier(config, dataset, plan.measures)):
+        try:
+            evaluator = evaluator_of(config, machine, dataset, plan.measures)
+        except ConfigError as error:
+            missing.append(str(error))
     if missing:
         raise ConfigError(" ".join(missing))
     evaluation, figures = evaluation_of(config, machine, dataset, reals, processes, evaluator)

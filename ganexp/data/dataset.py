@@ -29,8 +29,8 @@ class Dataset:
     modes: Modes | None = None
     """The known modes of the data."""
 
-    stack_of = ""
-    """The data set, by name, of which each channel is an image: its classifier sees every channel by itself."""
+    stack_of: "Dataset | None" = None
+    """The data set of which each channel is an image: its classifier sees every channel by itself."""
 
     def check(self, run: Facts) -> None:
         """Refuse a run that needs labels or images where there are none.

@@ -27,7 +27,6 @@ class StackedMNIST(Dataset):
 
     classes = 1000
     modes = Classes(1000)
-    stack_of = "mnist"
 
     @checked
     def __init__(
@@ -38,7 +37,7 @@ class StackedMNIST(Dataset):
         n: Annotated[int, Ge(1), Le(10_000_000)] = 60_000,
         seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 0,
     ) -> None:
-        self.mnist = MNIST(root, image_size=image_size)
+        self.mnist = self.stack_of = MNIST(root, image_size=image_size)
         self.shape = (3, image_size, image_size)
         self.n = n
         self.seed = seed

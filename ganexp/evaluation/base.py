@@ -37,7 +37,7 @@ class Measure(Generic[S]):
     """Whether the figures depend on the real set."""
 
     library: ClassVar[str] = ""
-    """The package that computes the figures, if that is one of an extra."""
+    """The package that computes the figures, if that is another one."""
 
     @property
     def name(self) -> str:

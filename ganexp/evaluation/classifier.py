@@ -8,13 +8,18 @@ import hashlib
 import io
 import itertools
 import os
+import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
+from tqdm import tqdm
 
+from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Extracted, checksum_of, scaled
@@ -26,6 +31,8 @@ HELD_OUT = 5
 """One image in so many is not trained on, and measures the accuracy."""
 SHIFT = 2
 """Pixels by which training images are shifted at most."""
+IMAGES_SEEN, EPOCHS = 45_000, 25
+"""How many images training looks at, and four times as many if that takes no more than so many epochs."""
 
 
 @dataclass
@@ -123,6 +130,7 @@ class Classifier(nn.Module):
 
 def stored(folder: Path, dataset: str, which: str = "") -> Path:
     """Return where the classifier of a data set lies; `which` tells apart images of one's own, all called `image_folder`."""
+    dataset = Path(dataset).name  # which a configuration names, and that may be anyone's
     return folder / (f"{dataset}-{hashlib.sha256(which.encode()).hexdigest()[:8]}.pt" if which else f"{dataset}.pt")
 
 
@@ -131,7 +139,70 @@ def _command(path: Path) -> str:
     return f"ganexp features {dataset}" + (" and the settings of the run's dataset" if own else "")
 
 
-def train(images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: torch.device | str = "cpu") -> Classifier:
+def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.device) -> None:
+    """Train the classifier of a data set unless it is there; of several processes one trains, and the others wait for it.
+
+    Moves no random stream.
+
+    Args:
+        path: Where it lies.
+        dataset: What it is trained on; it has classes.
+        name: What the data set is called.
+        device: Where to train.
+
+    Raises:
+        EvaluationError: It cannot be trained or stored.
+    """
+    if path.is_file():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")), undisturbed(device):
+            if not path.is_file():
+                print(
+                    f"The data set {name} has no classifier yet; it is trained once, for all runs.", file=sys.stderr, flush=True
+                )
+                print(train_and_store(path, dataset, name, device=device), file=sys.stderr, flush=True)
+    except EvaluationError:
+        raise
+    except OSError as error:
+        said = f"{error.filename or path}: {error.strerror}" if error.strerror else error
+        raise EvaluationError(f"no classifier of {name} can be kept ({said}): name another folder with GANEXP_CACHE") from error
+    except (RuntimeError, ValueError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise EvaluationError(
+            f"no classifier of {name} can be trained ({said}): choose evaluation.features=inception, raw or a file"
+        ) from error
+
+
+def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | None = None, device: torch.device) -> str:
+    """Train the classifier of a data set, store it, and return a sentence about it.
+
+    Raises:
+        EvaluationError: There are too few images.
+        OSError: The data cannot be had, or the file cannot be written.
+    """
+    images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
+    assert isinstance(images, Tensor)
+    if len(images) < HELD_OUT:
+        raise EvaluationError(f"a classifier of {name} needs {HELD_OUT} images, and there are {len(images)}")
+    epochs, began = epochs or epochs_for(len(images)), time.perf_counter()
+    classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes)
+    classifier.save(path)
+    return (
+        f"The classifier of {name} knows {classifier.origin.accuracy:.2%} of held-out images, after {epochs} epochs in "
+        f"{time.perf_counter() - began:.0f} s: {path}, checksum {classifier.checksum}."
+    )
+
+
+def epochs_for(images: int) -> int:
+    """Return how often a set of so many images is gone through, if nobody says."""
+    return max(1, round(IMAGES_SEEN / images), min(EPOCHS, round(4 * IMAGES_SEEN / images)))
+
+
+def train(
+    images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: torch.device | str = "cpu", classes: int = 0
+) -> Classifier:
     """Train a classifier, with Adam, a one-cycle learning rate and random shifts, always in the same way.
 
     Args:
@@ -140,22 +211,25 @@ def train(images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: 
         dataset: What they are called.
         epochs: Passes through the training part.
         device: Where to train; the weights depend on it by rounding.
+        classes: How many there are, if images need not be of each.
     """
     order = torch.randperm(len(images), generator=stream(0, "held-out images"))
     held_out, order = order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
     channels, height, width = images.shape[1:]
     with undisturbed(torch.device(device)):
-        classifier = Classifier(Origin(dataset, (channels, height, width), int(labels.max()) + 1)).to(device)
+        classifier = Classifier(Origin(dataset, (channels, height, width), classes or int(labels.max()) + 1)).to(device)
         optimizer = torch.optim.Adam(classifier.parameters(), weight_decay=1e-4)
         steps = epochs * -(-len(order) // BATCH)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
-        for _ in range(epochs):
-            for part in order[torch.randperm(len(order))].split(BATCH):
-                x = _shifted(to_range(images[part].to(device), torch.float32))
-                optimizer.zero_grad()
-                cross_entropy(classifier(x)[1], labels[part].to(device)).backward()
-                optimizer.step()
-                schedule.step()
+        with tqdm(total=steps, desc="Training the classifier, once", unit="batch", disable=None, leave=False) as bar:
+            for _ in range(epochs):
+                for part in order[torch.randperm(len(order))].split(BATCH):
+                    x = _shifted(to_range(images[part].to(device), torch.float32))
+                    optimizer.zero_grad()
+                    cross_entropy(classifier(x)[1], labels[part].to(device)).backward()
+                    optimizer.step()
+                    schedule.step()
+                    bar.update()
     classifier.eval().requires_grad_(False)
     classifier.origin.accuracy = accuracy(classifier, images[held_out], labels[held_out])
     return classifier

@@ -1,4 +1,4 @@
-"""The library of the extra `evaluation`, imported when a measure needs it."""
+"""The library that computes some figures, imported when a measure needs it."""
 
 import importlib
 from typing import Any
@@ -15,4 +15,4 @@ def needed(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise EvaluationError(f'this needs {module.partition(".")[0]}: pip install "ganexp[evaluation]"') from error
+        raise EvaluationError(f"this needs {module.partition('.')[0]}: pip install torch-fidelity") from error

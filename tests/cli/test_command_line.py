@@ -118,10 +118,11 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, t
 def test_all_that_is_missing_is_said_at_once_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.MNIST, "mirrors", [])
     (tmp_path / "cwd").mkdir()
-    done = forked.train("dataset=mnist", f"data_root={tmp_path}/none", "evaluate_every=5", cwd=tmp_path / "cwd")
+    features = ("evaluate_every=5", "evaluation.features=none.pt2")
+    done = forked.train("dataset=mnist", f"data_root={tmp_path}/none", *features, cwd=tmp_path / "cwd")
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
-    assert all(part in done.stderr for part in ("evaluation.features=classifier", "dataset: MNIST"))
+    assert all(part in done.stderr for part in ("evaluation.features=none.pt2", "dataset: MNIST"))
     assert len(done.stderr.splitlines()) == 1
     assert list((tmp_path / "cwd").iterdir()) == []
 

@@ -1,7 +1,11 @@
 """The classifier in whose features images are compared: trained, stored, and read back as it was."""
 
+import json
+import shutil
+
 import pytest
 import torch
+from filelock import FileLock
 
 from ganexp import build
 from ganexp.cli.commands import features
@@ -9,12 +13,35 @@ from ganexp.config.evaluation import classifier_file
 from ganexp.config.schema import ConfigError
 from ganexp.data import Digits
 from ganexp.evaluation import Classifier, EvaluationError
+from ganexp.evaluation import classifier as module
 from ganexp.evaluation.classifier import Origin, accuracy, stored, train
+from tests import forked
 from tests.calling import call
 from tests.composing import composed
+from tests.distributed.forks import several
 from tests.full import on_a_full_disk
+from tests.small_runs import assert_same
 
 IMAGES = ("device=cpu", "dataset.image_size=16", "iterations=3", "sample_every=0", "logger=[]", "batch_size=8")
+EVALUATED = ("evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=200")
+NARROW = ("generator.width=4", "discriminator.width=4")
+
+
+@pytest.fixture
+def counted(monkeypatch, tmp_path):
+    """A cache without a classifier, one epoch for each that is trained, and a file with a line for each."""
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "IMAGES_SEEN", 1)
+    really, note = module.train, tmp_path / "trained"
+    note.touch()
+
+    def training(*arguments, **settings):
+        with note.open("a") as file:
+            file.write(f"{arguments[2]} {settings['epochs']}\n")
+        return really(*arguments, **settings)
+
+    monkeypatch.setattr(module, "train", training)
+    return note
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +69,7 @@ def test_on_a_full_disk_nothing_is_left(small, tmp_path):
 def test_that_it_cannot_be_written_is_said_before_it_is_trained(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "file"))
     (tmp_path / "file").touch()
-    monkeypatch.setattr(features, "train", lambda *_, **__: pytest.fail("it is trained"))
+    monkeypatch.setattr(features, "train_and_store", lambda *_, **__: pytest.fail("it is trained"))
     with pytest.raises(SystemExit, match=r"^Error: .*digits\.pt cannot be written.*GANEXP_CACHE"):
         call("features", "digits", "--device=cpu")
 
@@ -169,3 +196,103 @@ def test_mistakes_end_in_a_sentence(arguments, sentence, capsys):
     with pytest.raises(SystemExit) as ended:
         call("features", *arguments)
     assert sentence in f"{ended.value} {capsys.readouterr().err}"
+
+
+def trained_run(folder, *settings):
+    trainer = build(composed(*IMAGES, *NARROW, *settings, "log_every=1"), folder)
+    trainer.fit()
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    kept = ("loss/", "score/", "grad_norm/")
+    return trainer.gan.state_dict(), [{key: value for key, value in row.items() if key.startswith(kept)} for row in rows]
+
+
+def test_it_is_trained_for_the_first_run_that_needs_it_and_changes_no_bit_of_the_run(counted, tmp_path, capfd):
+    weights, rows = trained_run(tmp_path / "without")
+    assert counted.read_text() == ""
+    for name in ("first", "second"):
+        again, same = trained_run(tmp_path / name, *EVALUATED)
+        assert_same(weights, again)
+        assert (same, len(rows)) == (rows, 3)
+    assert counted.read_text() == "digits 1\n"
+    path = classifier_file({"name": "digits"})
+    begun, ended = capfd.readouterr().err.splitlines()
+    assert begun.startswith("The data set digits has no classifier yet")
+    assert ended.startswith(f"The classifier of digits knows {Classifier.load(path).origin.accuracy:.2%} of held-out images")
+    assert {file.name for file in path.parent.iterdir()} <= {"digits.pt", "digits.lock"}
+
+
+def test_small_sets_are_gone_through_more_often():
+    assert [module.epochs_for(n) for n in (500, 1_797, 10_000, 50_000, 60_000, 1_000_000)] == [90, 25, 18, 4, 3, 1]
+
+
+def test_it_is_the_one_that_the_command_would_train(counted, tmp_path):
+    build(composed(*IMAGES, *EVALUATED))
+    path = classifier_file({"name": "digits"})
+    by_run = Classifier.load(path)
+    path.unlink()
+    call("features", "digits", "dataset.image_size=16", "--device=cpu")
+    by_command = Classifier.load(path)
+    assert (by_command.checksum, by_command.origin) == (by_run.checksum, by_run.origin)
+
+
+def test_of_processes_that_need_it_at_once_one_trains_it(counted, tmp_path):
+    def made(processes):
+        torch.set_num_threads(1)
+        build(composed(*IMAGES, *EVALUATED), processes=processes)
+        return Classifier.load(classifier_file({"name": "digits"})).checksum
+
+    assert len({*several(2, made, tmp_path / "together")}) == 1
+    assert counted.read_text() == "digits 1\n"
+
+
+def test_a_stack_is_seen_by_the_classifier_of_its_channels(counted, tmp_path, monkeypatch):
+    digits = Digits(image_size=16)
+    monkeypatch.setattr("ganexp.data.MNIST.load", lambda _: digits.load())
+    monkeypatch.setattr("ganexp.data.MNIST.labels", lambda _: digits.labels())
+    stacked = ("dataset=stacked_mnist", "dataset.n=60", f"data_root={tmp_path}")
+    build(composed(*IMAGES, *stacked, *EVALUATED, "evaluation.measures=[modes]"))
+    assert counted.read_text() == "mnist 1\n"
+    assert Classifier.load(classifier_file({"name": "mnist"})).origin.shape == (1, 16, 16)
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(counted, tmp_path):
+    (tmp_path / "cache").touch()
+    with pytest.raises(ConfigError, match=r"^evaluation: no classifier of digits can be kept \(.*GANEXP_CACHE\.$"):
+        build(composed(*IMAGES, *EVALUATED), tmp_path / "run")
+    assert counted.read_text() == ""
+    assert not (tmp_path / "run").exists()
+
+
+def test_that_it_cannot_be_trained_is_one_sentence(counted, tmp_path, monkeypatch):
+    def failing(*_, **__):
+        raise RuntimeError("out of something\nand a long story")
+
+    monkeypatch.setattr(module, "train", failing)
+    with pytest.raises(ConfigError, match=r"^evaluation: no classifier .*\(out of something\): .*evaluation\.features="):
+        build(composed(*IMAGES, *EVALUATED), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_interruption_while_it_is_trained_is_one_line_and_leaves_no_half_file(counted, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "cross_entropy", interrupted)
+    (tmp_path / "here").mkdir()
+    done = forked.train(*IMAGES, *EVALUATED, cwd=tmp_path / "here")
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (130, ["Interrupted; what was written is kept."])
+    assert [*(tmp_path / "here").iterdir()] == []
+    path = classifier_file({"name": "digits"})
+    assert {file.name for file in path.parent.iterdir()} <= {"digits.lock"}
+    with FileLock(path.with_suffix(".lock"), timeout=0):
+        pass
+
+
+def test_a_run_is_evaluated_anew_without_its_classifier(counted, tmp_path):
+    build(composed(*IMAGES, *NARROW, *EVALUATED), tmp_path / "run").fit()
+    shutil.rmtree(classifier_file({"name": "digits"}).parent)
+    page = call("evaluate", f"run={tmp_path / 'run'}")
+    assert counted.read_text() == "digits 1\n" * 2
+    (result,) = json.loads(page.with_suffix(".json").read_text())["results"]
+    row = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert result["figures"]["eval/density"]["value"] == row["eval/density"]

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 
 import torch
 from omegaconf import OmegaConf
@@ -12,8 +11,8 @@ from ganexp.cli.composing import compose
 from ganexp.config.evaluation import classifier_file
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import check_node, make
-from ganexp.data import default_folder, load_cached
-from ganexp.evaluation.classifier import train
+from ganexp.evaluation import EvaluationError
+from ganexp.evaluation.classifier import train_and_store
 from ganexp.logging.documents import refuse_unwritable
 from ganexp.printable import printable
 from ganexp.training.execution import Machine, Unavailable
@@ -34,19 +33,10 @@ def main(options: argparse.Namespace) -> None:
         path = classifier_file(settings)
         with writing(path, remedy):
             refuse_unwritable(path)
-        images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
-    except (ConfigError, OSError) as error:
+        said = train_and_store(path, dataset, options.dataset, epochs=options.epochs, device=device)
+    except (ConfigError, EvaluationError, OSError) as error:
         sys.exit(f"Error: {printable(error)}")
-    assert isinstance(images, torch.Tensor)
-    epochs = options.epochs or max(1, round(180_000 / len(images)))
-    began = time.perf_counter()
-    classifier = train(images, labels, options.dataset, epochs=epochs, device=device)
-    with writing(path, remedy):
-        classifier.save(path)
-    print(
-        f"It knows {classifier.origin.accuracy:.2%} of held-out images of {options.dataset}, after {epochs} epochs in "
-        f"{time.perf_counter() - began:.0f} s.\n  features {path}, checksum {classifier.checksum}"
-    )
+    print(said)
 
 
 def _device(typed: str) -> torch.device:

@@ -192,7 +192,7 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     few = ("--measures", "precision_recall", "--samples", 3)
     assert "precision_recall: it needs more than 3 generated samples" in refused(plain, *few, *out)
     assert "fid: it needs more than 256 generated samples" in refused(digits, "--measures", "fid", "--samples", 100, *out)
-    assert "evaluation.features=classifier are not there" in refused(digits, "--features", "classifier", *out)
+    assert "evaluation.features=inception" in refused(place / "sweep/0_plain", "--features", "inception", *out)
     assert "evaluation.samples" in refused(digits, "--samples", 0, *out)
     wrong = tmp_path / "wrong.pt"
     torch.jit.script(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(7, 3))).save(wrong)
