@@ -191,7 +191,6 @@ def misfits(option, choice, dataset):
     further=st.lists(
         st.sampled_from(
             [
-                "average=none",
                 "prior=uniform",
                 "precision=fp64",
                 "precision=bf16",
