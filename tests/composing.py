@@ -13,7 +13,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.config.targets import arguments, target
-from ganexp.networks import MLPDiscriminator
+from ganexp.networks import MLPDiscriminator, contract
 from ganexp.strategies.base import as_strategy
 
 CONF = Path(__file__).parent.parent / "conf"
@@ -96,4 +96,5 @@ def losses_of_scores() -> list[str]:
 
 def fits(loss: str, discriminator: str) -> bool:
     """Say which losses suit which discriminators: acgan none without labels."""
-    return loss in losses_of_scores() and declared("discriminator", discriminator).output in declared("loss", loss).accepts
+    output = contract.declared(declared("discriminator", discriminator)).output
+    return loss in losses_of_scores() and output in declared("loss", loss).accepts

@@ -22,6 +22,7 @@ UNFED = [one for one in SMALL if not one.startswith("dataset")]
 CASES = {
     **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
     **{f"optimizer {name}": [f"optimizer={name}"] for name in options("optimizer")},
+    **{f"wrapper {name}": [f"wrapper=[{name}]"] for name in options("wrapper")},
     "began": ["loss=began", "generator=began", "discriminator=began", "dataset.image_size=16"],
     "penalty": ["loss=wgan_gp", "d_steps=2"],
     "lazy penalty": ["penalty=dragan", "penalty.dragan.every=2", "d_steps=3"],
