@@ -72,5 +72,5 @@ class Facts:
         return self.batch_size // self.pack
 
     def warn(self, sentence: str) -> None:
-        """Say what is allowed and probably unintended."""
+        """Report, as a predicate of the part, what is allowed and probably unintended."""
         self.warnings.append(sentence)

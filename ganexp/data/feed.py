@@ -115,7 +115,7 @@ class Resident(_OfData):
         self._ready: list[Batch] = []
 
     def close(self) -> None:
-        """Do nothing: nothing is read ahead."""
+        """Nothing is read ahead, so there is nothing to end."""
 
     def __iter__(self) -> Iterator[Batch]:
         return self

@@ -53,7 +53,7 @@ class Statistic:
         return {name: value.cpu() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what another one returned."""
+        """Take over the state of another statistic."""
         vars(self).update(state)
 
 

@@ -31,7 +31,7 @@ class Recording(Protocol):
         """Record what a call, which draws from random streams, does to tensors."""
 
     def replay(self) -> None:
-        """Do it again, in the same tensors."""
+        """Run the recorded operations again, in the same tensors."""
 
 
 class Recorded(Step):

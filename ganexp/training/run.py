@@ -21,7 +21,7 @@ class CheckpointRecord(Protocol):
         """Return what the best one was kept for, and when."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take that over."""
+        """Take over what the best one was kept for, and when."""
 
 
 class Run(Protocol):
@@ -33,7 +33,7 @@ class Run(Protocol):
 
     @property
     def step(self) -> Step:
-        """What an iteration is."""
+        """The training iteration."""
 
     @property
     def reals(self) -> Reals:
@@ -45,7 +45,7 @@ class Run(Protocol):
 
     @property
     def checkpoints(self) -> CheckpointRecord:
-        """What was saved."""
+        """The checkpoints that were written."""
 
     @property
     def gan(self) -> GAN:

@@ -94,11 +94,11 @@ class Remembering(Wrapper):
     keeps_count = True
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state, tensors and plain values."""
+        """Return the state of the wrapper itself, tensors and plain values."""
         raise NotImplementedError
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
+        """Take over the state of the wrapper itself."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:

@@ -63,9 +63,9 @@ class Lookahead(Remembering):
             self._pull(fast)
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
+        """Return the state of the wrapper itself."""
         return {"iterations": self.iterations, "slow": self.slow}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
+        """Take over the state of the wrapper itself."""
         self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]

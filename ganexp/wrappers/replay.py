@@ -116,11 +116,11 @@ class Replay(Remembering):
         return gan.processes.own(Batch(shown[0], tuple(shown[1:])))
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
+        """Return the state of the wrapper itself."""
         return {"draws": self.draws, "kept": self.kept}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
+        """Take over the state of the wrapper itself."""
         self.draws, self.kept = state["draws"], [one.clone() for one in state["kept"]]
 
 

@@ -62,11 +62,11 @@ class WarmUp(Remembering):
         self.iterations += 1
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
+        """Return the state of the wrapper itself."""
         return {"iterations": self.iterations}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
+        """Take over the state of the wrapper itself."""
         self.iterations = state["iterations"]
 
 
@@ -147,11 +147,11 @@ class Balanced(Remembering):
         return real
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
+        """Return the state of the wrapper itself."""
         return {"right": self.right}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
+        """Take over the state of the wrapper itself."""
         self.right = list(state["right"])
 
 

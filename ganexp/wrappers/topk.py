@@ -95,9 +95,9 @@ class TopK(Remembering):
         super().refuse(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
+        """Return the state of the wrapper itself."""
         return {"iterations": self.iterations}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
+        """Take over the state of the wrapper itself."""
         self.iterations = state["iterations"]

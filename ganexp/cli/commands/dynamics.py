@@ -46,14 +46,14 @@ class Moment:
 
     @property
     def eigenvalues(self) -> list[complex]:
-        """Those of the row, and their conjugates."""
+        """The eigenvalues of the row, and their conjugates."""
         numbers = [key.rpartition("_")[2] for key in self.row if key.startswith("dynamics/real_")]
         upper = [complex(self.row[f"dynamics/real_{n}"], self.row[f"dynamics/imag_{n}"]) for n in numbers]
         return [*upper, *(one.conjugate() for one in upper if one.imag)]
 
 
 def main(options: argparse.Namespace) -> Path:
-    """Look, write the page, and return its path."""
+    """Look at the spectrum of a run, write the page, and return its path."""
     try:
         folder = RunFolder(options.run.resolve())
         run = reading.read(folder.path)

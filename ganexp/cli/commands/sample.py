@@ -30,7 +30,7 @@ MOST_COLUMNS = 16
 
 
 def main(options: argparse.Namespace) -> Path:
-    """Do what is asked for, and return where the result lies."""
+    """Draw, film, compare, export or save, as the options say, and return where the result lies."""
     processes = Processes()
     try:
         processes = options.processes = join()
