@@ -95,11 +95,15 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
 
 
 def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bool:
-    """Return whether a classifier has to be trained before features can be had, and the data have labels for it."""
-    if not dataset.classes or not _sees(measures, dataset) or _features_asked(config, dataset.shape) != "classifier":
+    """Return whether a classifier has to be trained before features can be had; data that cannot be read have none."""
+    if not _sees(measures, dataset) or _features_asked(config, dataset.shape) != "classifier":
         return False
+    try:
+        labelled = bool(dataset.classes)
+    except OSError:
+        return True
     path = _path_of("classifier", config, dataset)
-    return path is not None and not path.is_file()
+    return labelled and path is not None and not path.is_file()
 
 
 def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:

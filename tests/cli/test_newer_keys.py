@@ -67,7 +67,7 @@ REFUSED = [
         ["wrapper=[balanced]", "loss=wgan"],
         "wrapper.balanced needs a loss with a boundary between real and generated scores, and this one has none: choose loss=",
     ),
-    (["wrapper=[constant]"], "wrapper=[constant] is not an option; choose from balanced, latent_step, "),
+    (["wrapper=[constant]"], "wrapper=[constant] is not an option; choose from anchoring, balanced, latent_step, "),
     (["wrapper.topk.nu=0.5"], "there is no topk in wrapper=[]: choose a list with it, such as wrapper=[topk]."),
     (
         ["wrapper=[lookahead]", "+wrapper.topk.nu=0.5"],
