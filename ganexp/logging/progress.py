@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,6 +14,9 @@ from ganexp.logging.base import Logger, Row, Summary
 from ganexp.logging.keys import known
 
 log = logging.getLogger(__name__)
+
+
+tqdm.set_lock(threading.RLock())  # its own is one of all forked processes, for whom one that is killed would hold it for ever
 
 
 class ProgressLogger(Logger):

@@ -16,7 +16,7 @@ ON_CPU = {
     "bf16": ("precision=fp32", "precision=bf16"),
     "compile": ("compile=false", "compile=true"),
     "bf16 and compile": ("precision=fp32 compile=false", "precision=bf16 compile=true"),
-    "averaging (ema)": ("average=none", "average.decay=0.999"),
+    "averaging (ema)": ("average=none", "average=ema average.decay=0.999"),
     "feed: streamed, resident": ("feed=streamed workers=0", "feed=resident"),
 }
 ON_GPU = ON_CPU | {

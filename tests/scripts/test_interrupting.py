@@ -44,7 +44,7 @@ def test_ctrl_c_while_torch_is_imported_is_one_line(command, tmp_path):
     """A stand-in for torch sends the signal, and shows every exception that it is given."""
     (tmp_path / "torch.py").write_text(
         "import os, signal, sys, traceback\n"
-        "sys.stderr.write('torch ')\n"
+        "sys.stderr.write('torch ')\nsys.stderr.flush()\n"
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(10**6))\n"
         "except BaseException:\n    traceback.print_exc()\n"
     )

@@ -7,8 +7,10 @@ import random
 import re
 import signal
 import time
+import warnings
 
 import pytest
+from tqdm import tqdm
 
 from ganexp import build
 from ganexp.logging import Logger
@@ -27,6 +29,22 @@ def train_from_wherever(folder):
     if not last.exists():
         (folder / "metrics.jsonl").unlink(missing_ok=True)
     build(composed(*OFTEN), folder, checkpoint=last if last.exists() else None).fit()
+
+
+def test_a_killed_child_holds_no_lock_of_progress_bars():
+    reading, writing = os.pipe()
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # threads of xdist do not come along
+        child = os.fork()
+    if child == 0:
+        tqdm.get_lock().acquire()
+        os.write(writing, b"held")
+        time.sleep(60)
+        os._exit(0)
+    assert os.read(reading, 4) == b"held"
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert tqdm.get_lock().acquire(timeout=10)
+    tqdm.get_lock().release()
 
 
 @pytest.mark.slow
