@@ -93,6 +93,8 @@ def _eigenvalues(product: Product, size: int, which: str, count: int, products: 
         every = np.linalg.eigvals(_dense(product, size)).astype(np.complex128)
         order = -abs(every) if which == "LM" else every.real
         return every[np.argsort(order, kind="stable")[:count]]
+    if not product(_start(size)).any():  # J is zero, of which ARPACK finds nothing
+        return np.zeros(1, np.complex128)
     basis = min(size, max(2 * count + 1, 20))
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     try:
@@ -111,6 +113,8 @@ def _ends(product: Product, size: int, products: int) -> tuple[float, float]:
     if size <= DENSE:
         every = np.linalg.eigvalsh(_dense(product, size))
         return float(every[0]), float(every[-1])
+    if not product(_start(size)).any():  # as where a hinge loss is flat
+        return 0.0, 0.0
     operator, ends = LinearOperator((size, size), matvec=product, dtype=np.float64), []
     for which in ("SA", "LA"):
         try:
@@ -122,8 +126,12 @@ def _ends(product: Product, size: int, products: int) -> tuple[float, float]:
 
 
 def _settings(size: int, basis: int, which: str, products: int) -> dict[str, object]:
-    start = np.random.default_rng(0).standard_normal(size)  # ARPACK's own would be drawn from NumPy's global stream
-    return {"which": which, "ncv": basis, "maxiter": max(1, products // basis), "tol": 1e-6, "v0": start}
+    return {"which": which, "ncv": basis, "maxiter": max(1, products // basis), "tol": 1e-6, "v0": _start(size)}
+
+
+def _start(size: int) -> npt.NDArray[np.float64]:
+    """Return the vector that a search begins with; ARPACK would draw one from a stream that is not ours."""
+    return np.random.default_rng(0).standard_normal(size)
 
 
 def _dense(product: Product, size: int) -> npt.NDArray[np.float64]:
@@ -134,7 +142,7 @@ def _distinct(eigenvalues: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex
     """Leave out what both searches have found."""
     kept: list[complex] = []
     for one in eigenvalues:
-        if all(abs(one - other) > 1e-6 * max(1e-300, abs(one)) for other in kept):
+        if all(abs(one - other) > 1e-6 * abs(one) + 1e-12 * abs(eigenvalues[0]) for other in kept):
             kept.append(one)
     return np.array(kept, np.complex128)
 

@@ -66,6 +66,22 @@ def test_the_ends_of_the_spectrum_are_those_of_the_dense_jacobian(monkeypatch, d
         assert ends == pytest.approx((block_known[0], block_known[-1]), abs=1e-7 * abs(block_known).max())
 
 
+def test_where_a_hinge_loss_is_flat_the_block_of_d_is_zero(monkeypatch):
+    monkeypatch.setattr("ganexp.dynamics.eigenvalues.DENSE", 0)
+    gan = tiny_gan(
+        CASES["hinge"], wrap=lambda d: nn.Sequential(nn.Flatten(), nn.Linear(2, 70), nn.Linear(70, 1), nn.Flatten(0))
+    )
+    gan.discriminator.double()
+    with torch.no_grad():
+        for one in gan.generator.parameters():
+            one.zero_()
+        for one in gan.discriminator.parameters():
+            one.fill_(1.0)
+        gan.discriminator[2].bias.fill_(-75.0)  # fakes, at 0, score -5; reals, about (1, 1), some 135
+    with still(gan, *at(gan)) as field:
+        assert spectrum(field).d == (0.0, 0.0)
+
+
 def test_looking_moves_nothing():
     """Batch norm, dropout and a penalty with a stream of its own: what could move."""
     gan = tiny_gan(CASES["wgan_gp"])

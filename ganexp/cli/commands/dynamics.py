@@ -65,7 +65,10 @@ def main(options: argparse.Namespace) -> Path:
         if len(seen) < 2 or options.path:
             looked, angles = _of_checkpoints(folder, options)
             seen = seen if len(seen) > len(looked) else looked
-        rate = options.rate or 1 / max(abs(one) for one in seen[-1].eigenvalues)
+        largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
+        if not largest:
+            raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
+        rate = options.rate or 1 / largest
         rules = _rules(options.rules, seen[-1].eigenvalues, rate)
         written = page(folder.path.name, run.rows, seen, angles, rules, rate)
         with writing(output), atomic_write(output) as file:
@@ -87,8 +90,11 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
         longer = {"iterations": config["iterations"] + 1}  # since a run that has all of its iterations is not resumed
         trainer = build(config | longer, checkpoint=file, trust=options.trust)
         x, z = _batches(trainer)
-        with still(trainer.gan, x, z) as field:
-            seen.append(Moment(trainer.iteration, figures(spectrum(field))))
+        try:
+            with still(trainer.gan, x, z) as field:
+                seen.append(Moment(trainer.iteration, figures(spectrum(field))))
+        except ValueError as error:
+            raise ConfigError(f"{file} has no spectrum: {error}.") from error
         weights.append([one.detach().clone() for one in (*trainer.gan.d_parameters, *trainer.gan.g_parameters)])
     if trainer is None or len(weights) < 2:
         return seen, []
