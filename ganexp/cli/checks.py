@@ -9,6 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from ganexp.cli.hydra_errors import composing
+from ganexp.cli.naming import typed_overrides
 from ganexp.cli.state import state
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
@@ -24,7 +25,7 @@ def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
     Raises:
         ConfigError: There is a mistake in it.
     """
-    refuse_mixed_groups(config, config.hydra.runtime.choices)
+    settle_groups(config, config.hydra)
     values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
     parse(values)  # most mistakes are found here, before seconds are spent on importing torch
     from ganexp.config.check import check, check_loggers
@@ -135,6 +136,22 @@ def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
 def is_search(config: DictConfig) -> bool:
     """Return whether a sweeper chooses the jobs of a sweep as it goes, to optimise something."""
     return "Optuna" in config.hydra.sweeper._target_
+
+
+def settle_groups(cfg: DictConfig, hydra: Any) -> None:
+    """Drop settings of a preset for members that its lists no longer have: `experiment=grid penalty=[r1]` takes r1 alone.
+
+    Raises:
+        ConfigError: A group has several options.
+    """
+    refuse_mixed_groups(cfg, hydra.runtime.choices)
+    typed = [one.lstrip("+") for one in typed_overrides(hydra)]
+    with read_write(cfg), open_dict(cfg):
+        for group in filter(lambda group: OmegaConf.is_dict(cfg[group]), LISTS):
+            settings = [name for name, node in cfg[group].items() if OmegaConf.is_dict(node) and "_target_" not in node]
+            for name in settings:
+                if not any(one.startswith((f"{group}.{name}.", f"{group}.{name}=")) for one in typed):
+                    del cfg[group][name]
 
 
 def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:

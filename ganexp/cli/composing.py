@@ -23,13 +23,13 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
     from hydra import compose, initialize_config_dir  # here, for the library stands without Hydra
     from omegaconf import open_dict
 
-    from ganexp.cli.checks import refuse_mixed_groups
+    from ganexp.cli.checks import settle_groups
     from ganexp.cli.hydra_errors import composing
 
     further = [] if config_dir is None else [f"hydra.searchpath=['file://{Path(config_dir).resolve()}']"]
     with composing(), initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
         cfg = compose("train", [*overrides, *further], return_hydra_config=True)
-    refuse_mixed_groups(cfg, cfg.hydra.runtime.choices)
+    settle_groups(cfg, cfg.hydra)
     if cfg.resume is not None:
         raise ConfigError("resume= is for the command line: here, ganexp.build(cfg, folder, checkpoint=…) resumes a run.")
     with open_dict(cfg):

@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ganexp.cli.checks import refuse_mixed_groups
+from ganexp.cli.checks import settle_groups
 from ganexp.cli.ending import forecast, outcome
 from ganexp.cli.failures import explain, log_failure
 from ganexp.cli.folders import point_latest_at
@@ -73,7 +73,7 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
     label, group = sweep.label(overrides), Path(hydra.sweep.dir).name
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     try:
-        refuse_mixed_groups(cfg, hydra.runtime.choices)
+        settle_groups(cfg, hydra)
         with share_of_the_machine(cfg, hydra.launcher):
             trainer = build(
                 cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust, label=label, group=group

@@ -98,6 +98,14 @@ def test_a_mistake_is_one_sentence_that_names_the_key_and_the_remedy(overrides, 
     assert said.endswith((".", "?"))
 
 
+def test_another_list_drops_what_a_preset_sets_of_its_own():
+    assert list(compose("experiment=grid", "penalty=[r1]").penalty) == ["r1"]
+    assert list(compose("experiment=topk_ring", "wrapper=[]").wrapper) == []
+    typed = compose("experiment=grid", "penalty=[r1]", "penalty.gradient_penalty.weight=3")
+    with pytest.raises(ConfigError, match=r"penalty\.gradient_penalty"):
+        check(typed)
+
+
 @pytest.mark.parametrize("off", ["off", "false"])
 def test_off_is_off(off):
     config = check(compose(*SMALL, f"clip_gradients={off}")).config
