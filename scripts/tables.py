@@ -26,8 +26,8 @@ from ganexp.cli.options import options, primary
 from ganexp.compare.cost import in_passes
 from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
+from ganexp.config.choices import choose
 from ganexp.config.metrics import measures_of
-from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.evaluation import MEASURES
 from ganexp.logging.keys import KEYS
@@ -139,7 +139,7 @@ def _costs() -> dict[str, tuple[int, int]]:
 
 @functools.cache
 def _strategy(name: str) -> Strategy:
-    return plain_strategy_of(parse(plain(compose(f"strategy={name}"))))
+    return plain_strategy_of(choose("strategy", plain(compose(f"strategy={name}").strategy)))
 
 
 def _marked(name: str, default: str) -> str:

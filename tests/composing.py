@@ -12,7 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.config.targets import arguments, target
+from ganexp.config.choices import settings_of
+from ganexp.config.targets import target
 from ganexp.networks import MLPDiscriminator, contract
 from ganexp.strategies.base import as_strategy
 
@@ -39,7 +40,7 @@ def chosen(group: str, name: str, **settings: Any) -> Any:
     found = declared(group, name)
     node: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
     node.pop("defaults", None)
-    return found(**arguments(node) | settings) if inspect.isclass(found) else found
+    return found(**settings_of(node) | settings) if inspect.isclass(found) else found
 
 
 GAMES = (

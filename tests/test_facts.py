@@ -61,13 +61,13 @@ def test_what_cannot_be_known_is_not_refused():
 
 def test_a_plan_holds_the_parts_and_building_leaves_them_as_they_are():
     plan = check(composed("loss=began", "generator=began", "discriminator=began", "logger=[]"))
-    assert isinstance(plan.chosen.loss, BEGAN)
-    k_t = plan.chosen.loss.state_dict()
+    assert isinstance(plan.parts.loss, BEGAN)
+    k_t = plan.parts.loss.state_dict()
     made = build(plan.values)
     with torch.no_grad():
         for buffer in made.gan.loss.buffers():
             buffer.add_(1)
-    assert all(torch.equal(k_t[key], value) for key, value in plan.chosen.loss.state_dict().items())
+    assert all(torch.equal(k_t[key], value) for key, value in plan.parts.loss.state_dict().items())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_plan_holds_the_parts_and_building_leaves_them_as_they_are():
     [("[]", True), ("[topk,lookahead]", True), ("[lookahead,warm_up]", False), ("[balanced,topk]", False)],
 )
 def test_wrappers_are_made_in_the_order_of_the_list_from_the_outside(wrappers, constant):
-    chosen = check(composed(f"wrapper={wrappers}")).chosen
+    chosen = check(composed(f"wrapper={wrappers}")).parts
     made, strategy = [], chosen.strategy
     while isinstance(strategy, Wrapper):
         made.append(strategy)

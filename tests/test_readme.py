@@ -12,6 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ganexp import GAN, strategies
 from ganexp.cli.arguments import parser
+from ganexp.cli.composing import compose
 from ganexp.cli.options import options as described
 from ganexp.cli.options import primary
 from ganexp.config.check import check
@@ -113,7 +114,7 @@ def test_every_command_composes_and_fits(line, tmp_path):
         first = [argument.replace("[modes]", "[fid]") for argument in first]
     if any("fid" in argument for argument in first):  # in the features of a classifier, which is not trained here
         first.append("evaluation.features=raw")
-    check(composed(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
+    check(compose(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
 
 
 def test_every_script_has_the_options_it_is_called_with():

@@ -93,11 +93,11 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: The data cannot be read.
     """
-    from ganexp.config.targets import make
+    from ganexp.config.choices import choose
     from ganexp.logging.provenance import same_everywhere
 
     try:
-        digest = make(parse(values).dataset, "dataset").digest()
+        digest = choose("dataset", parse(values).dataset).make().digest()
     except OSError as error:
         raise ConfigError(f"dataset: {error}.") from error
     elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE

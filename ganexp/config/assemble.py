@@ -1,4 +1,4 @@
-"""From checked values to the objects of the subject: networks, a GAN, a strategy. On any device, meta included."""
+"""From choices to the objects of the subject: networks, a GAN, a strategy. On any device, meta included."""
 
 import functools
 import inspect
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from ganexp.augmentations import Augmentation
-from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import arguments, make, members, target, typed
+from ganexp.config.choices import Choice, Choices
+from ganexp.config.schema import ConfigError
 from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
@@ -24,15 +24,16 @@ from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 
 
-def networks_of(config: Config, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
+def networks_of(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
     """Make the generator and the discriminator for samples of a shape, in this order; 0 classes are no conditions."""
     conditions = {"classes": classes} if classes else {}
-    generator = make(config.generator, "generator", config.latent_dim, shape, **conditions)
-    return generator, make(config.discriminator, "discriminator", packed_shape(shape, config.pack), **conditions)
+    config = choices.config
+    generator = choices["generator"].make(config.latent_dim, shape, **conditions)
+    return generator, choices["discriminator"].make(packed_shape(shape, config.pack), **conditions)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Parts:
     """The parts of a run beside its networks and optimisers, as they were made: with settings, and without a state yet.
 
     Args:
@@ -51,32 +52,30 @@ class Chosen:
     loggers: dict[str, Logger]
 
 
-def chosen_by(config: Config) -> Chosen:
+def parts_of(choices: Choices) -> Parts:
     """Make the parts that a configuration chooses.
 
     Raises:
         ConfigError: A part refuses its settings, or two penalties exclude each other.
     """
-    wrapped = wrapped_strategies(config)
+    config = choices.config
+    wrapped = wrapped_strategies(choices)
     strategy, *_ = wrapped.values()
-    penalties = {key: make(node, key) for key, node in members(config, "penalty").items()}
-    loss, augment, schedule = (
-        make(config.loss, "loss"),
-        make(config.augment, "augment"),
-        make(config.schedule, "schedule", config.iterations),
-    )
+    penalties = {one.key: one.make() for one in choices.of("penalty")}
+    loss, augment = choices["loss"].make(), choices["augment"].make()
+    schedule = choices["schedule"].make(config.iterations)
     try:
         penalty = total(dict(zip(config.penalty, penalties.values(), strict=True)))
     except ValueError as error:
-        raise ConfigError(f"{typed(config, 'penalty')}: {error}.") from None
+        raise ConfigError(f"{choices.typed('penalty')}: {error}.") from None
     by_key = {**wrapped, "augment": augment, **penalties, "loss": loss, "schedule": schedule}
-    loggers = {key: make(node, key) for key, node in members(config, "logger").items()}
-    return Chosen(loss, penalty, augment, schedule, strategy, by_key, loggers)
+    loggers = {one.key: one.make() for one in choices.of("logger")}
+    return Parts(loss, penalty, augment, schedule, strategy, by_key, loggers)
 
 
 def gan_of(
-    config: Config,
-    chosen: Chosen,
+    choices: Choices,
+    parts: Parts,
     generator: nn.Module,
     discriminator: nn.Module,
     *,
@@ -87,17 +86,18 @@ def gan_of(
     processes: Processes | None = None,
 ) -> GAN:
     """Make the GAN around networks, which are on the device already, of parts that it takes for its own."""
+    config = choices.config
     return GAN(
         generator,
         discriminator,
-        chosen.loss.to(device, dtype),
-        make(config.optimizer["g"], "optimizer.g", generator.parameters()),
-        make(config.optimizer["d"], "optimizer.d", discriminator.parameters()),
+        parts.loss.to(device, dtype),
+        choices["optimizer.g"].make(generator.parameters()),
+        choices["optimizer.d"].make(discriminator.parameters()),
         Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
         batch_size=config.batch_size,
         pack=config.pack,
-        penalty=chosen.penalty,
-        augment=chosen.augment,
+        penalty=parts.penalty,
+        augment=parts.augment,
         redundant_gradients=config.redundant_gradients,
         autocast=autocast,
         accumulate=config.accumulate,
@@ -106,23 +106,22 @@ def gan_of(
     )
 
 
-def wrapped_strategies(config: Config, *, constant_steps: bool = False) -> dict[str, Strategy]:
+def wrapped_strategies(choices: Choices, *, constant_steps: bool = False) -> dict[str, Strategy]:
     """Return the strategy with all that goes around it, from the outermost wrapper to the strategy alone, by their keys.
 
     With `constant_steps`, wrappers that change how many updates there are in an iteration are left out.
     """
-    wrapped = {"strategy": plain_strategy_of(config)}
-    for key, node in reversed(members(config, "wrapper").items()):
-        wrapper: Any = target(node, key)
+    wrapped = {"strategy": plain_strategy_of(choices["strategy"])}
+    for choice in reversed(choices.of("wrapper")):
+        wrapper: Any = choice.target
         if wrapper.constant_steps or not constant_steps:
-            wrapped = {key: make(node, key, next(iter(wrapped.values()))), **wrapped}
+            wrapped = {choice.key: choice.make(next(iter(wrapped.values()))), **wrapped}
     return wrapped
 
 
-def plain_strategy_of(config: Config) -> Strategy:
-    """Return the strategy, with its settings, and nothing around it."""
-    found = target(config.strategy, "strategy")
-    if inspect.isclass(found):
-        made: Strategy = make(config.strategy, "strategy")
+def plain_strategy_of(choice: Choice) -> Strategy:
+    """Return the strategy that is chosen, with its settings, and nothing around it."""
+    if inspect.isclass(choice.target):
+        made: Strategy = choice.make()
         return made
-    return as_strategy(functools.update_wrapper(functools.partial(found, **arguments(config.strategy)), found))
+    return as_strategy(functools.update_wrapper(functools.partial(choice.target, **choice.settings), choice.target))

@@ -16,7 +16,7 @@ from ganexp.config.metrics import high_is_best
 from ganexp.config.resume import loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import Trust, make, name_of
+from ganexp.config.targets import Trust
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.printable import printable
@@ -76,7 +76,7 @@ def build(
     """
     processes = processes or Processes()
     plan = check(cfg, trust=trust, processes=processes.count)
-    config, machine = plan.config, plan.machine
+    config, machine, choices = plan.config, plan.machine, plan.choices
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None
     folder = Path(folder) if folder else None
     if folder and state is None and processes.writes:
@@ -90,7 +90,7 @@ def build(
     for warning in plan.warnings:
         log.warning("%s", warning)
     count = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
-    log.info("dataset=%s: %s samples of %s.", name_of(config.dataset), f"{count:,}", "×".join(map(str, dataset.shape)))
+    log.info("%s: %s samples of %s.", choices["dataset"].called, f"{count:,}", "×".join(map(str, dataset.shape)))
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.writes else 0
@@ -136,12 +136,12 @@ def build(
 
 def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
-    config, machine = plan.config, plan.machine
-    made = networks_of(config, plan.shape, plan.classes)
+    config, machine, choices = plan.config, plan.machine, plan.choices
+    made = networks_of(choices, plan.shape, plan.classes)
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
     asked = plan.demands
-    _say_size("generator", name_of(config.generator), generator, asked.g_flop if asked else None)
-    _say_size("discriminator", name_of(config.discriminator), discriminator, asked.d_flop if asked else None)
+    _say_size(choices["generator"].called, generator, asked.g_flop if asked else None)
+    _say_size(choices["discriminator"].called, discriminator, asked.d_flop if asked else None)
     for network in (generator, discriminator):
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
@@ -150,13 +150,13 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
             synchronise(network, processes)
     if machine.autocast:
         execution.last_layer_in_float32(discriminator)
-    average = make(config.average, "average", generator)
+    average = choices["average"].make(generator)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average is a copy of what is not
-    chosen = copy.deepcopy(plan.chosen)  # a plan may be built more than once
+    parts = copy.deepcopy(plan.parts)  # a plan may be built more than once
     gan = gan_of(
-        config,
-        chosen,
+        choices,
+        parts,
         generator,
         discriminator,
         device=machine.device,
@@ -165,7 +165,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
         frequencies=frequencies,
         processes=processes,
     )
-    strategy, schedule = chosen.strategy, chosen.schedule
+    strategy, schedule = parts.strategy, parts.schedule
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
@@ -177,11 +177,11 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
     return Recorded(step, CudaRecording)
 
 
-def _say_size(key: str, name: str, network: nn.Module, flop: float | None) -> None:
+def _say_size(called: str, network: nn.Module, flop: float | None) -> None:
     """Log how large a network is, and what a forward pass of one sample takes where that can be counted."""
     count = sum(parameter.numel() for parameter in network.parameters())
     operations = "" if flop is None else f", {flop:,.0f} floating-point operations per sample"
-    log.info("%s=%s: %s parameters%s.", key, name, f"{count:,}", operations)
+    log.info("%s: %s parameters%s.", called, f"{count:,}", operations)
 
 
 def _say_if_heavy(plan: Plan, processes: int) -> None:

@@ -2,15 +2,14 @@
 
 import functools
 import json
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from ganexp.config.assemble import Chosen, chosen_by, networks_of, wrapped_strategies
+from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
+from ganexp.config.choices import Choices, ask, chosen_by
 from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
 from ganexp.config.evaluation import figures_of, measures_chosen, missing_for_evaluation, refuse_features, without_effect
@@ -18,7 +17,7 @@ from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import Trust, check_targets, make, members, name_of, said_of, settings_of, subject, target
+from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
 from ganexp.evaluation import Measure
@@ -39,7 +38,8 @@ class Plan:
         machine: Where it will run.
         shape: Of one sample.
         classes: How many the networks are conditioned on; 0 for none.
-        chosen: The parts that were made and asked whether they fit.
+        choices: What it chooses, found.
+        parts: What was made of that, and asked whether it fits.
         measures: What the samples are measured by; none for a run that is not evaluated.
         warnings: What is allowed but probably unintended.
         facts: What the parts were told.
@@ -52,7 +52,8 @@ class Plan:
     machine: Machine
     shape: tuple[int, ...]
     classes: int
-    chosen: Chosen
+    choices: Choices
+    parts: Parts
     facts: Facts
     measures: list[Measure[Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -82,11 +83,11 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
 @functools.lru_cache(maxsize=1)
 def _checked(values: str, trust: Trust, processes: int) -> Plan:
     config = parse(json.loads(values))
-    check_targets(config, trust)
+    choices = chosen_by(config, trust)
     machine = machine_of(config)
-    dataset = make(config.dataset, "dataset")
+    dataset = choices["dataset"].make()
     facts = _facts(config, machine, processes, dataset)
-    ask(*_place(config, "dataset"), dataset.check, facts)
+    choices["dataset"].ask(dataset.check, facts)
     shape, classes = facts.shape, facts.classes
     measures = measures_chosen(config, facts)
     for measure in measures:
@@ -96,13 +97,13 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
     for key in ("generator", "discriminator"):
-        ask(*_place(config, key), functools.partial(contract.check_kind, target(getattr(config, key), key)), facts)
+        choices[key].ask(functools.partial(contract.check_kind, choices[key].target), facts)
     _check_shares(config, processes)
-    chosen = chosen_by(config)
-    networks, unseen = _on_meta(config, shape, classes)
-    facts = _with_parts(config, facts, chosen, networks and networks[1])
-    for key, part in chosen.by_key.items():
-        ask(*_place(config, key), part.check, facts)
+    parts = parts_of(choices)
+    networks, unseen = _on_meta(choices, shape, classes)
+    facts = _with_parts(choices, facts, parts, networks and networks[1])
+    for key, part in parts.by_key.items():
+        choices[key].ask(part.check, facts)
     if config.dynamics.every:
         ask("dynamics", {"every"}, Dynamics(**config.dynamics.model_dump()).check, facts)
     asked: Demands | None = None
@@ -110,38 +111,38 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         generator, discriminator = networks
         try:
             for key, network in (("generator", generator), ("discriminator", discriminator)):
-                ask(*_place(config, key), functools.partial(contract.check, network), facts)
-            try_networks(config, shape, classes, generator, discriminator)
+                choices[key].ask(functools.partial(contract.check, network), facts)
+            try_networks(choices, shape, classes, generator, discriminator)
             share = config.model_copy(update={"batch_size": config.batch_size // processes})
-            ask(*_place(config, "average"), make(config.average, "average", generator).check, facts)
-            twice = chosen.penalty.differentiates_gradients
+            choices["average"].ask(choices["average"].make(generator).check, facts)
+            twice = parts.penalty.differentiates_gradients
             asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
-            few, *_ = wrapped_strategies(config, constant_steps=True).values()  # many steps are alike
-            dry_iteration(config, machine, shape, classes, chosen, generator, discriminator, few)
+            few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # many steps are alike
+            dry_iteration(choices, machine, shape, classes, parts, generator, discriminator, few)
         except RuntimeError as error:
-            unseen = _meta_alone(config, error)
+            unseen = _meta_alone(choices, error)
     warnings = [*without_effect(config, figures), *facts.warnings]
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
-    try_parts(config, shape, classes)
-    if chosen.strategy.tries_discriminator:
-        try_values(config, chosen.strategy, chosen.loss, shape, classes)
+    try_parts(choices, shape, classes)
+    if parts.strategy.tries_discriminator:
+        try_values(choices, parts, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     missing = missing_for_evaluation(config, dataset, measures)
-    return Plan(json.loads(values), config, machine, shape, classes, chosen, facts, measures, warnings, asked, missing)
+    return Plan(json.loads(values), config, machine, shape, classes, choices, parts, facts, measures, warnings, asked, missing)
 
 
-def _on_meta(config: Config, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
+def _on_meta(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
     """Make both networks without memory; None and the reason where a network looks at values, of which there are none."""
     try:
         with torch.device(META):
-            return networks_of(config, shape, classes), ""
+            return networks_of(choices, shape, classes), ""
     except RuntimeError as error:
-        return None, _meta_alone(config, error)
+        return None, _meta_alone(choices, error)
 
 
-def _meta_alone(config: Config, error: RuntimeError) -> str:
+def _meta_alone(choices: Choices, error: RuntimeError) -> str:
     """Return the reason of an error that only the meta device causes.
 
     Raises:
@@ -149,7 +150,7 @@ def _meta_alone(config: Config, error: RuntimeError) -> str:
     """
     reason = str(error).splitlines()[0]
     if "meta" not in reason:
-        raise ConfigError(f"strategy={name_of(config.strategy)} cannot run one iteration: {reason}.") from error
+        raise ConfigError(f"{choices.typed('strategy')} cannot run one iteration: {reason}.") from error
     return reason
 
 
@@ -180,23 +181,17 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
     )
 
 
-def _with_parts(config: Config, facts: Facts, chosen: Chosen, discriminator: nn.Module | None) -> Facts:
+def _with_parts(choices: Choices, facts: Facts, parts: Parts, discriminator: nn.Module | None) -> Facts:
     """Add the other parts of a run; without a discriminator, as far as its class tells."""
-    made: Any = target(config.discriminator, "discriminator") if discriminator is None else discriminator
+    made: Any = choices["discriminator"].target if discriminator is None else discriminator
     return replace(
         facts,
-        loss=chosen.loss,
-        constant_steps=chosen.strategy.constant_steps,
+        loss=parts.loss,
+        constant_steps=parts.strategy.constant_steps,
         scores=declared(made).output,
         further=None if discriminator is None else declared(made).further,
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
     )
-
-
-def _place(config: Config, key: str) -> tuple[str, Collection[str]]:
-    """Return what a sentence calls a part, and the settings that are written below its key."""
-    node = members(config, key.partition(".")[0])[key]
-    return subject(key, node), settings_of(node, key)
 
 
 def check_loggers(plan: Plan) -> list[str]:
@@ -206,26 +201,9 @@ def check_loggers(plan: Plan) -> list[str]:
         ConfigError: One of them could not begin.
     """
     facts = replace(plan.facts, warnings=[])
-    for key, logger in plan.chosen.loggers.items():
-        ask(*_place(plan.config, key), logger.check, facts)
+    for key, logger in plan.parts.loggers.items():
+        plan.choices[key].ask(logger.check, facts)
     return facts.warnings
-
-
-def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], facts: Facts) -> None:
-    """Ask a part whether it fits, and say in the command line's words what it answers.
-
-    Raises:
-        ConfigError: The part does not fit.
-    """
-    before = len(facts.warnings)
-    with said_of(called, settings):
-        check(facts)
-    facts.warnings[before:] = [f"{called} {said}." for said in facts.warnings[before:]]
-
-
-def saying(config: Config, key: str) -> AbstractContextManager[None]:
-    """Say in the command line's words what the part under a key answers that does not fit."""
-    return said_of(*_place(config, key))
 
 
 def machine_of(config: Config) -> Machine:

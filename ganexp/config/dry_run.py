@@ -2,18 +2,18 @@
 
 import copy
 import itertools
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.config.assemble import Chosen, gan_of, networks_of
+from ganexp.config.assemble import Parts, gan_of, networks_of
+from ganexp.config.choices import Choices
 from ganexp.config.demands import TRIED, Demands, demands
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import make, name_of, typed
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
-from ganexp.losses import Loss
 from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
 from ganexp.training.execution import Machine
@@ -21,23 +21,26 @@ from ganexp.training.execution import Machine
 META = torch.device("meta")
 
 
-def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator: nn.Module, discriminator: nn.Module) -> None:
+def try_networks(
+    choices: Choices, shape: tuple[int, ...], classes: int, generator: nn.Module, discriminator: nn.Module
+) -> None:
     """Pass two samples, or packs, through both networks.
 
     Raises:
         ConfigError: The networks do not fit the samples.
         RuntimeError: A network looks at values.
     """
+    config = choices.config
     tried = TRIED * config.pack
     conditions = _labels(tried, classes)
-    names = {key: f"{key}={name_of(getattr(config, key))}" for key in ("dataset", "generator", "discriminator")}
-    cannot = f"{names['generator']} cannot run on latents of latent_dim={config.latent_dim}"
+    dataset, of_g, of_d = (choices[key].called for key in ("dataset", "generator", "discriminator"))
+    cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
     remedy = "choose another latent_dim or another generator"
     try:
         with torch.no_grad():
             fake = generator(torch.zeros(tried, config.latent_dim, device=META), *conditions)
             if fake.shape[1:] == shape:
-                cannot = f"{names['discriminator']} cannot run on samples of shape {shape}, as those of {names['dataset']}"
+                cannot = f"{of_d} cannot run on samples of shape {shape}, as those of {dataset}"
                 remedy = "choose another discriminator or other data"
                 discriminator(packed(Batch(fake), config.pack).values, *conditions)
     except RuntimeError as error:
@@ -47,7 +50,7 @@ def try_networks(config: Config, shape: tuple[int, ...], classes: int, generator
         raise ConfigError(f"{cannot} ({reason}): {remedy}.") from error
     if fake.shape[1:] != shape:
         raise ConfigError(
-            f"{names['generator']} makes samples of shape {tuple(fake.shape[1:])}, and those of {names['dataset']} have "
+            f"{of_g} makes samples of shape {tuple(fake.shape[1:])}, and those of {dataset} have "
             f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
         )
 
@@ -93,11 +96,11 @@ def refuse_too_large(
 
 
 def dry_iteration(
-    config: Config,
+    choices: Choices,
     machine: Machine,
     shape: tuple[int, ...],
     classes: int,
-    chosen: Chosen,
+    parts: Parts,
     generator: nn.Module,
     discriminator: nn.Module,
     strategy: Strategy,
@@ -109,9 +112,15 @@ def dry_iteration(
         RuntimeError: Something looks at values, or torch cannot do what is asked.
     """
     networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
-    config = config.model_copy(update={"accumulate": min(2, config.accumulate)})
-    chosen = copy.deepcopy(chosen)
-    gan = gan_of(config, chosen, *networks, device=META, dtype=machine.dtype, frequencies=[1.0] * classes or None)
+    config = choices.config.model_copy(update={"accumulate": min(2, choices.config.accumulate)})
+    gan = gan_of(
+        replace(choices, config=config),
+        copy.deepcopy(parts),
+        *networks,
+        device=META,
+        dtype=machine.dtype,
+        frequencies=[1.0] * classes or None,
+    )
     x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
     reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
     try:
@@ -119,36 +128,37 @@ def dry_iteration(
         gan.finish_iteration()
         undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
     except ValueError as error:
-        choices = ", ".join(typed(config, key) for key in ("discriminator", "loss", "penalty", "augment", "strategy"))
-        raise ConfigError(f"{choices} do not fit: {error}.") from None
+        typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy")))
+        raise ConfigError(f"{typed} do not fit: {error}.") from None
     if undeclared:
         raise ConfigError(
-            f"loss={name_of(config.loss)} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
+            f"{choices['loss'].called} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
             f"the measures of {type(gan.loss).__name__}."
         )
 
 
-def try_values(config: Config, strategy: Strategy, loss: Loss, shape: tuple[int, ...], classes: int) -> None:
+def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: int) -> None:
     """Let a strategy test the discriminator on a few random images, which takes a network in memory.
 
     Raises:
         ConfigError: The strategy is not exact for it.
     """
     with undisturbed(torch.device("cpu")):
-        conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, config.pack)
-        discriminator, x = make(config.discriminator, "discriminator", shape, **conditions), torch.rand(4, *shape) * 2 - 1
+        conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, choices.config.pack)
+        discriminator, x = choices["discriminator"].make(shape, **conditions), torch.rand(4, *shape) * 2 - 1
         try:
-            strategy.refuse(discriminator, loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
+            parts.strategy.refuse(discriminator, parts.loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
         except ValueError as error:
             raise ConfigError(f"strategy: {error}.") from None
 
 
-def try_parts(config: Config, shape: tuple[int, ...], classes: int) -> None:
+def try_parts(choices: Choices, shape: tuple[int, ...], classes: int) -> None:
     """Try both networks on a few random samples, if batches are to go through them in parts.
 
     Raises:
         ConfigError: The gradients would not be those of the whole batch.
     """
+    config = choices.config
     if config.accumulate == 1:
         return
     if config.accumulate > config.batch_size:
@@ -157,13 +167,13 @@ def try_parts(config: Config, shape: tuple[int, ...], classes: int) -> None:
     with undisturbed(torch.device("cpu")):
         labels = (torch.zeros(4, dtype=torch.long),) if classes else ()
         inputs = {"generator": torch.randn(4, config.latent_dim), "discriminator": torch.rand(4, *samples) * 2 - 1}
-        for key, network in zip(inputs, networks_of(config, shape, classes), strict=True):
+        for key, network in zip(inputs, networks_of(choices, shape, classes), strict=True):
             try:
                 refuse_inexact(network, Batch(inputs[key], labels))
             except ValueError as error:
                 raise ConfigError(
                     f"accumulate={config.accumulate} is exact only for networks that treat each sample by itself, and "
-                    f"{key}={name_of(getattr(config, key))} {error}: choose accumulate=1, or a network without it."
+                    f"{choices[key].called} {error}: choose accumulate=1, or a network without it."
                 ) from None
 
 

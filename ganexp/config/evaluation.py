@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from ganexp.config.choices import name_of, settings_of
 from ganexp.config.defaults import defaults
 from ganexp.config.schema import Config, ConfigError, Node
-from ganexp.config.targets import arguments, measures_called, name_of
+from ganexp.config.targets import measures_called
 from ganexp.data import Dataset, Resident, Streamed, default_folder
 from ganexp.data.digest import of_data
 from ganexp.distributed.processes import Processes
@@ -241,6 +242,6 @@ def identity_of(config: Config, dataset: Dataset, reals: Resident | Streamed) ->
     """Return what tells these data, as they were prepared, from any other; empty where that is not known."""
     data = reals.data
     digest = reals.digest or (of_data(data) if isinstance(data, torch.Tensor) else "")
-    prepared = {name: value for name, value in arguments(config.dataset).items() if name not in ("root", "path")}
+    prepared = {name: value for name, value in settings_of(config.dataset).items() if name not in ("root", "path")}
     said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
     return json.dumps(said) if digest else ""

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.config.check import ask
+from ganexp.config.choices import ask, choose, name_of
 from ganexp.config.evaluation import (
     evaluation_of,
     evaluator_of,
@@ -23,7 +23,7 @@ from ganexp.config.parsing import parse
 from ganexp.config.run_data import dataset_of, reals_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.sections import FEATURES
-from ganexp.config.targets import Trust, check_node, measures_called, name_of
+from ganexp.config.targets import Trust, measures_called
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, Evaluator, real_batches
 from ganexp.evaluation.nearest import nearest
@@ -68,7 +68,7 @@ class RunEvaluator:
         except Unavailable as error:
             raise ConfigError(f"{error}.") from None
         self._set_up(config)
-        dataset = dataset_of(config)
+        dataset = dataset_of(choose("dataset", config.dataset), config.seed)
         run = Facts(dataset=dataset, shape=dataset.shape)
         measures = measures_chosen(config, run)
         for measure in measures:
@@ -182,7 +182,7 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     state = checkpoint.load(path)
     values = evaluated(state["config"], asked)
     config = parse(values)
-    check_node("dataset", config.dataset, trust)
+    choose("dataset", config.dataset, trust)
     if asked.get("measures") is None and config.evaluation.measures != "auto":
         measures_called(config.evaluation.measures, trust)
     if asked.get("features") is None and config.evaluation.features not in FEATURES:

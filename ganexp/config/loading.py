@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.config.choices import choose, name_of
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError, effect_of
-from ganexp.config.targets import Trust, check_node, make, name_of
+from ganexp.config.targets import Trust
 from ganexp.data import default_folder, load_cached
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
@@ -51,7 +52,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     path = Path(place)
     stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(_checkpoint_at(path), averaged)
     config, path = parse(stored.config), stored.path
-    check_node("generator", config.generator, trust)
+    generator = choose("generator", config.generator, trust)
     shape, classes = _shape(path, stored.shape), stored.classes
     if type(classes) is not int or not 0 <= classes <= 2**20 or bool(classes) != config.conditional:
         raise CheckpointError(f"{path} does not say how many classes its generator knows")
@@ -59,14 +60,14 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     dtype = torch.float64 if config.precision == "fp64" else torch.float32
     try:
         with torch.device("meta"):  # so that a file with huge claims takes no memory
-            like = make(config.generator, "generator", config.latent_dim, shape, **conditions).to(dtype)
+            like = generator.make(config.latent_dim, shape, **conditions).to(dtype)
         refuse_unlike("generator", like.state_dict(), stored.weights)
     except ConfigError:
         raise
     except Exception as error:
         raise CheckpointError(f"{path} does not fit its own configuration ({' '.join(str(error).split())[:200]})") from None
     with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
-        network = make(config.generator, "generator", config.latent_dim, shape, **conditions).to(dtype)
+        network = generator.make(config.latent_dim, shape, **conditions).to(dtype)
     network.load_state_dict(stored.weights)
     return Trained(
         network,
@@ -90,8 +91,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     if "_target_" not in node:
         raise ConfigError("The generator does not say which data it was trained on.")
     try:
-        check_node("dataset", node, trust)
-        return load_cached(make(node, "dataset"), default_folder(), place="streamed")
+        return load_cached(choose("dataset", node, trust).make(), default_folder(), place="streamed")
     except (ConfigError, OSError) as error:
         said = str(error).strip().splitlines()[-1].rstrip(".")
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error

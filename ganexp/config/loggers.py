@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from ganexp.config.check import Plan, check_loggers, saying
+from ganexp.config.check import Plan, check_loggers
+from ganexp.config.choices import name_of
 from ganexp.config.metrics import measured_by
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import name_of
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription
 from ganexp.logging.layout import RunFolder
@@ -53,12 +53,12 @@ def loggers_of(
         raise ConfigError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
     run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
-    chosen = copy.deepcopy(plan.chosen.loggers)  # a plan may be built more than once
+    loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
     try:
-        for key, logger in chosen.items():
-            with saying(config, key):
+        for key, logger in loggers.items():
+            with plan.choices[key].saying():
                 logger.open(run)
     except (ConfigError, OSError) as error:
         rows.abandon()
         raise error if isinstance(error, ConfigError) else ConfigError(f"{key} cannot write: {error}.") from error
-    return [rows, ProgressLogger(config.iterations, measures), *chosen.values()]
+    return [rows, ProgressLogger(config.iterations, measures), *loggers.values()]

@@ -4,8 +4,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from ganexp.config.choices import name_of
 from ganexp.config.schema import Config, ConfigError, Node
-from ganexp.config.targets import Trust, measures_called, name_of, target
+from ganexp.config.targets import Trust, measures_called, target
 from ganexp.evaluation import MEASURES
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known, may_be_logged

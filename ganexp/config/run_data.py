@@ -8,9 +8,9 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.config.check import Plan
+from ganexp.config.choices import Choice
 from ganexp.config.evaluation import evaluation_of, evaluator_of, lacks_classifier
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import make
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
@@ -43,7 +43,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     processes, config, machine = processes or Processes(), plan.config, plan.machine
     threads = None if config.threads == "auto" else config.threads
     execution.set_up(machine, deterministic=config.deterministic, threads=threads)
-    dataset = dataset_of(config)
+    dataset = dataset_of(plan.choices["dataset"], config.seed)
     missing = list(plan.missing)
     try:
         reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
@@ -60,10 +60,10 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     return RunData(dataset, reals, frequencies, evaluation, figures)
 
 
-def dataset_of(config: Config) -> Dataset:
+def dataset_of(choice: Choice, seed: int) -> Dataset:
     """Make the dataset; what it draws from the global streams, here and as it loads, is a function of the seed."""
-    seed_global_streams(stream(config.seed, "dataset").initial_seed())
-    dataset: Dataset = make(config.dataset, "dataset")
+    seed_global_streams(stream(seed, "dataset").initial_seed())
+    dataset: Dataset = choice.make()
     return dataset
 
 

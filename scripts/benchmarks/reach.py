@@ -106,12 +106,12 @@ def recipe_of(name: str) -> Recipe:
     plan = check(compose(f"experiment={name}", "logger=[]", "device=cpu", "strategy=detach"))
     config, processes = plan.config, Pretended(2)
     with META:
-        networks = networks_of(config, plan.shape, plan.classes)
+        networks = networks_of(plan.choices, plan.shape, plan.classes)
     for network in networks:
         synchronise(network, processes)
     gan = gan_of(
-        config,
-        plan.chosen,
+        plan.choices,
+        plan.parts,
         *networks,
         device=META,
         dtype=torch.float32,
@@ -120,7 +120,7 @@ def recipe_of(name: str) -> Recipe:
     )
     labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.classes else ()
     x = processes.own(Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels))
-    plan.chosen.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
+    plan.parts.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
     assert plan.demands
     count_g, count_d = (sum(one.numel() for one in network.parameters()) for network in networks)
     flop = plan.demands.flop(1, config.d_steps, config.g_steps)

@@ -10,7 +10,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ganexp import strategies, wrappers
-from ganexp.config.targets import arguments, target
+from ganexp.config.choices import settings_of
+from ganexp.config.targets import target
 from playing.games import Settings, Strategy
 
 CONF = Path(__file__).resolve().parent.parent.parent / "conf"
@@ -111,7 +112,7 @@ def made(name: str, coefficient: float | None, settings: Settings) -> Strategy:
     if name == "lookahead":
         return wrappers.Lookahead(strategies.joint, every=5, alpha=0.5 if coefficient is None else coefficient)
     node: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.load(CONF / "strategy" / f"{name}.yaml")))  # type: ignore[arg-type]
-    found, own = target(node, "strategy"), arguments(node)
+    found, own = target(node, "strategy"), settings_of(node)
     if "rate" in own:
         own["rate"] = settings.rate
     for one in ALL:

@@ -14,7 +14,6 @@ except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
 import numpy as np
-from omegaconf import OmegaConf
 from tqdm import tqdm
 
 from ganexp.batch import Batch
@@ -23,8 +22,9 @@ from ganexp.cli.commands.pages.writing import writing
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
+from ganexp.config.choices import choose
 from ganexp.config.defaults import conf_folder
-from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
@@ -119,11 +119,11 @@ def _rules(names: Sequence[str], eigenvalues: Sequence[complex], rate: float) ->
     for name in tqdm(
         names or [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))], "rules", disable=None
     ):
-        config = parse(OmegaConf.to_container(compose(f"strategy={name}"), resolve=True))  # type: ignore[arg-type]
+        choice = choose("strategy", plain(compose(f"strategy={name}").strategy))
         factors: list[float | None] = []
         for one in upper:
             try:
-                factors.append(contraction(plain_strategy_of(config), one, rate))
+                factors.append(contraction(plain_strategy_of(choice), one, rate))
             except (ValueError, ArithmeticError, RuntimeError):
                 factors.append(None)
         if any(factor is not None for factor in factors):

@@ -19,10 +19,10 @@ from ganexp.cli.composing import compose
 from ganexp.cli.sweeping import Sweep
 from ganexp.cli.sweeping.ranking import combinations
 from ganexp.cli.sweeping.results import results
+from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import check_node, make
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.joining import CannotJoin, join
@@ -126,9 +126,7 @@ def _of_images(options: argparse.Namespace) -> Found:
     assert isinstance(composed, dict)
     values = {str(key): value for key, value in composed.items()}
     entries, evaluators = [Entry(str(place), place) for place in options.places], []
-    config = parse(values)
-    check_node("dataset", config.dataset)
-    shape = make(config.dataset, "dataset").shape
+    shape = choose("dataset", parse(values).dataset).make().shape
     for entry in entries:
         evaluator = None
         try:

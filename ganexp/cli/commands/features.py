@@ -8,9 +8,9 @@ from omegaconf import OmegaConf
 
 from ganexp.cli.commands.pages.writing import writing
 from ganexp.cli.composing import compose
+from ganexp.config.choices import choose
 from ganexp.config.evaluation import classifier_file
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import check_node, make
 from ganexp.evaluation import EvaluationError
 from ganexp.evaluation.classifier import train_and_store
 from ganexp.logging.documents import refuse_unwritable
@@ -26,8 +26,7 @@ def main(options: argparse.Namespace) -> None:
         node = OmegaConf.to_container(compose(f"dataset={options.dataset}", *options.overrides).dataset, resolve=True)
         assert isinstance(node, dict)
         settings = {str(key): value for key, value in node.items()}
-        check_node("dataset", settings)
-        dataset = make(settings, "dataset")
+        dataset = choose("dataset", settings).make()
         if len(dataset.shape) != 3 or not dataset.classes:
             raise ConfigError(f"dataset={options.dataset} has no labelled images: choose one that has, such as mnist.")
         path = classifier_file(settings)

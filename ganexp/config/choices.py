@@ -1,0 +1,219 @@
+"""What a configuration chooses: each class is found once, its settings are checked, and it is made when the run needs it."""
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+from ganexp.config.parsing import check_type, shown, unknown_key
+from ganexp.config.schema import GROUPS, LISTS, Config, ConfigError, Node
+from ganexp.config.targets import Target, Trust, target
+from ganexp.facts import Facts, Misfit
+
+FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 1}
+"""How many leading arguments of a target are not configured but given by the run, by group, where there are any."""
+GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes"}}
+"""Keyword arguments that are given by the run as well, by group."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A class or function that a configuration names, and its settings.
+
+    Args:
+        key: Where it lies: `loss`, `optimizer.g`, `penalty.r1`, `loss.base`.
+        name: By which it was chosen.
+        target: The class or function.
+        settings: Its keyword arguments, plain.
+        takes: Names of all settings that it takes.
+        inner: What it is made of, by keyword argument: the base of a loss, the torch dataset of a dataset.
+    """
+
+    key: str
+    name: str
+    target: Target
+    settings: Mapping[str, Any]
+    takes: Collection[str]
+    inner: Mapping[str, "Choice"]
+
+    @property
+    def called(self) -> str:
+        """What a sentence calls it: `loss=hinge`, or `wrapper.topk`."""
+        return self.key if self.key.partition(".")[0] in LISTS else f"{self.key}={self.name}"
+
+    def make(self, *positional: Any, **given: Any) -> Any:
+        """Make it, with arguments that only the run knows.
+
+        Raises:
+            ConfigError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
+        """
+        made = {name: choice.make() for name, choice in self.inner.items()}
+        try:
+            with self.saying():
+                return self.target(*positional, **self.settings, **made, **given)
+        except ConfigError:
+            raise
+        except OSError as error:
+            reason = f"{error.strerror}, {str(error.filename)[:200]}" if error.strerror else str(error)
+            raise ConfigError(f"{self.called}: {reason}.") from error
+        except ValueError as error:
+            raise ConfigError(f"{self.called}: {error}.") from error
+
+    def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
+        """Ask what was made whether it fits; see the function of this name."""
+        ask(self.called, self.takes, check, facts)
+
+    @contextmanager
+    def saying(self) -> Iterator[None]:
+        """Say in the command line's words what it answers that does not fit."""
+        with _said_of(self.called, self.takes):
+            yield
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All that a configuration chooses, by key."""
+
+    config: Config
+    by_key: Mapping[str, Choice]
+
+    def __getitem__(self, key: str) -> Choice:
+        """Return what lies at a key."""
+        return self.by_key[key]
+
+    def of(self, group: str) -> list[Choice]:
+        """Return the members of a group that is a list, in their order."""
+        return [self[f"{group}.{name}"] for name in getattr(self.config, group)]
+
+    def typed(self, group: str) -> str:
+        """Return the choice of a group as it is typed: `loss=hinge`, `penalty=[r1,spectral]`."""
+        return f"{group}=[{','.join(getattr(self.config, group))}]" if group in LISTS else self[group].called
+
+
+def chosen_by(config: Config, trust: Trust = None) -> Choices:
+    """Find what each group of a configuration names, and check its settings; nothing is made.
+
+    Raises:
+        ConfigError: A target is not trusted, is nothing that its group takes, or does not have a key.
+    """
+    found = []
+    for group in GROUPS:
+        if group == "optimizer":
+            continue
+        chosen = getattr(config, group)
+        for name, node in chosen.items() if group in LISTS else ():
+            if "_target_" not in node:
+                raise ConfigError(unknown_key(f"{group}.{name}", chosen, preset=True))
+        places = {f"{group}.{name}": node for name, node in chosen.items()} if group in LISTS else {group: chosen}
+        found += [choose(key, node, trust) for key, node in places.items()]
+    for side in ("g", "d"):
+        if not isinstance(config.optimizer.get(side), dict):
+            raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
+        found.append(choose(f"optimizer.{side}", config.optimizer[side], trust, said_above=config.optimizer))
+    shared = {"name", "g", "d"}.union(*(one.settings for one in found[-2:]))
+    for name in config.optimizer:
+        if name not in shared:
+            raise ConfigError(unknown_key(f"optimizer.{name}", shared))
+    return Choices(config, {one.key: one for one in found})
+
+
+def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str, Any] = MappingProxyType({})) -> Choice:
+    """Find what a node names, and check its settings against its signature; nothing is made.
+
+    Args:
+        key: Where the node lies.
+        node: The target, and its settings.
+        trust: Modules from which it may come.
+        said_above: Settings that the node may take over, and are then named as the mistake's place.
+
+    Raises:
+        ConfigError: It is not trusted, is nothing that its group takes, or does not have a setting.
+    """
+    group = key.partition(".")[0]
+    function = target(node, key, trust)
+    try:
+        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
+        known = _configured(function, group)
+    except (ValueError, TypeError, NameError) as error:
+        raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
+    hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # of unannotated ones
+    if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
+        raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
+    settings = settings_of(node, key)
+    for name, value in settings.items():
+        if name not in known:
+            raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
+        if name in hints and value != "???":
+            taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
+            check_type(f"{group if taken_over else key}.{name}", value, hints[name])
+    inner = {name: choose(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
+    for name, default in known.items():
+        if node.get(name, default) in ("???", inspect.Parameter.empty):
+            raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
+    own = {name: value for name, value in settings.items() if name not in inner}
+    return Choice(key, name_of(node), function, own, known.keys(), inner)
+
+
+def name_of(node: Node) -> str:
+    """Return what a member of a group is called."""
+    return str(node["name"] if "name" in node else node["_target_"])
+
+
+def settings_of(node: Node, key: str = "") -> dict[str, Any]:
+    """Return a node's keyword arguments, given where it lies: `name` is one only in a list, which has names itself."""
+    own = ("_target_",) if key.partition(".")[0] in LISTS else ("name", "_target_")
+    return {name: value for name, value in node.items() if name not in own}
+
+
+def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], facts: Facts) -> None:
+    """Ask a part whether it fits, and say in the command line's words what it answers.
+
+    Args:
+        called: What a sentence calls the part.
+        settings: Its settings that are written below its key.
+        check: What asks it.
+        facts: Those of the run, to whose warnings it may add.
+
+    Raises:
+        ConfigError: The part does not fit.
+    """
+    before = len(facts.warnings)
+    with _said_of(called, settings):
+        check(facts)
+    facts.warnings[before:] = [f"{called} {said}." for said in facts.warnings[before:]]
+
+
+@contextmanager
+def _said_of(called: str, settings: Collection[str]) -> Iterator[None]:
+    try:
+        yield
+    except Misfit as misfit:
+        key = called.partition("=")[0]
+        named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
+        remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
+        raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
+
+
+def _configured(function: Target, group: str) -> dict[str, Any]:
+    """Return the arguments of a target that the run does not give, with their defaults."""
+    # A strategy with settings is an object, which is given the GAN when it is called; a function is given it at once.
+    leading = 2 if group == "strategy" and not inspect.isclass(function) else FROM_THE_RUN.get(group, 0)
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
+
+
+def _inner(key: str, node: Node) -> dict[str, Node]:
+    """Return the nodes that a member is made of, by their names below it."""
+    if key.partition(".")[0] == "loss":
+        return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
+    if key == "dataset" and "dataset" in node:
+        if not isinstance(node["dataset"], dict):
+            raise ConfigError(
+                f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
+            )
+        return {"dataset": node["dataset"]}
+    return {}
