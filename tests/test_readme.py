@@ -72,8 +72,8 @@ def test_the_verbs_that_strategies_use_are_listed_with_their_arguments():
 def known_keys():
     yield from Config.model_fields
     yield from (key for key, _ in keys_of())
-    yield from ("experiment", "hydra/launcher", "hydra/sweeper", "hydra.launcher.n_jobs", "hydra.launcher.partition")
-    yield "hydra.launcher.ray.init.address"
+    yield from ("experiment", "hydra/launcher", "hydra/sweeper")
+    yield from (f"hydra.launcher.{key}" for option in described("hydra/launcher", [CONF]) for key, _ in flat(option.node))
     for group in GROUPS:
         yield from (f"{group}.{key}" for option in described(group, [CONF]) for key, _ in flat(option.node))
 

@@ -25,7 +25,9 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
 
     from ganexp.cli.checks import settle_groups
     from ganexp.cli.hydra_errors import composing
+    from ganexp.cli.search_path import register
 
+    register()
     further = [] if config_dir is None else [f"hydra.searchpath=['file://{Path(config_dir).resolve()}']"]
     with composing(), initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
         cfg = compose("train", [*overrides, *further], return_hydra_config=True)

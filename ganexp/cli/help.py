@@ -12,6 +12,7 @@ from pathlib import Path
 from ganexp.cli.options import Option, options, primary
 from ganexp.cli.recorded import config_options
 from ganexp.config.defaults import conf_folder
+from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import ConfigError
 from ganexp.printable import printable
 
@@ -56,7 +57,8 @@ def described(arguments: Sequence[str]) -> str:
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
     found, _ = config_options(arguments)
     given = dict(zip(found[::2], found[1::2], strict=True))
-    folders = [Path(given.get("--config-path", conf_folder())), *(Path(one) for one in [given.get("--config-dir")] if one)]
+    typed = [Path(one) for one in [given.get("--config-dir")] if one]
+    folders = [Path(given.get("--config-path", conf_folder())), *conf_folders(), *typed]  # in Hydra's order
     name = given.get("--config-name", "train")
     said, ours = primary(folders, name), primary([conf_folder()])
     if not said.groups and not said.keys:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from ganexp.cli.checks import check_jobs, check_run, check_sweep, is_search, obt
 from ganexp.cli.ending import command_to_resume
 from ganexp.cli.errors import exiting_with_a_sentence
 from ganexp.cli.folders import lock_or_refuse, make_new
-from ganexp.cli.hydra_errors import composing
+from ganexp.cli.hydra_errors import composing, missing_plugin
 from ganexp.cli.launching import is_distributed, prepare_together, refuse_distributed, restarted_since
 from ganexp.cli.naming import CHOICES, rename_groups, run_name, short, typed_overrides
 from ganexp.cli.recorded import config_options
 from ganexp.cli.resuming import find_checkpoint, literal, newest_unfinished, quoted
 from ganexp.cli.state import state
 from ganexp.cli.sweeping import Sweep, ranking_columns, ranking_text, results, stopping, table, write_csv
+from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
 from ganexp.config.schema import ConfigError
 from ganexp.logging import reading as runs
 from ganexp.logging.layout import RunFolder
@@ -56,6 +58,7 @@ class PrepareSweep(Callback):
         state.composed = True
         with exiting_with_a_sentence():
             refuse_distributed()
+            _check_launcher(config.hydra.launcher)
             folder = Path(config.hydra.sweep.dir)
             hydra_overrides = [str(one) for one in config.hydra.overrides.hydra if not one.startswith("hydra.mode=")]
             _name_jobs(config)
@@ -85,6 +88,17 @@ class PrepareSweep(Callback):
             raise SystemExit(f"Error: job {', '.join(failed)} failed; its train.log says why.")
         if "finished" not in states.values():
             raise SystemExit("Error: every job was skipped; the table says why.")
+
+
+def _check_launcher(launcher: DictConfig) -> None:
+    """Refuse jobs side by side without the plugin that starts them, and a wrong number of them on a GPU.
+
+    Raises:
+        ConfigError: The plugin is not installed, or the number is none.
+    """
+    if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
+        raise ConfigError(missing_plugin("hydra/launcher", "joblib"))
+    take_jobs_per_gpu(launcher)
 
 
 def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | None]:

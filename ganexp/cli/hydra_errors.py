@@ -16,6 +16,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from ganexp.cli.options import options
 from ganexp.config.defaults import conf_folder
 from ganexp.config.parsing import unknown_key
+from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
 
 EXTRAS = {
@@ -94,6 +95,11 @@ def sentence(error: Exception) -> str:
     return "; ".join(line for line in lines if line and not line.startswith("See https://")) + "."
 
 
+def missing_plugin(group: str, option: str) -> str:
+    """Return the sentence for an option of a plugin that is not installed."""
+    return f"{group}={option} is a plugin that is not installed: pip install -e '.[{EXTRAS[option]}]'."
+
+
 def _last_override(error: Exception) -> str:
     """Return the override that Hydra was looking at, where its text does not say which."""
     trace = error.__traceback__
@@ -105,8 +111,8 @@ def _last_override(error: Exception) -> str:
 
 def _unknown_option(group: str, option: str, names: list[str]) -> str:
     if option in EXTRAS:
-        return f"{group}={option} is a plugin that is not installed: pip install -e '.[{EXTRAS[option]}]'."
+        return missing_plugin(group, option)
     if group in LISTS:  # for which Hydra does not always say what there is
-        names = [one.name for one in options(group, [conf_folder()])]
+        names = [one.name for one in options(group, [conf_folder(), *conf_folders()])]
         return f"{group}=[{option}] is not an option; choose from {', '.join(names)}, or {group}=[] for none of them."
     return f"{group}={option} is not an option; choose one of {', '.join(names)}."

@@ -94,6 +94,7 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
         ConfigError: The data cannot be read.
     """
     from ganexp.config.choices import choose
+    from ganexp.config.plugins import distributions
     from ganexp.logging.provenance import same_everywhere
 
     try:
@@ -102,7 +103,7 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"dataset: {error}.") from error
     elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE
     kept = {key: value for key, value in told(values).items() if not key.startswith(elsewhere)}
-    return kept | {"the data that are read": digest} | same_everywhere()
+    return kept | {"the data that are read": digest} | same_everywhere(*distributions())
 
 
 def refuse_different(said: Sequence[dict[str, Any]]) -> None:

@@ -16,7 +16,18 @@ from ganexp.config.schema import ConfigError
 from ganexp.config.sections import FEATURES
 
 LAUNCHER_KEYS = (
-    *("n_jobs", "backend", "verbose", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "nodes", "mem_gb"),
+    *(
+        "n_jobs",
+        "jobs_per_gpu",
+        "backend",
+        "verbose",
+        "timeout_min",
+        "cpus_per_task",
+        "gpus_per_node",
+        "tasks_per_node",
+        "nodes",
+        "mem_gb",
+    ),
     *("name", "partition", "account", "qos", "signal_delay_s", "max_num_timeout", "array_parallelism"),
 )
 HARMLESS = re.compile(

@@ -27,7 +27,7 @@ def main() -> None:
     quiet.wait_quietly()
     import hydra
 
-    from ganexp.cli import errors, hydra_errors
+    from ganexp.cli import errors, hydra_errors, search_path
     from ganexp.cli.recorded import config_options
     from ganexp.config.defaults import conf_folder
 
@@ -42,6 +42,7 @@ def main() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here
     try:
         hydra_errors.refuse_hyphens(sys.argv[1:])
+        search_path.register()
         options, rest = config_options(sys.argv[1:])
         sys.argv[1:] = [*options, *rest]  # with absolute paths: Hydra would look below this module
         hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="train")(train)()

@@ -10,6 +10,7 @@ from pathlib import Path
 from ganexp.config.check import Plan, check_loggers
 from ganexp.config.choices import name_of
 from ganexp.config.metrics import measured_by
+from ganexp.config.plugins import distributions
 from ganexp.config.schema import ConfigError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription
@@ -45,7 +46,7 @@ def loggers_of(
         return [ProgressLogger(config.iterations, measures)]
     for warning in check_loggers(plan):
         log.warning("%s", warning)
-    origin = provenance()
+    origin = provenance(*distributions())
     try:
         described = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderLogger(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)

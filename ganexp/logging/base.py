@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import numpy as np
+from PIL import Image
 
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
@@ -17,6 +18,17 @@ class Picture:
 
     image: np.ndarray
     path: str
+
+    @classmethod
+    def read_back(cls, value: int | float | str, folder: Path) -> "int | float | Picture | None":
+        """Return a value of a row of a run folder as it was when it was written; None for a picture that is missing."""
+        if not isinstance(value, str):
+            return value
+        try:
+            with Image.open(folder / value) as picture:
+                return cls(np.asarray(picture), value)
+        except OSError:
+            return None
 
 
 Row = dict[str, int | float | Picture]

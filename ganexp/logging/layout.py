@@ -54,6 +54,11 @@ class RunFolder:
         return self.path / "wandb_id"
 
     @property
+    def tensorboard(self) -> Path:
+        """The folder of its event files."""
+        return self.path / "tensorboard"
+
+    @property
     def pictures(self) -> Path:
         """The folder of pictures."""
         return self.path / PICTURES
@@ -108,6 +113,7 @@ class RunFolder:
             self.measures,
             self.divergence,
             self.wandb_id,
+            self.tensorboard,
             self.pictures,
             self.checkpoints,
         ]

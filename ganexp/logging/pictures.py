@@ -1,6 +1,7 @@
 """Tensors made into pictures that a person can look at: `(H, W, 3)`, uint8."""
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,17 +49,40 @@ def scatter(real: Tensor | None, fake: Tensor) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
+def spectrum(eigenvalues: Sequence[complex]) -> np.ndarray:
+    """Draw eigenvalues of a game's Jacobian in the complex plane; those left of the line are directions that repel."""
+    canvas, axes, points = _plane()
+    points.set_offsets([(one.real, one.imag) for one in eigenvalues])
+    reach = 1.1 * max(max(abs(one) for one in eigenvalues), 1e-12)
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+@functools.cache
+def _plane() -> "tuple[FigureCanvasAgg, Axes, PathCollection]":
+    """Return a canvas, its axes and the points on it, made once."""
+    canvas, axes = _canvas({"left": 0.16, "right": 0.97, "bottom": 0.1, "top": 0.96})
+    axes.axvline(0, color="0.7", linewidth=1, zorder=0)
+    axes.axhline(0, color="0.9", linewidth=1, zorder=0)
+    axes.set(xlabel="Re λ", ylabel="Im λ", aspect="equal")
+    return canvas, axes, axes.scatter([], [], s=24, color="tab:red", linewidths=0)
+
+
 @functools.cache
 def _plot(*, with_real: bool) -> "tuple[FigureCanvasAgg, Axes, PathCollection, PathCollection]":
     """Return a canvas, its axes, and the points beneath and on top, made once: a figure is freed only by rare collections."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and only points need it
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 5), dpi=100)
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.subplots(gridspec_kw={"left": 0.1, "right": 0.98, "bottom": 0.07, "top": 0.95})
+    canvas, axes = _canvas({"left": 0.1, "right": 0.98, "bottom": 0.07, "top": 0.95})
     beneath = axes.scatter([], [], s=14, color="0.75", linewidths=0, label="real" if with_real else None, visible=with_real)
     on_top = axes.scatter([], [], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")
     axes.set_aspect("equal")
     axes.legend(loc="upper right", framealpha=0.9)
     return canvas, axes, beneath, on_top
+
+
+def _canvas(margins: dict[str, float]) -> "tuple[FigureCanvasAgg, Axes]":
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and only points need it
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 5), dpi=100)
+    return FigureCanvasAgg(figure), figure.subplots(gridspec_kw=margins)

@@ -16,14 +16,18 @@ import torch
 PACKAGES = ("ganexp", "torch", "torchvision", "hydra-core", "omegaconf", "wandb", "numpy")
 
 
-def provenance() -> dict[str, Any]:
-    """Return what is needed to run it again: time, command, git commit (None outside a repository), versions, hardware."""
+def provenance(*plugins: str) -> dict[str, Any]:
+    """Return what is needed to run it again: time, command, git commit (None outside a repository), versions, hardware.
+
+    Args:
+        plugins: Further packages whose versions are told.
+    """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join([sys.argv[0], shlex.join(sys.argv[1:])]),
         "git": _git(),
         "hardware": _hardware(),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in (*PACKAGES, *plugins)}},
     }
 
 
@@ -79,9 +83,9 @@ def _version(package: str) -> str | None:
         return None
 
 
-def same_everywhere() -> dict[str, Any]:
+def same_everywhere(*plugins: str) -> dict[str, Any]:
     """Return what has to be the same in all processes that train together: the commit and the versions that compute."""
-    return {"git": _git(), **{name: _version(name) for name in ("ganexp", "torch", "numpy")}}
+    return {"git": _git(), **{name: _version(name) for name in ("ganexp", "torch", "numpy", *plugins)}}
 
 
 def versions() -> str:

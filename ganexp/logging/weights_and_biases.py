@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import psutil
 from annotated_types import Gt
-from PIL import Image
 
 from ganexp.facts import Facts, Misfit
 from ganexp.instruments.scalar import Scalar
@@ -218,7 +216,7 @@ class WandbLogger(Logger):
             return
         for row in before.rows:
             if row["progress/iteration"] not in there and not self._broken:
-                self._log({key: _read_back(value, before.folder) for key, value in row.items()})
+                self._log({key: Picture.read_back(value, before.folder) for key, value in row.items()})
 
     def _log(self, row: Row) -> None:
         if self._broken:
@@ -244,17 +242,6 @@ class WandbLogger(Logger):
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-def _read_back(value: Any, folder: Path) -> Any:
-    """Return a value of a row that was read back as it was when it was written; None for a picture that is missing."""
-    if not isinstance(value, str):
-        return value
-    try:
-        with Image.open(folder / value) as picture:
-            return Picture(np.asarray(picture), value)
-    except OSError:
-        return None
 
 
 def _upload_failed(folder: Path) -> bool:

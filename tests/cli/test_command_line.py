@@ -16,12 +16,15 @@ import termios
 import pytest
 import torch
 from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
 from PIL import Image
 from torchvision import datasets
 
+from ganexp.cli import hooks
 from ganexp.cli.ending import epilogue
 from ganexp.cli.hydra_errors import sentence
 from ganexp.cli.quiet import wait_quietly
+from ganexp.config.schema import ConfigError
 from tests import forked
 from tests.calling import call
 from tests.composing import CONF
@@ -173,6 +176,13 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
     assert sentence(error) == ("hydra/launcher=submitit_slurm is a plugin that is not installed: pip install -e '.[submitit]'.")
     error = MissingConfigException("In 'hydra/sweeper/search': Could not load", "hydra/sweeper/optuna")
     assert sentence(error) == ("hydra/sweeper=optuna is a plugin that is not installed: pip install -e '.[optuna]'.")
+
+
+def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
+    monkeypatch.setattr(hooks, "find_spec", lambda name: None)
+    launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
+    with pytest.raises(ConfigError, match=r"hydra/launcher=joblib is a plugin .*\[joblib\]"):
+        hooks._check_launcher(launcher)
 
 
 @pytest.mark.parametrize(

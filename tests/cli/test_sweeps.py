@@ -3,8 +3,10 @@
 import csv
 import json
 import multiprocessing
+import queue
 import re
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from ganexp.cli.hooks import PrepareSweep
 from ganexp.cli.jobs import checkpoint_to_resume
 from ganexp.cli.resuming import expand_resume
 from ganexp.cli.sweeping import Sweep, ranking_text, results, table, write_csv
-from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine
+from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
 from ganexp.config.schema import ConfigError
 from ganexp.logging.summary import write_summary
 from tests import forked
@@ -145,7 +147,11 @@ def test_two_sweeps_in_one_folder_are_refused(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "launcher", [["hydra/launcher=parallel", "hydra.launcher.n_jobs=2"], ["hydra/launcher=submitit_local"]]
+    "launcher",
+    [
+        ["hydra/launcher=parallel", "hydra.launcher.n_jobs=2", "hydra.launcher.jobs_per_gpu=2"],
+        ["hydra/launcher=submitit_local"],
+    ],
 )
 def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
     done = train("-m", *launcher, "seed=0,1", "loss=hinge,began", "logger=[]", *TINY, cwd=tmp_path)
@@ -234,8 +240,8 @@ def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
         expand_resume([f"sweep.resume={tmp_path / 'search'}"])
 
 
-def hold(folder, seconds, told):
-    with reserved_gpu(2, Path(folder), poll_s=0.01) as index:
+def hold(folder, seconds, told, jobs=1):
+    with reserved_gpu(2, Path(folder), jobs=jobs, poll_s=0.01) as index:
         told.put(("took", index))
         time.sleep(seconds)
         told.put(("gave", index))
@@ -254,6 +260,55 @@ def test_no_gpu_is_given_to_two_jobs_at_once(tmp_path):
         assert (index in held) == (what == "gave")
         (held.remove if what == "gave" else held.add)(index)
     assert {index for _, index in events} == {0, 1}
+
+
+def test_jobs_that_share_a_gpu_are_as_many_as_asked_for_and_no_more(tmp_path):
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    with ExitStack() as held:
+        assert [held.enter_context(reserved_gpu(2, tmp_path, jobs=3)) for _ in range(6)] == [0, 1, 0, 1, 0, 1]
+        further = context.Process(target=hold, args=(tmp_path, 0, told, 3))
+        further.start()
+        with pytest.raises(queue.Empty):
+            told.get(timeout=0.3)
+    assert told.get(timeout=30)[0] == "took"
+    joined(further)
+
+
+def test_who_wants_a_gpu_alone_waits_for_an_empty_one(tmp_path):
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    with reserved_gpu(1, tmp_path, jobs=4) as index, reserved_gpu(1, tmp_path, jobs=2), reserved_gpu(1, tmp_path, jobs=5):
+        alone = context.Process(target=hold_the_only_one, args=(tmp_path, told))
+        alone.start()
+        assert index == 0
+        with pytest.raises(queue.Empty):
+            told.get(timeout=0.3)
+    assert told.get(timeout=30) == 0
+    joined(alone)
+
+
+def hold_the_only_one(folder, told):
+    with reserved_gpu(1, folder, poll_s=0.01) as index:
+        told.put(index)
+
+
+def test_jobs_of_a_sweep_divide_its_gpus_as_the_launcher_says(tmp_path, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    with ExitStack() as jobs:
+        for _ in range(4):
+            jobs.enter_context(share_of_the_machine(composed(), {"n_jobs": 4, "jobs_per_gpu": 2}))
+    assert chosen == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("jobs", [0, 25, 1.5, "many", True])
+def test_a_wrong_number_of_jobs_on_a_gpu_is_refused_by_its_key(jobs):
+    with pytest.raises(ConfigError, match=r"^hydra\.launcher\.jobs_per_gpu "):
+        take_jobs_per_gpu(OmegaConf.create({"n_jobs": 2, "jobs_per_gpu": jobs}))
 
 
 def test_a_reused_worker_takes_a_gpu_again(tmp_path):

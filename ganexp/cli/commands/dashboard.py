@@ -18,6 +18,7 @@ except ModuleNotFoundError:
 from ganexp.cli.options import options
 from ganexp.config.defaults import conf_folder
 from ganexp.config.metrics import measures_of
+from ganexp.config.plugins import conf_folders
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
 
@@ -50,8 +51,8 @@ def workspace(
     entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = (), folders: Sequence[Path] = ()
 ) -> ws.Workspace:
     """Return the workspace, not yet saved; `folders` hold YAML files beside those of conf/."""
-    strategies = [option.name for option in options("strategy", [conf_folder(), *folders])]
-    measured = {option.name: measures_of(option.node) for option in options("loss", [conf_folder(), *folders])}
+    strategies = [option.name for option in options("strategy", [conf_folder(), *conf_folders(), *folders])]
+    measured = {option.name: measures_of(option.node) for option in options("loss", [conf_folder(), *conf_folders(), *folders])}
     samples = [
         wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)
         for key in ("samples", "real", "reconstructions")

@@ -1,4 +1,4 @@
-"""How jobs that run side by side share a machine: each has its threads, and a GPU to itself."""
+"""How jobs that run side by side share a machine: each has its threads, and a GPU or a share of one."""
 
 import os
 import time
@@ -7,27 +7,48 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
+
+from ganexp.config.schema import ConfigError
+
+PARTS = 24
+"""Into which a GPU is divided for reservations: 1, 2, 3, 4, 6, 8, 12 or 24 equal jobs fill it."""
+
+
+def take_jobs_per_gpu(launcher: DictConfig) -> None:
+    """Check `hydra.launcher.jobs_per_gpu` and take it out of what Hydra gives joblib; jobs, composed anew, find it again.
+
+    Raises:
+        ConfigError: It is no number of jobs.
+    """
+    with open_dict(launcher):
+        jobs = launcher.pop("jobs_per_gpu", 1)
+    if type(jobs) is not int or not 1 <= jobs <= PARTS:
+        raise ConfigError(f"hydra.launcher.jobs_per_gpu should be a whole number from 1 to {PARTS}, not {jobs}.")
 
 
 @contextmanager
 def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
-    """If jobs run beside each other on this machine, take a share of the threads and one of the GPUs.
+    """If jobs run beside each other on this machine, take a share of the threads and of one of the GPUs.
 
     The number of threads that a job has chosen for itself ends with it.
     """
+    import torch  # here, for hooks that check a launcher do not wait for it
+
     before = torch.get_num_threads()
     try:
-        with _share(cfg, launcher.get("n_jobs")):
+        with _share(cfg, launcher):
             yield
     finally:
         torch.set_num_threads(before)
 
 
 @contextmanager
-def _share(cfg: DictConfig, workers: int | None) -> Iterator[None]:
+def _share(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
+    import torch
+
+    workers = launcher.get("n_jobs")
     if workers is None:
         yield
         return
@@ -36,29 +57,52 @@ def _share(cfg: DictConfig, workers: int | None) -> Iterator[None]:
     if cfg.device != "auto" or not torch.cuda.is_available():
         yield
         return
-    with reserved_gpu(torch.cuda.device_count(), Path.home() / ".cache" / "ganexp" / "gpus") as index:
+    folder = Path.home() / ".cache" / "ganexp" / "gpus"
+    with reserved_gpu(torch.cuda.device_count(), folder, jobs=launcher.get("jobs_per_gpu") or 1) as index:
         torch.cuda.set_device(index)  # which device=auto stands for; a job may go on on another one
         yield
 
 
 @contextmanager
-def reserved_gpu(count: int, folder: Path, *, poll_s: float = 0.2) -> Iterator[int]:
-    """Reserve one of `count` GPUs for as long as the context lasts, waiting while all are reserved by others.
+def reserved_gpu(count: int, folder: Path, *, jobs: int = 1, poll_s: float = 0.2) -> Iterator[int]:
+    """Reserve a share of one of `count` GPUs, the emptiest, for as long as the context lasts; wait while none has room.
 
-    A reservation is a locked file below `folder`, which the system unlocks if the process dies. It is made per job, not per
-    worker process, so that it does not matter whether workers are reused.
+    A reservation is locked files below `folder`, which the system unlocks if the process dies. It is made per job, not per
+    worker process, so that it does not matter whether workers are reused. Sweeps that divide GPUs otherwise fit beside it.
+
+    Args:
+        count: How many GPUs there are.
+        folder: Where the files are, of all sweeps on this machine.
+        jobs: How many such jobs share a GPU, at most `PARTS`.
+        poll_s: How often to look again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     while True:
-        for index in range(count):
-            lock = FileLock(folder / f"gpu{index}.lock")
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                continue
-            try:
-                yield index
-            finally:
-                lock.release()
-            return
+        with FileLock(folder / "reserving.lock"):  # one at a time, so that no two wait for what the other holds
+            index, held = _emptiest(count, folder, PARTS // jobs)
+        if held:
+            break
         time.sleep(poll_s)
+    try:
+        yield index
+    finally:
+        for lock in held:
+            lock.release()
+
+
+def _emptiest(count: int, folder: Path, share: int) -> tuple[int, list[FileLock]]:
+    """Return the GPU with the most room, and locks of so many of its parts; no locks if there is too little room."""
+    free = [[lock for part in range(PARTS) if _taken(lock := FileLock(folder / f"gpu{n}_{part}.lock"))] for n in range(count)]
+    index = max(range(count), key=lambda n: len(free[n]))
+    own = free[index][:share] if len(free[index]) >= share else []
+    for lock in (one for locks in free for one in locks if not any(one is kept for kept in own)):
+        lock.release()
+    return index, own
+
+
+def _taken(lock: FileLock) -> bool:
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""TensorBoard: rows as scalars, grids of samples and the spectrum of the game as images."""
+
+import importlib.util
+import json
+import logging
+import shlex
+from pathlib import Path
+
+from ganexp.facts import Facts, Misfit
+from ganexp.logging.base import Logger, Picture, Row, RunDescription, Summary
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.reading import Run
+from ganexp.ranges import checked
+
+log = logging.getLogger(__name__)
+
+
+class TensorBoardLogger(Logger):
+    """Event files that `tensorboard --logdir outputs` shows: of every run, since each has them in its own folder.
+
+    The step of every value is the iteration. Each row is on disk once it is written. What a resumed or rolled-back run writes
+    anew takes the place of the later rows, as TensorBoard shows them; a run that is resumed with this logger for the first
+    time gives it the earlier rows too. If the files cannot be written, training goes on without them.
+
+    Args:
+        directory: Where event files lie, in a folder with the name of the run's; in the run folder itself if it is None.
+    """
+
+    @checked
+    def __init__(self, *, directory: str | None = None) -> None:
+        self._directory = directory
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run if the package is missing.
+
+        Raises:
+            Misfit: TensorBoard is not installed.
+        """
+        if importlib.util.find_spec("tensorboard") is None:
+            raise Misfit('needs the package tensorboard, which is missing: pip install "ganexp[tensorboard]", or leave it out')
+
+    def open(self, run: RunDescription) -> None:
+        """Begin an event file, with the configuration as a text.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        own = RunFolder(run.folder).tensorboard
+        self.place = Path(self._directory) / run.folder.absolute().name if self._directory else own
+        self._shown = self._directory or run.folder
+        self._broken, fresh = False, not any(self.place.glob("events.out.tfevents.*"))
+        self._begin()
+        text = json.dumps(run.config, indent=2, default=str).replace("\n", "\n    ")
+        self._writer.add_text("configuration", f"    {text}")  # indented: Markdown for what stays as it is
+        self._writer.flush()
+        self._holds_rows = bool(run.before and run.before.rows)
+        if run.before and fresh:
+            self._replay(run.before)
+
+    def write(self, row: Row) -> None:
+        if self._broken:
+            return
+        self._holds_rows = True
+        try:
+            self._write(row)
+        except Exception as error:  # its writing thread raises anew whatever it has met, at the next call
+            self._broken = True
+            log.warning("TensorBoard's files cannot be written (%s); further rows are in the run folder only.", error)
+
+    def rewind(self, iteration: int) -> Row:
+        if self._holds_rows and not self._broken:
+            self._writer.close()
+            self._begin(purge_step=iteration + 1)
+        return {}
+
+    def close(self, summary: Summary) -> None:
+        try:
+            self._writer.close()
+        except Exception as error:  # a full disk
+            log.warning("TensorBoard's files are not complete (%s); all rows are in the run folder.", error)
+        summary["paths"]["TensorBoard"] = f"tensorboard --logdir {shlex.quote(str(self._shown))}"
+
+    def _begin(self, purge_step: int | None = None) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # which imports an extra
+
+        self._writer = SummaryWriter(str(self.place), purge_step=purge_step)
+
+    def _write(self, row: Row) -> None:
+        step = row["progress/iteration"]
+        for key, value in row.items():
+            if isinstance(value, Picture):
+                self._writer.add_image(key, value.image, step, dataformats="HWC")
+            else:
+                self._writer.add_scalar(key, value, step)
+        eigenvalues = _eigenvalues(row)
+        if eigenvalues:
+            from ganexp.logging.pictures import spectrum  # which imports torch, and --help does not wait for it
+
+            self._writer.add_image("dynamics/eigenvalues", spectrum(eigenvalues), step, dataformats="HWC")
+        self._writer.flush()
+
+    def _replay(self, before: Run) -> None:
+        for row in before.rows:
+            self.write(
+                {key: kept for key, value in row.items() if (kept := Picture.read_back(value, before.folder)) is not None}
+            )
+
+
+def _eigenvalues(row: Row) -> list[complex]:
+    """Return the eigenvalues of a row that has the spectrum, with the complex conjugates that rows leave out."""
+    found: list[complex] = []
+    while f"dynamics/real_{len(found) + 1}" in row:
+        parts = (row[f"dynamics/{part}_{len(found) + 1}"] for part in ("real", "imag"))
+        found.append(complex(*(float(part) for part in parts if not isinstance(part, Picture))))
+    return [*found, *(one.conjugate() for one in found if one.imag)]

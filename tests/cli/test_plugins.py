@@ -1,0 +1,122 @@
+"""An installed package with the entry point `ganexp.plugins`: its options are there without being named, and it is trusted."""
+
+import json
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+import ganexp
+from ganexp.config import plugins
+from ganexp.config.schema import ConfigError
+from tests.composing import CONF
+from tests.processes import run
+from tests.small_runs import SMALL
+
+PACKAGE, MODULE = "ganexp-shifted", "shifted_of_a_test"
+CODE = """
+print("imported")
+
+from ganexp.losses import Loss
+from ganexp.networks import MLPGenerator
+
+
+class Shifted(Loss):
+    def __init__(self, *, shift: float = 1.0):
+        super().__init__()
+        self.shift = shift
+
+    def d_loss(self, real, fake):
+        return (real - self.shift).square().mean() + fake.square().mean()
+
+    def g_loss(self, real, fake):
+        return (fake - self.shift).square().mean()
+
+
+class Generator(MLPGenerator):
+    pass
+"""
+TYPED = [one for one in SMALL if not one.startswith("generator")] + ["loss=shifted", "generator=shifted", "iterations=2"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return a folder as `pip install --target` leaves it."""
+    place = tmp_path_factory.mktemp("site")
+    package = place / MODULE
+    for group, text in {
+        "loss": f"# Nobody 2026: least squares around a shift.\nname: shifted\n_target_: {MODULE}.Shifted\nshift: 1.0\n",
+        "generator": f"# Somebody's own.\nname: shifted\n_target_: {MODULE}.Generator\nwidth: 8\n",
+    }.items():
+        (package / "conf" / group).mkdir(parents=True)
+        (package / "conf" / group / "shifted.yaml").write_text(text)
+    (package / "conf" / "loss" / "hinge.yaml").write_text("# Not ganexp's.\nname: hinge\n_target_: os.system\n")
+    (package / "__init__.py").write_text(CODE)
+    info = place / f"{PACKAGE.replace('-', '_')}-1.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 1.5\n")
+    (info / "entry_points.txt").write_text(f"[{plugins.GROUP}]\nshifted = {MODULE}\n")
+    return place
+
+
+@pytest.fixture
+def installed(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(site))
+    plugins.plugins.cache_clear()
+    yield
+    plugins.plugins.cache_clear()
+    sys.modules.pop(MODULE, None)
+
+
+def test_without_it_there_is_none():
+    assert plugins.plugins() == ()
+    with pytest.raises(ConfigError, match=r"loss=shifted is not an option"):
+        ganexp.compose(*TYPED)
+
+
+def test_its_options_are_in_the_help_and_it_is_not_imported_for_it(site):
+    code = "import sys; sys.argv = ['train.py', '--help']; from ganexp.cli.train import main; main()"
+    done = run(sys.executable, "-c", code, cwd=CONF.parent, PYTHONPATH=f"{CONF.parent}:{site}", COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert "  shifted           Nobody 2026: least squares around a shift (shift=1.0)\n" in done.stdout
+    assert "  shifted           Somebody's own (width=8)\n" in done.stdout
+    assert "imported" not in done.stdout
+    assert "Not ganexp's" not in done.stdout, "ganexp's own options come first"
+
+
+def test_it_trains_and_its_module_is_trusted_where_a_run_is_read(installed, tmp_path):
+    cfg = ganexp.compose(*TYPED, "loss.shift=0.5")
+    ganexp.build(cfg, tmp_path / "run").fit()
+    assert ganexp.load(tmp_path / "run").sample(2).shape == (2, 3, 4, 4)
+    assert json.loads((tmp_path / "run" / "provenance.json").read_text())["versions"][PACKAGE] == "1.5"
+    longer = ganexp.compose(*TYPED, "loss.shift=0.5", "iterations=3")
+    resumed = ganexp.build(longer, tmp_path / "run", checkpoint=tmp_path / "run" / "checkpoints" / "last.pt", trust=())
+    assert resumed.fit()["iteration"] == 3
+
+
+def test_nothing_else_becomes_trusted(installed):
+    cfg = ganexp.compose(*TYPED)
+    cfg.generator._target_ = f"{MODULE}_other.Generator"
+    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+ is not ganexp's, .*trust=shifted_of_a_test_other\.$"):
+        ganexp.build(cfg)
+
+
+def test_ganexps_own_options_come_first(installed):
+    assert ganexp.compose("loss=hinge").loss._target_.startswith("ganexp.")
+
+
+def test_a_plugin_that_is_not_there_is_said_and_left_out(installed, site, tmp_path, monkeypatch, caplog):
+    (tmp_path / "gone-1.dist-info").mkdir()
+    (tmp_path / "gone-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: gone\nVersion: 1\n")
+    (tmp_path / "gone-1.dist-info" / "entry_points.txt").write_text(f"[{plugins.GROUP}]\ngone = nowhere.at_all\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert len(entry_points(group=plugins.GROUP)) == 2
+    assert [plugin.module for plugin in plugins.plugins()] == [MODULE]
+    (record,) = caplog.records
+    assert "gone" in record.getMessage()
+
+
+def test_a_package_within_a_package_is_found_without_importing_either(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(site))
+    assert plugins._place(f"{MODULE}.conf") == site / MODULE / "conf"
+    assert MODULE not in sys.modules
