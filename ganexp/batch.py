@@ -12,10 +12,12 @@ class Batch:
     Args:
         values: `(B, …)`: images, points or latents.
         conditions: Class labels and the like, `(B, …)` each; empty for an unconditional GAN.
+        latents: Of generated samples that come straight from G: those that they were made of, `(B·pack, latent_dim)`.
     """
 
     values: Tensor
     conditions: tuple[Tensor, ...] = ()
+    latents: Tensor | None = None
 
     @classmethod
     def of(cls, values: "Batch | Tensor") -> "Batch":
@@ -27,7 +29,7 @@ class Batch:
 
     def detach(self) -> "Batch":
         """Return the same batch, cut off from its graph."""
-        return Batch(self.values.detach(), self.conditions)
+        return Batch(self.values.detach(), self.conditions, self.latents)
 
     def split(self, size: int) -> list["Batch"]:
         """Return the batch in parts of at most `size`."""

@@ -35,7 +35,7 @@ ALLOWED = {
     "networks": ({"facts", "batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "schedules": ({"facts", "optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "penalties": ({"facts", "batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "penalties": ({"augmentations", "facts", "batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "augmentations": ({"facts", "batch", "instruments", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "prior": ({"batch", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "gan": (SUBJECT - {"gan", "strategies", "wrappers"} | {"instruments", "distributed"}, FRAMEWORK),

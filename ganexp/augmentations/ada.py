@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor
 
-from ganexp.augmentations.base import Augmentation, refuse_nothing
+from ganexp.augmentations.adaptive import Adaptive, Every, Images, Probability, Target
+from ganexp.augmentations.base import refuse_nothing
 from ganexp.augmentations.colors import recolored
 from ganexp.augmentations.pixels import positions, shifted, turned, warped
 from ganexp.instruments.scalar import Scalar
 from ganexp.ranges import checked
 
 
-class Ada(Augmentation):
-    """A pipeline of which every transformation is applied with probability p, moved by how far D overfits (Karras et al. 2020).
+class Ada(Adaptive):
+    """A pipeline of which every transformation is applied with probability p, by default `Adaptive` (Karras et al. 2020).
 
     - `blitting`: mirroring, rotation by right angles, translation by whole pixels, up to an eighth of each side.
     - `geometry`: scaling by 2ⁿ, n ~ N(0, 0.2²), rotation, scaling by 2ⁿ and 2⁻ⁿ along the axes, rotation, translation by
@@ -24,34 +24,28 @@ class Ada(Augmentation):
     - `color`: brightness + N(0, 0.2²), contrast · 2ⁿ, n ~ N(0, 0.5²), luma flipped, hue rotated by any angle, saturation · 2ⁿ,
       n ~ N(0, 1). Grey images have no hue and no saturation.
 
-    Every `every` updates of D, p moves by images seen / `images`, up if the mean sign r_t of D's scores for real images
-    since the last move is above `target`, down if it is below (section 3.1), which takes a D that scores real images above 0.
-    All of it stays on the device.
-
     Departures: pixels between pixels are read bilinearly, without the paper's wavelet filter; what comes in is mirrored
-    however far away it is; p stays at most 1; filters and corruptions, which did not help the authors (section 2.2), are
+    however far away it is; filters and corruptions, which did not help the authors (section 2.2), are
     missing.
 
     Args:
         policy: Which classes of transformations are applied, in this order; at least one.
-        target: Of r_t.
-        images: How many real images D sees while p moves from 0 to 1.
-        every: Updates of D from one move of p to the next.
+        p: A probability that stays; None is one that moves.
+        target, images, every: As in `Adaptive`.
     """
 
     measures: ClassVar = {"augment/p": Scalar("probability of each of ADA's transformations", "last,max", label="p")}
-    reads_signs = True
     gathers = True
-    p: Tensor
 
     @checked
     def __init__(
         self,
         *,
         policy: Sequence[Literal["blitting", "geometry", "color"]] = ("blitting", "geometry", "color"),
-        target: Annotated[float, Gt(-1), Lt(1)] = 0.6,
-        images: Annotated[int, Ge(1), Le(10**12)] = 500_000,
-        every: Annotated[int, Ge(1), Le(10_000)] = 4,
+        p: Probability | None = None,
+        target: Target = 0.6,
+        images: Images = 500_000,
+        every: Every = 4,
     ) -> None:
         all_classes: dict[str, Callable[[Tensor], Tensor]] = {
             "blitting": self.blitting,
@@ -59,15 +53,8 @@ class Ada(Augmentation):
             "color": self.color,
         }
         refuse_nothing(policy)
+        super().__init__(p=p, target=target, images=images, every=every)
         self.policy = [all_classes[name] for name in policy]
-        self.target = target
-        self.images = images
-        self.every = every
-
-    def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
-        super().begin(seed, device, pack)
-        zeros = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
-        self.p, self._signs, self._seen, self._updates = zeros
 
     def refuse(self, shape: tuple[int, ...]) -> None:
         super().refuse(shape)
@@ -107,31 +94,6 @@ class Ada(Augmentation):
         hue = self._now_and_then(self.uniform(images, -math.pi, math.pi), 0)
         saturation = self._now_and_then(self.normal(images, 1).exp2(), 1)
         return recolored(images, brightness, contrast, luma, hue, saturation)
-
-    @torch.no_grad()
-    def observe(self, real_scores: Tensor) -> None:
-        self._signs += (real_scores > 0).sum() - (real_scores < 0).sum()
-        self._seen += len(real_scores)
-        self._updates += 1
-        due = self._updates >= self.every
-        step = (self._signs / self._seen - self.target).sign() * self._seen / self.images
-        self.p.add_(torch.where(due, step, 0)).clamp_(0, 1)
-        for sum_so_far in (self._signs, self._seen, self._updates):
-            sum_so_far.masked_fill_(due, 0)
-
-    def measurements(self) -> dict[str, Tensor]:
-        return {"augment/p": self.p}
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | self._tensors()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        for name, tensor in self._tensors().items():
-            tensor.copy_(state[name])
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {"p": self.p, "signs": self._signs, "seen": self._seen, "updates": self._updates}
 
     def _now_and_then(self, drawn: Tensor, otherwise: float, p: Tensor | None = None) -> Tensor:
         """Return what was drawn for each image, `(…, B, 1, 1, 1)`, with probability p, and else what changes nothing."""

@@ -87,6 +87,10 @@ class Augmentation:
         self.refuse(tuple(images.shape[1:]))
         return Batch(self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2), batch.conditions)
 
+    def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
+        """Return what D is told is real in its own updates: the real samples, by default."""
+        return x
+
     def before(self, discriminator: Discriminator) -> Discriminator:
         """Return D∘T, from samples and what they are conditioned on to scores; each call draws anew."""
         return Augmented(self, discriminator)

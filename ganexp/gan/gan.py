@@ -18,7 +18,7 @@ from ganexp.instruments.meter import Meter
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
-from ganexp.penalties import NoPenalty, Penalty
+from ganexp.penalties import NoPenalty, Penalty, Seen
 from ganexp.prior import Prior
 
 
@@ -158,18 +158,37 @@ class GAN:
         """Score samples by D as they are, neither augmented nor gathered from other processes: one score for each pack."""
         return scores_of(self._passes.score(self.discriminator, self.packed(batch)))
 
-    def penalty_term(self, discriminator: Callable[..., Tensor], x: Batch, fake: Batch) -> Tensor | None:
-        """Form the penalty on D, or on any other discriminator, as a function of samples that are still to be augmented."""
-        return self.penalty.term(self.augment.before(discriminator), x, fake)
+    def penalty_term(
+        self,
+        discriminator: Callable[..., Tensor],
+        x: Batch,
+        fake: Batch,
+        real_scores: Tensor | None = None,
+        fake_scores: Tensor | None = None,
+    ) -> Tensor | None:
+        """Form the penalty on D, or on any other discriminator, as a function of samples that are still to be augmented.
+
+        Scores are those of the loss to which it belongs; a penalty that looks at them computes those that are left out.
+        """
+        seen = None
+        if real_scores is not None and fake_scores is not None:
+            real_scores, fake_scores = (self.processes.own(scores_of(scores)) for scores in (real_scores, fake_scores))
+            seen = Seen(real_scores, fake_scores, self._generated)
+        return self.penalty.term(self.augment.before(discriminator), x, fake, seen)
 
     def shown_to_d(self, fake: Batch) -> Batch:
         """Return the fakes that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
         return fake
 
+    def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
+        """Return the samples that D's objective takes for real: those at hand, or what the augmentation puts among them."""
+        return self.augment.shown_as_real(Batch.of(x), Batch.of(fake))
+
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
         """Form D's objective on real and generated samples, penalty included."""
         with self.phase("d"):
             fake = self.shown_to_d(fake)
+            x = self.shown_as_real(x, fake)
             return self._d_objective(x, fake.detach(), self.score_real(x), self.score_fake(fake))
 
     def g_loss(self, x: Batch | None, fake: Batch) -> Objective:
@@ -181,20 +200,31 @@ class GAN:
                     raise ValueError(f"{type(self.loss).__name__}'s generator loss needs a real batch")
                 with torch.no_grad():
                     real_scores = self.score_real(x)
-            fake_scores = self.score_fake(fake)
-            return Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
+            return self.g_objective(real_scores, self.score_fake(fake), fake)
+
+    def g_objective(self, real_scores: Tensor | None, fake_scores: Tensor, fake: Batch) -> Objective:
+        """Form G's objective of the scores of its fakes, by whichever discriminator, penalty included."""
+        penalty = self.penalty.g_term(self.generator, Batch.of(fake), self._generated)
+        if penalty is not None and self.penalty.differentiates_gradients:
+            self.need_second_derivatives("penalty of G", [penalty])
+        loss = self.loss.g_loss(real_scores, fake_scores)
+        return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(fake), len(fake_scores)))
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
         """Form both objectives from one scoring of each batch; where D is shown other fakes, from one of either's."""
         with self.phase("d"):
             shown = self.shown_to_d(fake)
-            real_scores, fake_scores = self.score_real(x), self.score_fake(shown)
-            d = self._d_objective(x, shown.detach(), real_scores, fake_scores)
+            shown_x = self.shown_as_real(x, shown)
+            real_scores, fake_scores = self.score_real(shown_x), self.score_fake(shown)
+            d = self._d_objective(shown_x, shown.detach(), real_scores, fake_scores)
         with self.phase("g"):
             real_scores = real_scores.detach()
+            if shown_x is not x and self.loss.g_needs_real:
+                with torch.no_grad():
+                    real_scores = self.score_real(x)
             if shown is not fake:
                 fake_scores = self.score_fake(fake)
-            return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
+            return d, self.g_objective(real_scores, fake_scores, fake)
 
     def losses_of_both(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
         """Form both objectives as functions of both networks, for `field`: what `losses` takes as constants keeps its graph.
@@ -202,10 +232,13 @@ class GAN:
         These are the fakes that a penalty looks at, and the real scores that G's loss compares with.
         """
         with self.phase("d"):
-            real_scores, fake_scores = self.score_real(x), self.score_fake(fake)
-            d = self._d_objective(x, fake, real_scores, fake_scores)
+            shown_x = self.shown_as_real(x, fake)
+            real_scores, fake_scores = self.score_real(shown_x), self.score_fake(fake)
+            d = self._d_objective(shown_x, fake, real_scores, fake_scores)
+            if shown_x is not x and self.loss.g_needs_real:
+                real_scores = self.score_real(x)
         with self.phase("g"):
-            return d, Objective(self.loss.g_loss(real_scores, fake_scores), real_scores, fake_scores)
+            return d, self.g_objective(real_scores, fake_scores, fake)
 
     def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
         """Refuse layers without second derivatives, by the graph of what was made of gradients; each purpose looks once.
@@ -278,7 +311,7 @@ class GAN:
         """Descend G's objective by one step of G, along its own gradient or a given one."""
         with self.phase("g"):
             gradients = gradients or self._g.gradients(g.value, self._redundant(self._d))
-            self.meter.record_g(g, self.move_g(self.processes.sum(gradients)))
+            self._record_g(g, self.move_g(self.processes.sum(gradients)))
 
     def update_both(
         self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
@@ -289,7 +322,7 @@ class GAN:
         """
         d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
         self._record_d(d, d_gradients)
-        self.meter.record_g(g, g_gradients)
+        self._record_g(g, g_gradients)
         return d_gradients, g_gradients
 
     def finish_iteration(self) -> None:
@@ -327,19 +360,31 @@ class GAN:
             part.load_state_dict(state[name])
 
     def _record_d(self, d: Objective, gradients: Gradients) -> None:
-        self.meter.record_d(d, gradients)
-        self.penalty.advance()
         assert d.real_scores is not None
-        self.augment.observe(scores_of(d.real_scores.detach()))
+        real_scores, fake_scores = scores_of(d.real_scores.detach()), scores_of(d.fake_scores.detach())
+        self.meter.record_d(d, gradients)
+        self.penalty.advance(real_scores, fake_scores)
+        self.augment.observe(real_scores)
+
+    def _record_g(self, g: Objective, gradients: Gradients) -> None:
+        self.meter.record_g(g, gradients)
+        self.penalty.advance_g()
+
+    def _generated(self, z: Batch) -> Batch:
+        return self.packed(self._passes.generate(self.generator, z))
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         loss = self.loss.d_loss(real_scores, fake_scores)
-        penalty = self.penalty_term(self.discriminator, x, fake)
+        penalty = self.penalty_term(self.discriminator, x, fake, real_scores, fake_scores)
         if penalty is not None and self.penalty.differentiates_gradients:
             self.need_second_derivatives("penalty", [penalty])
-        if penalty is not None and len(x) != len(real_scores):
-            penalty = self.processes.gather((penalty * (len(x) / len(real_scores))).view(1)).sum()  # that of the global batch
-        return Objective(loss, real_scores, fake_scores, penalty)
+        return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(x), len(real_scores)))
+
+    def _of_global_batch(self, penalty: Tensor | None, own: int, everyone: int) -> Tensor | None:
+        """Return the mean over the global batch, given that over one's own share of it."""
+        if penalty is None or own == everyone:
+            return penalty
+        return self.processes.gather((penalty * (own / everyone)).view(1)).sum()

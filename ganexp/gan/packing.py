@@ -21,4 +21,4 @@ def packed(batch: Batch, pack: int) -> Batch:
         raise ValueError(f"{len(batch)} samples do not fill packs of {pack}: choose a batch_size that pack divides")
     if batch.conditions:
         raise ValueError("samples with labels cannot be packed: choose pack=1 or conditional=false")
-    return Batch(batch.values.unflatten(0, (-1, pack)).flatten(1, 2))
+    return Batch(batch.values.unflatten(0, (-1, pack)).flatten(1, 2), latents=batch.latents)

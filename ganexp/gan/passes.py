@@ -25,7 +25,7 @@ class Passes:
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions."""
-        return Batch(self._run(generator, z), z.conditions)
+        return Batch(self._run(generator, z), z.conditions, z.values.detach())
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
         """Score a batch, `(B,)`, or `(B, 1 + k)` with the k further numbers per sample that are asked for.

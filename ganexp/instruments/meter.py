@@ -50,6 +50,8 @@ class Meter:
         self.updates["g"] += 1
         self.last_fake = g.fake_scores.detach()
         self.add("loss/g", g.loss)
+        if g.penalty is not None:
+            self.add("loss/g_penalty", g.penalty)
         if self._keeps_gradients:
             self._gradients["grad_norm/g"] = gradients
 

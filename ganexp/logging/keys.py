@@ -6,8 +6,9 @@ from ganexp.instruments.scalar import Scalar
 
 LEARNING = {
     "loss/d": Scalar("mean over the interval, without the penalty", label="D"),
-    "loss/g": Scalar("mean over the interval", label="G"),
-    "loss/penalty": Scalar("mean over the interval"),
+    "loss/g": Scalar("mean over the interval, without the penalty", label="G"),
+    "loss/penalty": Scalar("mean over the interval of what penalties add to D's loss"),
+    "loss/g_penalty": Scalar("mean over the interval of what penalties add to G's loss"),
     "score/real": Scalar("mean score of real images in D's updates"),
     "score/fake": Scalar("mean score of generated images in D's updates"),
     "grad_norm/d": Scalar("norm of D's whole gradient in the interval's last iteration, before clipping", "last,max"),

@@ -1,8 +1,10 @@
-"""Penalties on the discriminator and constraints on its weights: the terms that see more than scores."""
+"""Penalties on both networks, and constraints on D's weights: the terms of the objectives that are not the loss's."""
 
-from ganexp.penalties.base import Discriminator, NoPenalty, Penalty
+from ganexp.penalties.base import Discriminator, NoPenalty, Penalty, Seen
+from ganexp.penalties.consistency import BalancedConsistency, Consistency, LatentConsistency
 from ganexp.penalties.gradient_penalty import DivergencePenalty, GradientPenalty, LipschitzPenalty
 from ganexp.penalties.lazy import Lazy
+from ganexp.penalties.lecam import LeCam
 from ganexp.penalties.one_centred import Dragan, OneCentred
 from ganexp.penalties.sum import Sum, total
 from ganexp.penalties.weight_clipping import WeightClipping
@@ -13,16 +15,21 @@ __all__ = [
     "R1",
     "R1R2",
     "R2",
+    "BalancedConsistency",
+    "Consistency",
     "Discriminator",
     "DivergencePenalty",
     "Dragan",
     "GradientPenalty",
+    "LatentConsistency",
     "Lazy",
+    "LeCam",
     "LipschitzPenalty",
     "NoPenalty",
     "OneCentred",
     "Orthogonal",
     "Penalty",
+    "Seen",
     "Spectral",
     "Sum",
     "WeightClipping",

@@ -1,6 +1,7 @@
 """The contract of a penalty."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -20,10 +21,24 @@ Demand = Literal["gradient norm 0", "gradient norm 1", "gradient norm up to 1", 
 """What a penalty demands of the norm of D's gradient, or of its weights, where another could demand the contrary."""
 
 
-class Penalty:
-    """A further term of D's loss, computed from the discriminator and its inputs, or a constraint on D's weights.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was computed for D's loss already, and where fakes come from.
 
-    Both have do-nothing defaults, so that any of them can be combined with any loss.
+    Args:
+        real_scores, fake_scores: Of the samples that a penalty is given, `(B,)`, with their graph.
+        generate: From latents, under their conditions, to samples as D scores them.
+    """
+
+    real_scores: Tensor
+    fake_scores: Tensor
+    generate: Callable[[Batch], Batch]
+
+
+class Penalty:
+    """A further term of D's loss or of G's, or a constraint on D's weights.
+
+    All have do-nothing defaults, so that any of them can be combined with any loss.
     """
 
     weight = 1.0
@@ -37,6 +52,9 @@ class Penalty:
 
     differentiates_gradients = False
     """Whether its own gradient is one of a gradient, which compiled networks cannot give."""
+
+    reads_scores = False
+    """Whether it looks at the scores that D's loss has seen, which depend on G as that loss does."""
 
     keeps_count = False
     """Whether it remembers on the host how many updates there were, so that iterations cannot be recorded as CUDA graphs."""
@@ -80,16 +98,39 @@ class Penalty:
         """
         return None
 
-    def term(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
-        """Return the weighted mean, a scalar, or None for nothing."""
-        values = self(discriminator, Batch.of(x), Batch.of(fake))
+    def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor | None:
+        """Return the same, of a penalty that also looks at the scores of D's loss, or at where fakes come from."""
+        return self(discriminator, x, fake)
+
+    def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
+        """Return the weighted mean, a scalar, or None for nothing; without `seen`, that of the samples alone."""
+        x, fake = Batch.of(x), Batch.of(fake)
+        values = self(discriminator, x, fake) if seen is None else self.compared(discriminator, x, fake, seen)
         return None if values is None else self.weight * values.mean()
+
+    def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
+        """Return a further term of G's loss, a scalar, or None for nothing.
+
+        Args:
+            generator: The network.
+            fake: What G's objective is formed on, with its graph, packed.
+            generate: As in `Seen`.
+        """
+        return None
 
     def constrain(self, discriminator: nn.Module) -> None:
         """Put D's weights back where they are allowed to be; called after each update of D."""
 
-    def advance(self) -> None:
-        """Move the penalty's own state, if it has one; called after each update of D, but not after a look ahead."""
+    def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
+        """Move the penalty's own state, if it has one; called after each update of D, but not after a look ahead.
+
+        Args:
+            real_scores: Of the update, of the global batch, `(B,)`, without a graph.
+            fake_scores: Likewise.
+        """
+
+    def advance_g(self) -> None:
+        """Move the state of its term of G's loss, likewise after each update of G."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

@@ -6,7 +6,7 @@ from annotated_types import Ge
 from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.penalties.base import Discriminator, Penalty
+from ganexp.penalties.base import Discriminator, Penalty, Seen
 from ganexp.ranges import checked
 
 
@@ -29,14 +29,14 @@ class Lazy(Penalty):
         self.keeps_count = every > 1
         self.updates = 0
 
-    def term(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
+    def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
         """Return the weighted mean, a scalar, or None if it is not this update's turn."""
         if self.updates % self.every:
             return None
-        term = super().term(discriminator, x, fake)
+        term = super().term(discriminator, x, fake, seen)
         return term if term is None or self.every == 1 else self.every * term
 
-    def advance(self) -> None:
+    def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
         self.updates += 1
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Several penalties at once."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.penalties.base import Demand, Discriminator, NoPenalty, Penalty
+from ganexp.penalties.base import Demand, Discriminator, NoPenalty, Penalty, Seen
 
 EXCLUSIVE: dict[frozenset[Demand], str] = {
     frozenset({"gradient norm 0", "gradient norm 1"}): "one pulls D's gradient norm to 0, the other to 1",
@@ -48,6 +48,7 @@ class Sum(Penalty):
         self.demands = frozenset().union(*(part.demands for part in parts.values()))
         self.needs_logits = any(part.needs_logits for part in parts.values())
         self.differentiates_gradients = any(part.differentiates_gradients for part in parts.values())
+        self.reads_scores = any(part.reads_scores for part in parts.values())
         self.keeps_count = any(part.keeps_count for part in parts.values())
 
     def parts(self) -> dict[str, Penalty]:
@@ -65,19 +66,25 @@ class Sum(Penalty):
         for part in self._parts.values():
             part.share_among(processes)
 
-    def term(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
+    def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
         """Return the sum of the terms that there are now, a scalar, or None for nothing."""
-        terms = [part.term(discriminator, x, fake) for part in self._parts.values()]
-        there = [term for term in terms if term is not None]
-        return torch.stack(there).sum() if there else None
+        return _added([part.term(discriminator, x, fake, seen) for part in self._parts.values()])
+
+    def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
+        """Return the same of the terms of G's loss."""
+        return _added([part.g_term(generator, fake, generate) for part in self._parts.values()])
 
     def constrain(self, discriminator: nn.Module) -> None:
         for part in self._parts.values():
             part.constrain(discriminator)
 
-    def advance(self) -> None:
+    def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
         for part in self._parts.values():
-            part.advance()
+            part.advance(real_scores, fake_scores)
+
+    def advance_g(self) -> None:
+        for part in self._parts.values():
+            part.advance_g()
 
     def state_dict(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self._parts.items()}
@@ -85,6 +92,11 @@ class Sum(Penalty):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self._parts.items():
             part.load_state_dict(state[name])
+
+
+def _added(terms: Sequence[Tensor | None]) -> Tensor | None:
+    there = [term for term in terms if term is not None]
+    return torch.stack(there).sum() if there else None
 
 
 def total(penalties: Mapping[str, Penalty]) -> Penalty:

@@ -59,9 +59,13 @@ class Competitive(Simultaneous):
         """Move both networks once.
 
         Raises:
-            ValueError: The loss is not zero-sum.
+            ValueError: The loss is not zero-sum, or a penalty on scores makes the game another one.
         """
         x, fake = next(reals), gan.generate(gan.sample())
+        if gan.penalty.reads_scores:
+            raise ValueError(
+                "competitive needs a zero-sum game, and a penalty on D's scores of fakes is not G's gain: choose joint"
+            )
         self.refuse(gan.discriminator, gan.loss, x)
         d, g = gan.losses(x, fake)
         gan.update_both(d, g, self.anticipated(gan, d, g))

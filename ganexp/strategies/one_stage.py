@@ -89,15 +89,22 @@ def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> 
         seeds, scales = seeds_and_scales(gan.loss, by_fake, g_by_fake)
         parameters = gan.d_parameters
         *own, by_image = torch.autograd.grad(
-            (d.real_scores, d.fake_scores), [*parameters, fake.values], (by_real, seeds), allow_unused=True
+            (d.real_scores, d.fake_scores),
+            [*parameters, fake.values],
+            (by_real, seeds),
+            allow_unused=True,
+            retain_graph=d.penalty is not None,
         )
         d_gradients: Gradients = tuple(own)
         if d.penalty is not None:
-            further = torch.autograd.grad(d.penalty, parameters, allow_unused=True)
-            d_gradients = tuple(_sum(a, b) for a, b in zip(d_gradients, further, strict=True))
+            d_gradients = _sums(d_gradients, torch.autograd.grad(d.penalty, parameters, allow_unused=True))
     with gan.phase("g"):
         scales = gan.processes.own(scales).view(-1, *[1] * (fake.values.dim() - 1))
-        return d_gradients, torch.autograd.grad(fake.values, gan.g_parameters, scales * by_image, allow_unused=True)
+        seeded = scales * by_image
+        if g.penalty is None:
+            return d_gradients, torch.autograd.grad(fake.values, gan.g_parameters, seeded, allow_unused=True)
+        ends, weights = (fake.values, g.penalty), (seeded, torch.ones_like(g.penalty))
+        return d_gradients, torch.autograd.grad(ends, gan.g_parameters, weights, allow_unused=True)
 
 
 def seeds_and_scales(loss: Loss, d_by_fake: Tensor, g_by_fake: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,5 +171,5 @@ def _buffers_kept(network: nn.Module) -> Iterator[None]:
             module._buffers[name] = buffer
 
 
-def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return second if first is None else first if second is None else first + second
+def _sums(first: Gradients, second: Gradients) -> Gradients:
+    return tuple(b if a is None else a if b is None else a + b for a, b in zip(first, second, strict=True))

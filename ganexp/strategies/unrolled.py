@@ -52,15 +52,17 @@ class Unrolled(Simultaneous):
             ahead = unroll(gan.discriminator, lambda d: _d_loss(gan, d, x, fake), k=self.k, rate=self.rate)
             real_scores = gan.score(x, ahead) if gan.loss.g_needs_real else None
             fake_scores = gan.score(fake, ahead)
-            loss = gan.loss.g_loss(real_scores, fake_scores)
-            gan.need_second_derivatives("unrolled", [loss])
-            return Objective(loss, real_scores, fake_scores)
+            g = gan.g_objective(real_scores, fake_scores, fake)
+            gan.need_second_derivatives("unrolled", [g.loss])
+            return g
 
 
 def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:
     """Form D's loss as another discriminator has it, penalty included, with G's graph in it."""
-    loss = gan.loss.d_loss(gan.score(x, discriminator), gan.score(fake, discriminator))
-    penalty = gan.penalty_term(discriminator, x, fake)
+    x = gan.shown_as_real(x, fake)
+    real_scores, fake_scores = gan.score(x, discriminator), gan.score(fake, discriminator)
+    loss = gan.loss.d_loss(real_scores, fake_scores)
+    penalty = gan.penalty_term(discriminator, x, fake, real_scores, fake_scores)
     return loss if penalty is None else loss + penalty
 
 

@@ -108,7 +108,7 @@ class Replay(Remembering):
         if filled < self.size:
             for kept, one in zip(self.kept, new, strict=True):
                 kept[filled : filled + batch_size].copy_(one[: self.size - filled])
-            return fake
+            return Batch(Batch.of(fake).values, Batch.of(fake).conditions)  # as later, without their latents
         taken, replaced = (_places(others, new[0].new_empty(self.size), rng) for _ in range(2))
         shown = [torch.cat([one[: batch_size - others], kept[taken]]) for kept, one in zip(self.kept, new, strict=True)]
         for kept, one in zip(self.kept, new, strict=True):

@@ -53,6 +53,16 @@ def test_p_moves_by_scores_and_not_by_what_stands_behind_them():
     assert seen == [(trainer.gan.batch_size,)]
 
 
+def test_a_probability_that_is_given_stays_and_needs_no_boundary():
+    trainer = built("augment=ada", "augment.p=0.3", "loss=wgan", "penalty=[]")
+    iterate(trainer, 3)
+    assert trainer.gan.measurements()["augment/p"].item() == 0.3
+    with pytest.raises(ConfigError, match="moves by the signs of D's scores"):
+        built("augment=ada", "loss=wgan", "penalty=[]")
+    with pytest.raises(ConfigError, match=r"augment\.p should be less than or equal to 1"):
+        built("augment=ada", "augment.p=1.5")
+
+
 def test_p_rises_from_0_to_1_while_d_sees_so_many_images():
     controller = begun(Ada(images=800))
     for update in range(100):

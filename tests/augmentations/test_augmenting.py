@@ -24,9 +24,11 @@ class Surely(Ada):
 
 
 CHOICES = {name: [f"augment={name}"] for name in options("augment") if name != "none"}
-CHOICES["ada"] += ["augment.target=-0.9", "augment.images=10", "augment.every=1"]
+for name in ("ada", "apa"):
+    CHOICES[name] += ["augment.target=-0.9", "augment.images=10", "augment.every=1"]
 EVERY = {name: declared("augment", name) for name in CHOICES} | {"ada": Surely}
 every_augmentation = pytest.mark.parametrize("name", EVERY)
+every_transformation = pytest.mark.parametrize("name", [name for name in EVERY if name != "apa"])
 
 
 class Mean(nn.Module):
@@ -61,7 +63,7 @@ def gan_of(augmentation, penalty=None):
     )
 
 
-@every_augmentation
+@every_transformation
 def test_each_image_is_transformed_by_itself(name):
     x = images(6)
     other = torch.cat([x[:1], images(5, seed=1)])
@@ -81,7 +83,7 @@ def test_gradients_and_gradients_of_gradients(name, channels):
     assert torch.autograd.gradgradcheck(lambda x: transformed(x).square(), x)
 
 
-@every_augmentation
+@every_transformation
 def test_real_and_generated_images_are_transformed_alike(name):
     """The same image as both: what D sees of the two has the same mean and the same spread at every pixel."""
     gan = gan_of(EVERY[name]())
@@ -95,7 +97,7 @@ def test_real_and_generated_images_are_transformed_alike(name):
         assert (((a.mean(0) - b.mean(0)) / error).abs() < 5).all()
 
 
-@every_augmentation
+@every_transformation
 def test_d_sees_only_transformed_images_under_every_verb(name):
     gan = gan_of(EVERY[name](), R1())
     x, fake = Batch(images(7)), gan.generate(gan.sample())

@@ -11,7 +11,7 @@ from ganexp import strategies
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.losses import NonSaturating
-from ganexp.penalties import R1, Dragan, GradientPenalty, Orthogonal, Sum
+from ganexp.penalties import R1, Dragan, GradientPenalty, LatentConsistency, LeCam, Orthogonal, Sum
 from ganexp.strategies.base import as_strategy
 from ganexp.training import Stopping
 from tests.distributed.forks import several
@@ -28,6 +28,8 @@ QUICK = [
 PENALTIES = {
     "gradient_penalty": lambda: GradientPenalty(weight=2.0),
     "dragan": Dragan,
+    "lecam": lambda: LeCam(weight=2.0, decay=0.7),
+    "zcr": LatentConsistency,
     "sum": lambda: Sum(parts={"r1": R1(every=2), "weights": Orthogonal(weight=0.1)}),
 }
 

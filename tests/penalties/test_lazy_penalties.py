@@ -90,7 +90,7 @@ def test_the_count_is_resumed_with_the_stream():
     penalty = GradientPenalty(every=4)
     penalty.begin(3, torch.device("cpu"))
     for _ in range(6):
-        penalty.advance()
+        penalty.advance(torch.zeros(1), torch.zeros(1))
     resumed = GradientPenalty(every=4)
     resumed.begin(0, torch.device("cpu"))
     resumed.load_state_dict(penalty.state_dict())

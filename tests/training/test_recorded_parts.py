@@ -18,6 +18,7 @@ PARTS = [
     ["augment=diffaugment"],
     ["augment=ada", "augment.images=40", "augment.every=2"],
     ["augment=ada", "augment.images=40", "pack=2", "penalty=r1"],
+    ["penalty=[lecam,bcr,zcr]"],
     ["pack=2", "discriminator.minibatch_deviation=true"],
     ["schedule=linear"],
     ["schedule=cosine", "schedule.warm_up=3", "optimizer=optimistic_adam"],

@@ -1,0 +1,71 @@
+"""A probability that moves by how far D overfits, which augmentations apply themselves with."""
+
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Gt, Le, Lt
+from torch import Tensor
+
+from ganexp.augmentations.base import Augmentation
+
+Probability = Annotated[float, Ge(0), Le(1)]
+Target = Annotated[float, Gt(-1), Lt(1)]
+Images = Annotated[int, Ge(1), Le(10**12)]
+Every = Annotated[int, Ge(1), Le(10_000)]
+
+
+class Adaptive(Augmentation):
+    """An augmentation that is applied with a probability p, constant or moved (Karras et al. 2020, ADA, section 3.1).
+
+    Every `every` updates of D, p moves by images seen / `images`, up if the mean sign r_t of D's scores for real images
+    since the last move is above `target`, down if it is below, which takes a D that scores real images above 0. It begins at
+    0 and all of it stays on the device. Departure: p stays at most 1.
+
+    Args:
+        p: A probability that stays; None is one that moves.
+        target: Of r_t.
+        images: How many real images D sees while p moves from 0 to 1.
+        every: Updates of D from one move of p to the next.
+    """
+
+    p: Tensor
+
+    def __init__(self, *, p: float | None, target: float, images: int, every: int) -> None:
+        self.constant = p
+        self.reads_signs = p is None
+        self.target = target
+        self.images = images
+        self.every = every
+
+    def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
+        super().begin(seed, device, pack)
+        zeros = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
+        self.p, self._signs, self._seen, self._updates = zeros
+        self.p += self.constant or 0
+
+    @torch.no_grad()
+    def observe(self, real_scores: Tensor) -> None:
+        if self.constant is not None:
+            return
+        self._signs += (real_scores > 0).sum() - (real_scores < 0).sum()
+        self._seen += len(real_scores)
+        self._updates += 1
+        due = self._updates >= self.every
+        step = (self._signs / self._seen - self.target).sign() * self._seen / self.images
+        self.p.add_(torch.where(due, step, 0)).clamp_(0, 1)
+        for sum_so_far in (self._signs, self._seen, self._updates):
+            sum_so_far.masked_fill_(due, 0)
+
+    def measurements(self) -> dict[str, Tensor]:
+        return {"augment/p": self.p}
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | self._tensors()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        for name, tensor in self._tensors().items():
+            tensor.copy_(state[name])
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {"p": self.p, "signs": self._signs, "seen": self._seen, "updates": self._updates}

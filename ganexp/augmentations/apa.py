@@ -1,0 +1,46 @@
+"""Adaptive pseudo augmentation: fakes among the real samples."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ganexp.augmentations.adaptive import Adaptive, Every, Images, Probability, Target
+from ganexp.batch import Batch
+from ganexp.instruments.scalar import Scalar
+from ganexp.ranges import checked
+
+
+class Apa(Adaptive):
+    """Generated samples take the places of real ones in D's updates, each with probability p (Jiang et al. 2021, section 3.2).
+
+    D is told that they are real, under the labels that they were generated under; penalties at real samples look at them too.
+    p moves by the sign λ_r of D's scores of what it is shown as real. Nothing else is done to images, and G's updates are as ever.
+
+    Departures: the samples are those that D is shown as generated in the same update, where the authors take them from G's last
+    update; p stays at most 1.
+
+    Args:
+        p: A probability that stays; None is one that moves.
+        target, images, every: As in `Adaptive`.
+    """
+
+    measures: ClassVar = {
+        "augment/p": Scalar("probability that a generated sample is shown as a real one", "last,max", label="p")
+    }
+
+    @checked
+    def __init__(
+        self, *, p: Probability | None = None, target: Target = 0.6, images: Images = 500_000, every: Every = 4
+    ) -> None:
+        super().__init__(p=p, target=target, images=images, every=every)
+
+    def transform(self, images: Tensor) -> Tensor:
+        """Return images as they are."""
+        return images
+
+    def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
+        shown = self.uniform(x.values) < self.p
+        values = torch.where(shown, fake.values.detach(), x.values)
+        pairs = zip(fake.conditions, x.conditions, strict=True)
+        return Batch(values, tuple(torch.where(shown.flatten(), made, real) for made, real in pairs))

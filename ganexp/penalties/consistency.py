@@ -1,0 +1,171 @@
+"""Penalties that make scores the same for samples that should look the same to D."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+from annotated_types import Ge, Gt, Le
+from torch import Tensor, nn
+
+from ganexp.augmentations.base import Augmentation
+from ganexp.augmentations.pixels import shifted
+from ganexp.batch import Batch, scores_of
+from ganexp.distributed.processes import Processes
+from ganexp.facts import Facts, Misfit
+from ganexp.penalties.base import Discriminator, Penalty, Seen
+from ganexp.ranges import checked
+from ganexp.streams import stream
+
+Shift = Annotated[float, Ge(0), Le(0.5)]
+
+
+class ShiftAndFlip(Augmentation):
+    """Translation by whole pixels, at most so much of each side, mirrored at the edges; and mirroring with probability 1/2."""
+
+    def __init__(self, shift: float, flip: bool) -> None:
+        self.shift = shift
+        self.flip = flip
+
+    def transform(self, images: Tensor) -> Tensor:
+        """Return images `(B, C, H, W)`, each moved by itself."""
+        if self.flip:
+            images = torch.where(self.integer(images, 0, 1) == 1, images.flip(3), images)
+        down, right = (self.integer(images, -most, most) for most in (int(self.shift * side) for side in images.shape[2:]))
+        return shifted(images, down, right)
+
+
+class Consistency(Penalty):
+    """weight · mean (D(x) − D(T(x)))² at real samples (Zhang et al. 2020, CR-GAN, equation 2, of scores).
+
+    T is `ShiftAndFlip`, the best of the paper's table 4. D(x) is the score that the loss has seen, so D runs one further
+    pass. With an augmentation, both are scores after it, drawn anew for each.
+
+    Args:
+        weight: The paper's λ.
+        shift: Largest translation, as a share of the side; 4 pixels of 32 in the paper.
+        flip: Whether images are mirrored; not where left and right mean something, as in digits.
+    """
+
+    reads_scores = True
+
+    @checked
+    def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0, shift: Shift = 0.125, flip: bool = True) -> None:
+        self.weight = weight
+        self.moved = ShiftAndFlip(shift, flip)
+
+    def check(self, run: Facts) -> None:
+        """Refuse samples that are no images.
+
+        Raises:
+            Misfit: They are points.
+        """
+        super().check(run)
+        if len(run.shape) != 3:
+            raise Misfit(f"moves images, and samples of shape {run.shape} are none", penalty=[])
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        self.rng = self.moved.rng = stream(seed, "consistency", device)
+
+    def share_among(self, processes: Processes) -> None:
+        super().share_among(processes)
+        self.moved.processes = processes
+
+    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
+        return self.difference(discriminator, x, _scored(discriminator, x))
+
+    def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
+        return self.difference(discriminator, x, seen.real_scores)
+
+    def difference(self, discriminator: Discriminator, batch: Batch, scores: Tensor) -> Tensor:
+        """Return the squared difference of each sample's score and its score after T, `(B,)`."""
+        return (scores - _scored(discriminator, Batch(self.moved.transform(batch.values), batch.conditions))).square()
+
+
+class BalancedConsistency(Consistency):
+    """The same at real and at generated samples: bCR (Zhao et al. 2021, ICR-GAN, algorithm 1).
+
+    Args:
+        real_weight, fake_weight: The paper's λ_real and λ_fake.
+        shift, flip: As in `Consistency`.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        real_weight: Annotated[float, Ge(0)] = 10.0,
+        fake_weight: Annotated[float, Ge(0)] = 10.0,
+        shift: Shift = 0.125,
+        flip: bool = True,
+    ) -> None:
+        super().__init__(weight=1.0, shift=shift, flip=flip)
+        self.real_weight = real_weight
+        self.fake_weight = fake_weight
+
+    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
+        return self._both(discriminator, x, fake, _scored(discriminator, x), _scored(discriminator, fake))
+
+    def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
+        return self._both(discriminator, x, fake, seen.real_scores, seen.fake_scores)
+
+    def _both(self, discriminator: Discriminator, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Tensor:
+        """Return the sum of both weighted means, a scalar."""
+        real, made = self.difference(discriminator, x, real_scores), self.difference(discriminator, fake, fake_scores)
+        return self.real_weight * real.mean() + self.fake_weight * made.mean()
+
+
+class LatentConsistency(Penalty):
+    """zCR: D is to score samples of latents nearby alike, and G to make them differ (Zhao et al. 2021, ICR-GAN, algorithm 2).
+
+    D's loss gets d_weight · mean (D(G(z)) − D(G(z + δ)))², and G's loss −g_weight · mean (G(z) − G(z + δ))², a mean over
+    samples and pixels; δ ~ N(0, noise²) is drawn anew for each. G runs a further pass for each network's update, and D one.
+    Together with `BalancedConsistency` it is the paper's ICR.
+
+    Args:
+        d_weight, g_weight: The paper's λ_dis and λ_gen.
+        noise: The paper's σ.
+    """
+
+    reads_scores = True
+
+    @checked
+    def __init__(
+        self,
+        *,
+        d_weight: Annotated[float, Ge(0)] = 20.0,
+        g_weight: Annotated[float, Ge(0)] = 0.5,
+        noise: Annotated[float, Gt(0)] = 0.05,
+    ) -> None:
+        self.d_weight = d_weight
+        self.g_weight = g_weight
+        self.noise = noise
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        self.rng = stream(seed, "latent consistency", device)
+
+    def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
+        with torch.set_grad_enabled(fake.values.requires_grad):  # where D's objective is one of both networks
+            near = seen.generate(self._nearby(fake))
+        return self.d_weight * (seen.fake_scores - _scored(discriminator, near)).square()
+
+    def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor:
+        return -self.g_weight * (fake.values - generate(self._nearby(fake)).values).square().mean()
+
+    def _nearby(self, fake: Batch) -> Batch:
+        """Return latents near those of a batch, under its conditions.
+
+        Raises:
+            ValueError: The batch is not straight from G.
+        """
+        z = fake.latents
+        if z is None:
+            raise ValueError(
+                "latent consistency compares samples with those of latents nearby, and D is shown fakes from a buffer: choose "
+                "a wrapper list without replay"
+            )
+        drawn = torch.empty(self.processes.count * len(z), z.shape[1], device=z.device, dtype=z.dtype)
+        return Batch(z + self.processes.own(drawn.normal_(0, self.noise, generator=self.rng)), fake.conditions)
+
+
+def _scored(discriminator: Discriminator, batch: Batch) -> Tensor:
+    return scores_of(discriminator(batch.values, *batch.conditions))

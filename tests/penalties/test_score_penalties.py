@@ -1,0 +1,206 @@
+"""Penalties on scores, and G's terms: loops by hand in float64, NumPy's padding, other strategies, and what does not fit."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ganexp import GAN, Prior, build, strategies
+from ganexp.batch import Batch
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.losses import Minimax, NonSaturating
+from ganexp.networks import MLPDiscriminator, MLPGenerator
+from ganexp.penalties import BalancedConsistency, Consistency, LatentConsistency, LeCam, Sum
+from ganexp.penalties.consistency import ShiftAndFlip
+from tests.composing import composed, every_strategy
+from tests.small_runs import NARROW
+from tests.tiny import STRATEGIES, iterate
+
+SHAPE = (1, 8, 8)
+ALL = {
+    "lecam": lambda: LeCam(weight=0.7, decay=0.6),
+    "cr": lambda: Consistency(weight=2.0, shift=0.25),
+    "bcr": lambda: BalancedConsistency(real_weight=2.0, fake_weight=3.0, shift=0.25),
+    "zcr": lambda: LatentConsistency(d_weight=2.0, g_weight=0.3, noise=0.4),
+    "sum": lambda: Sum(parts={"lecam": LeCam(decay=0.5), "zcr": LatentConsistency(noise=0.4)}),
+}
+
+
+def image_gan(penalty, loss=NonSaturating):
+    torch.manual_seed(0)
+    generator = MLPGenerator(3, SHAPE, width=5, depth=1).double()
+    discriminator = MLPDiscriminator(SHAPE, width=5, depth=1).double()
+    optimizers = (torch.optim.Adam(network.parameters(), lr=0.02, eps=1e-4) for network in (generator, discriminator))
+    prior = Prior(3, seed=3, dtype=torch.float64)
+    return GAN(generator, discriminator, loss(), *optimizers, prior, batch_size=6, penalty=penalty)
+
+
+def reals():
+    draw = torch.Generator().manual_seed(5)
+    while True:
+        yield Batch(torch.randn(6, *SHAPE, generator=draw, dtype=torch.float64))
+
+
+def ends(name, strategy, iterations=4, d_steps=2):
+    gan, batches = image_gan(ALL[name]()), reals()
+    for _ in range(iterations):
+        strategy(gan, batches, d_steps=d_steps, g_steps=1)
+    return [p.detach() for network in (gan.generator, gan.discriminator) for p in network.parameters()]
+
+
+class ByHand:
+    """The terms of a penalty in plain words; T and δ are drawn from the same streams by the penalty's own objects."""
+
+    def __init__(self, penalty):
+        self.penalty, self.real, self.fake, self.t = penalty, 0.0, 0.0, 0
+
+    def near(self, z):
+        return z + torch.empty_like(z).normal_(0, self.penalty.noise, generator=self.penalty.rng)
+
+    def lecam(self, G, D, x, z, fake, real_scores, fake_scores):
+        self.real = 0.6 * self.real + 0.4 * real_scores.detach().numpy().mean()
+        self.fake = 0.6 * self.fake + 0.4 * fake_scores.detach().numpy().mean()
+        self.t += 1
+        real, made = (one / (1 - 0.6**self.t) for one in (self.real, self.fake))
+        above, below = (real_scores - made).clamp(min=0), (real - fake_scores).clamp(min=0)
+        return 0.7 * ((above**2).mean() + (below**2).mean())
+
+    def cr(self, G, D, x, z, fake, real_scores, fake_scores):
+        return 2.0 * ((real_scores - D(self.penalty.moved.transform(x))) ** 2).mean()
+
+    def bcr(self, G, D, x, z, fake, real_scores, fake_scores):
+        real = 2.0 * ((real_scores - D(self.penalty.moved.transform(x))) ** 2).mean()
+        return real + 3.0 * ((fake_scores - D(self.penalty.moved.transform(fake))) ** 2).mean()
+
+    def zcr(self, G, D, x, z, fake, real_scores, fake_scores):
+        return 2.0 * ((fake_scores - D(G(self.near(z)).detach())) ** 2).mean()
+
+    def zcr_of_g(self, G, z, fake):
+        return -0.3 * ((fake - G(self.near(z))) ** 2).mean()
+
+
+@pytest.mark.parametrize("name", ["lecam", "cr", "bcr", "zcr"])
+def test_a_plain_loop(name):
+    gan, loop, batches, plain = image_gan(ALL[name]()), image_gan(ALL[name]()), reals(), reals()
+    G, D, by_hand = loop.generator, loop.discriminator, ByHand(loop.penalty)
+    for _ in range(5):
+        strategies.detach(gan, batches, d_steps=1, g_steps=1)
+        x, z = next(plain).values, loop.sample().values
+        fake = G(z)
+        real_scores, fake_scores = D(x), D(fake.detach())
+        loss = loop.loss.d_loss(real_scores, fake_scores)
+        loop.optimizer_d.zero_grad()
+        (loss + getattr(by_hand, name)(G, D, x, z, fake.detach(), real_scores, fake_scores)).backward()
+        loop.optimizer_d.step()
+        loop.optimizer_g.zero_grad()
+        loss = loop.loss.g_loss(None, D(fake))
+        (loss + (by_hand.zcr_of_g(G, z, fake) if name == "zcr" else 0)).backward()
+        loop.optimizer_g.step()
+    both = [[p.detach() for net in (one.generator, one.discriminator) for p in net.parameters()] for one in (gan, loop)]
+    torch.testing.assert_close(*both, rtol=1e-10, atol=1e-11)
+    assert ("loss/g_penalty" in gan.meter.so_far()) == (name == "zcr")
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_images_are_moved_by_whole_pixels_and_mirrored_at_the_edges(flip):
+    move, x = ShiftAndFlip(0.25, flip), torch.rand(300, 2, 8, 8)
+    move.begin(0, torch.device("cpu"))
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
+    found = set()
+    for image, whole, moved in zip(x.numpy(), padded, move.transform(x).numpy(), strict=True):
+        for mirrored in (False, True):
+            source = np.pad(image[:, :, ::-1], ((0, 0), (2, 2), (2, 2)), mode="reflect") if mirrored else whole
+            for down in range(5):
+                for right in range(5):
+                    if np.array_equal(moved, source[:, down : down + 8, right : right + 8]):
+                        found.add((mirrored, down, right))
+    assert len(found) == (50 if flip else 25)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_strategies_stay_the_same_algorithms(name):
+    joint = ends(name, strategies.joint)
+    torch.testing.assert_close(joint, ends(name, strategies.OneStage()), rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(ends(name, strategies.detach), ends(name, strategies.retain_graph), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("strategy", every_strategy(but=("competitive",)))
+def test_every_strategy_has_them(strategy):
+    """With weights of 0 it is the strategy without them, whatever it does with their terms."""
+    none, weightless = (
+        image_gan(None, Minimax),
+        image_gan(Sum(parts={"a": LeCam(weight=0), "b": LatentConsistency(d_weight=0, g_weight=0)}), Minimax),
+    )
+    for gan in (none, weightless):
+        batches, one = reals(), STRATEGIES[strategy]
+        for _ in range(2):
+            one(gan, batches, d_steps=2, g_steps=1)
+    for network in ("generator", "discriminator"):
+        both = [[p.detach() for p in getattr(gan, network).parameters()] for gan in (none, weightless)]
+        torch.testing.assert_close(*both, rtol=1e-7, atol=1e-8)
+
+
+def test_looking_moves_no_average_and_a_state_is_resumed():
+    gan, resumed, batches = image_gan(ALL["lecam"]()), image_gan(ALL["lecam"]()), reals()
+    strategies.detach(gan, batches, d_steps=2, g_steps=1)
+    x, fake = next(batches), gan.generate(gan.sample()).detach()
+    values = {gan.d_loss(x, fake).penalty.item() for _ in range(3)}
+    assert len(values) == 1
+    resumed.load_state_dict(gan.state_dict())
+    assert resumed.d_loss(x, fake).penalty.item() in values
+    strategies.detach(gan, batches, d_steps=1, g_steps=1)
+    assert resumed.penalty.state_dict()["share"] == pytest.approx(1 - 0.6**2)
+
+
+def test_without_the_scores_of_a_loss_they_are_computed():
+    gan, x = image_gan(None), next(reals()).values
+    for name in ("lecam", "cr", "bcr"):
+        alone, seen = ALL[name](), image_gan(ALL[name]())
+        alone.begin(3, torch.device("cpu"))
+        assert alone.term(gan.discriminator, x, x).item() == pytest.approx(
+            seen.d_loss(Batch(x), Batch(x)).penalty.item(), rel=1e-12
+        )
+
+
+@pytest.mark.parametrize("name", ["lecam", "cr", "bcr", "zcr"])
+def test_they_train_as_options(name):
+    trainer = build(composed(*NARROW, f"penalty={name}", "conditional=true"))
+    iterate(trainer, 2)
+    assert 0 < trainer.gan.meter.so_far()["loss/penalty"] < 1e3
+
+
+def test_packs_are_moved_as_one_and_made_of_their_latents():
+    trainer = build(composed(*NARROW, "penalty=[bcr,zcr]", "pack=2"))
+    iterate(trainer, 2)
+    assert trainer.gan.meter.so_far()["loss/g_penalty"] < 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["penalty=cr", "dataset=ring", "generator=mlp", "discriminator=mlp"], "penalty.cr moves images"),
+        (["penalty=lecam", "loss=began", "discriminator=began"], "penalty.lecam holds down scores that are high"),
+        (["penalty=zcr", "wrapper=replay"], "choose a wrapper list without replay"),
+        (["penalty=lecam", "strategy=competitive", "loss=minimax"], "not G's gain: choose joint"),
+        (["penalty=lecam", "penalty.lecam.decay=1"], "penalty.lecam.decay should be less than 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*overrides))
+
+
+def test_a_module_with_other_weights_is_penalised_for_those():
+    """Unrolled steps through a penalty on scores, against plain steps of a copy."""
+    gan = image_gan(ALL["lecam"]())
+    x, z = next(reals()), gan.sample()
+    value = strategies.Unrolled(k=2, rate=0.05).g_loss(gan, x, gan.generate(z)).value.item()
+    D, fake = gan.discriminator, gan.generator(z.values).detach()
+    for _ in range(2):
+        loss = gan.loss.d_loss(D(x.values), D(fake)) + gan.penalty.term(D, x, fake)
+        weights = list(D.parameters())
+        for p, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            p.data.sub_(0.05 * gradient)
+    assert isinstance(D, nn.Module)
+    assert value == pytest.approx(gan.loss.g_loss(None, D(fake)).item(), rel=1e-12)
