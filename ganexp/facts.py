@@ -43,6 +43,7 @@ class Facts:
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
         batch_norm: Whether D has batch norm.
+        against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         warnings: What parts have warned of, one sentence each.
     """
 
@@ -64,6 +65,7 @@ class Facts:
     scores: str = ""
     further: str | None = None
     batch_norm: bool = False
+    against: str = "train"
     warnings: list[str] = field(default_factory=list)
 
     @property

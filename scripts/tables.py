@@ -27,9 +27,8 @@ from ganexp.compare.cost import in_passes
 from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.choices import choose
-from ganexp.config.metrics import measures_of
+from ganexp.config.metrics import measures_of, measures_offered
 from ganexp.config.plain import plain
-from ganexp.evaluation import MEASURES
 from ganexp.logging.keys import KEYS
 from ganexp.strategies import Strategy
 
@@ -92,7 +91,7 @@ def measured() -> Rows:
 def figures() -> Rows:
     """Yield the figures of an evaluation."""
     yield "measure", "key", "best", "what it is"
-    for name, measure in MEASURES.items():
+    for name, measure in sorted(measures_offered().items(), key=lambda one: one[1].rank):
         yield from ((f"`{name}`", f"`{key}`", one.best, one.meaning) for key, one in measure.keys.items())
 
 

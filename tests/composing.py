@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from ganexp.batch import Batch
+from ganexp.config import metrics
 from ganexp.config.choices import settings_of
 from ganexp.config.targets import target
 from ganexp.networks import MLPDiscriminator, contract
@@ -41,6 +42,12 @@ def chosen(group: str, name: str, **settings: Any) -> Any:
     node: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
     node.pop("defaults", None)
     return found(**settings_of(node) | settings) if inspect.isclass(found) else found
+
+
+def measures(*names: str) -> dict[str, Any]:
+    """Return the package's own measures of these names, with their defaults; all of them if none is named."""
+    offered = metrics.measures_offered()
+    return {name: offered[name]() for name in names or offered}
 
 
 GAMES = (

@@ -131,7 +131,7 @@ def test_parts_for_the_command_line(run):
     z = names["new_gan"]().sample()
     before = z.values.clone()
     assert torch.equal(names["louder"](z).values, 1.5 * before)
-    own = Evaluator([names["FirstMoment"]()], Raw((2,)), samples=2)
+    own = Evaluator({"first_moment": names["FirstMoment"]()}, Raw((2,)), samples=2)
     own.see_reals([torch.zeros(4, 2)], 4)
     assert own([torch.tensor([[3.0, 4.0], [3.0, 4.0]])]) == {"eval/first_moment": 5.0}
 

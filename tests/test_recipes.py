@@ -7,7 +7,7 @@ from ganexp import build
 from ganexp.data import Grid, Ring
 from ganexp.evaluation import Evaluator, Raw
 from ganexp.prior import Prior
-from tests.composing import composed
+from tests.composing import composed, measures
 
 
 @pytest.mark.slow
@@ -20,6 +20,6 @@ def test_modes_are_covered(experiment, data, modes):
     with torch.no_grad():
         latents = Prior(cfg.latent_dim, cfg.prior, seed=99).sample(2500).values
         samples = trainer.step.average.generator(latents)
-    figures = Evaluator(["modes"], Raw((2,)), samples=2500, modes=data.modes)([samples])
+    figures = Evaluator(measures("modes"), Raw((2,)), samples=2500, modes=data.modes)([samples])
     assert figures["eval/modes"] >= modes
     assert figures["eval/high_quality"] > 0.5

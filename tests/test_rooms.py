@@ -49,7 +49,10 @@ ALLOWED = {
         {"facts", "batch", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
     ),
-    "evaluation": ({"facts", "data", "instruments", "streams"}, FRAMEWORK | {"filelock", "tqdm"}),
+    "evaluation": (
+        {"batch", "facts", "data", "instruments", "ranges", "streams"},
+        FRAMEWORK | {"annotated_types", "filelock", "tqdm"},
+    ),
     "logging": (
         {"facts", "instruments", "ranges"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},

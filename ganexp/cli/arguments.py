@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from ganexp.config.defaults import conf_folder
-from ganexp.config.sections import MEASURES
 
 TASKS = {
     "grid": "draw a grid of samples; of each class a column, if there are few",
@@ -40,7 +39,7 @@ def evaluate(parser: ArgumentParser) -> None:
     """Measure what was made: runs, checkpoints and sweeps against their data, or a folder of images against any data set.
 
         ganexp evaluate run=outputs/latest                              # as the run itself measures
-        ganexp evaluate run=outputs/latest --weights best --measures fid kid --samples 50000
+        ganexp evaluate run=outputs/latest --weights best --measure fid kid --samples 50000
         ganexp evaluate outputs/2026-11-21_08-00-00_multirun --features inception
         ganexp evaluate path/to/images --dataset mnist --set dataset.image_size=28
         torchrun --nproc_per_node=8 -m ganexp evaluate run=outputs/latest --device cuda    # each its share of the samples
@@ -53,7 +52,9 @@ def evaluate(parser: ArgumentParser) -> None:
     parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
-    measured.add_argument("--measures", nargs="+", metavar="NAME", help=f"{', '.join(MEASURES)}, or a class, as mine.Energy")
+    names = ", ".join(path.stem for path in sorted((conf_folder() / "measure").glob("*.yaml")))
+    measured.add_argument("--measure", nargs="+", metavar="NAME", help=f"{names}; and settings, as in kid.subsets=50")
+    measured.add_argument("--config-dir", type=Path, help="YAML files of your own, as for training, with further measures")
     measured.add_argument("--features", help="classifier, inception, raw or a file, which is code and runs")
     measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
     measured.add_argument("--of", choices=["average", "generator"], help="whose samples")

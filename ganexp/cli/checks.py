@@ -13,7 +13,7 @@ from ganexp.cli.naming import typed_overrides
 from ganexp.cli.state import state
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import GROUPS, LISTS, ConfigError
+from ganexp.config.schema import AUTO, GROUPS, LISTS, ConfigError
 
 if TYPE_CHECKING:
     from ganexp.distributed.group import DistributedProcesses
@@ -97,8 +97,7 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
     if asked == "auto":
         from ganexp.config.metrics import high_is_best  # imports torch
 
-        asked_for = plain(config.evaluation)["measures"]
-        highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust, asked_for)
+        highest = high_is_best(metric, plain(config.loss), plain(config.augment), trust, plain(config.measure))
         asked = "maximize" if highest and not typed else of_search
     elif typed and asked != of_search:
         raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
@@ -150,7 +149,7 @@ def settle_groups(cfg: DictConfig, hydra: Any) -> None:
         for group in filter(lambda group: OmegaConf.is_dict(cfg[group]), LISTS):
             settings = [name for name, node in cfg[group].items() if OmegaConf.is_dict(node) and "_target_" not in node]
             for name in settings:
-                if not any(one.startswith((f"{group}.{name}.", f"{group}.{name}=")) for one in typed):
+                if name != AUTO and not any(one.startswith((f"{group}.{name}.", f"{group}.{name}=")) for one in typed):
                     del cfg[group][name]
 
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 def train(cfg: "DictConfig") -> float | None:
     """Train as a configuration says: what Hydra calls, once for each job."""
+    from ganexp.cli.composing import register_options
     from ganexp.cli.run import run  # imports torch, which --help and --cfg do not need
 
+    register_options()  # again: a job of a sweep may have a process of its own
     return run(cfg)
 
 
@@ -28,6 +30,7 @@ def main() -> None:
     import hydra
 
     from ganexp.cli import errors, hydra_errors, search_path
+    from ganexp.cli.composing import register_options
     from ganexp.cli.recorded import config_options
     from ganexp.config.defaults import conf_folder
 
@@ -39,6 +42,7 @@ def main() -> None:
         from ganexp.cli.resuming import replace_command_line
 
         replace_command_line()
+    register_options()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here
     try:
         hydra_errors.refuse_hyphens(sys.argv[1:])

@@ -116,7 +116,7 @@ def build(
             every=config.checkpoint_every,
             keep=config.keep_checkpoints,
             best=config.keep_best,
-            highest=high_is_best(config.keep_best, config.loss, config.augment, asked=config.evaluation.measures),
+            highest=high_is_best(config.keep_best, config.loss, config.augment, chosen=config.measure),
             config=plan.values,
             shape=plan.shape,
             classes=plan.classes,

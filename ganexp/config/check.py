@@ -12,7 +12,15 @@ from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strateg
 from ganexp.config.choices import Choices, ask, chosen_by
 from ganexp.config.demands import Demands
 from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
-from ganexp.config.evaluation import figures_of, measures_chosen, missing_for_evaluation, refuse_features, without_effect
+from ganexp.config.evaluation import (
+    Measures,
+    figures_of,
+    measures_chosen,
+    missing_for_evaluation,
+    refuse_features,
+    refuse_reals,
+    without_effect,
+)
 from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
@@ -20,7 +28,6 @@ from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
-from ganexp.evaluation import Measure
 from ganexp.facts import Facts
 from ganexp.networks import contract
 from ganexp.networks.contract import declared
@@ -40,7 +47,7 @@ class Plan:
         classes: How many the networks are conditioned on; 0 for none.
         choices: What it chooses, found.
         parts: What was made of that, and asked whether it fits.
-        measures: What the samples are measured by; none for a run that is not evaluated.
+        measures: What the samples are measured by, by name; none for a run that is not evaluated.
         warnings: What is allowed but probably unintended.
         facts: What the parts were told.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
@@ -55,7 +62,7 @@ class Plan:
     choices: Choices
     parts: Parts
     facts: Facts
-    measures: list[Measure[Any]] = field(default_factory=list)
+    measures: Measures = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     demands: Demands | None = None
     missing: list[str] = field(default_factory=list)
@@ -89,10 +96,11 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     facts = _facts(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
     shape, classes = facts.shape, facts.classes
-    measures = measures_chosen(config, facts)
-    for measure in measures:
-        ask(f"evaluation.measures={measure.name}", (), measure.check, facts)
+    measures = measures_chosen(choices.of("measure"), config, facts)
+    for name, measure in measures.items():
+        choices[f"measure.{name}"].ask(measure.check, facts)
     refuse_features(config, dataset, measures)
+    refuse_reals(config, dataset, measures)
     figures = figures_of(measures)
     refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
@@ -178,6 +186,7 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
         compiled=config.compile,
         itemsize=machine.dtype.itemsize,
         free_bytes=free_memory(machine.device),
+        against=config.evaluation.against,
     )
 
 

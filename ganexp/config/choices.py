@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
+from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
-from ganexp.config.schema import GROUPS, LISTS, Config, ConfigError, Node
+from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, Node, Nodes
 from ganexp.config.targets import Target, Trust, target
 from ganexp.facts import Facts, Misfit
 
@@ -86,7 +87,7 @@ class Choices:
 
     def of(self, group: str) -> list[Choice]:
         """Return the members of a group that is a list, in their order."""
-        return [self[f"{group}.{name}"] for name in getattr(self.config, group)]
+        return [choice for key, choice in self.by_key.items() if key.startswith(f"{group}.")]
 
     def typed(self, group: str) -> str:
         """Return the choice of a group as it is typed: `loss=hinge`, `penalty=[r1,spectral]`."""
@@ -99,16 +100,7 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
     Raises:
         ConfigError: A target is not trusted, is nothing that its group takes, or does not have a key.
     """
-    found = []
-    for group in GROUPS:
-        if group == "optimizer":
-            continue
-        chosen = getattr(config, group)
-        for name, node in chosen.items() if group in LISTS else ():
-            if "_target_" not in node:
-                raise ConfigError(unknown_key(f"{group}.{name}", chosen, preset=True))
-        places = {f"{group}.{name}": node for name, node in chosen.items()} if group in LISTS else {group: chosen}
-        found += [choose(key, node, trust) for key, node in places.items()]
+    found = [one for group in GROUPS if group != "optimizer" for one in chosen_of(config, group, trust)]
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
             raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
@@ -118,6 +110,29 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
         if name not in shared:
             raise ConfigError(unknown_key(f"optimizer.{name}", shared))
     return Choices(config, {one.key: one for one in found})
+
+
+def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
+    """Find what a group names: one, or several in their order; of measures also those that `auto` may take.
+
+    Raises:
+        ConfigError: As `chosen_by`.
+    """
+    chosen = getattr(config, group)
+    if group not in LISTS:
+        return [choose(group, chosen, trust)]
+    chosen = measures_in(chosen) if group == "measure" else chosen
+    for name, node in chosen.items():
+        if "_target_" not in node:
+            raise ConfigError(unknown_key(f"{group}.{name}", chosen, preset=True))
+    return [choose(f"{group}.{name}", node, trust) for name, node in chosen.items()]
+
+
+def measures_in(chosen: Mapping[str, Node]) -> Nodes:
+    """Return the measures of a list by their names, and in the place of `auto` all those that it may take."""
+    below = {AUTO: chosen[AUTO] or options_in("measure", [conf_folder()])} if AUTO in chosen else {}
+    listed = ({name: node} if name != AUTO else {**below[AUTO]} for name, node in chosen.items())
+    return {name: chosen.get(name, node) for one in listed for name, node in one.items()}
 
 
 def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str, Any] = MappingProxyType({})) -> Choice:

@@ -1,6 +1,7 @@
 """What a key is if nobody sets it: conf/train.yaml is the one place for defaults, and its comments for what keys mean."""
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,22 @@ def conf_folder() -> Path:
     """Return the folder of YAML files: inside the package once installed, beside it in a clone without symbolic links."""
     inside = PACKAGE / "conf"
     return (inside if inside.is_dir() else PACKAGE.parent / "conf").resolve()
+
+
+def options_in(group: str, folders: Iterable[Path]) -> dict[str, Any]:
+    """Return the options of a group whose members are listed, as plain values by name.
+
+    Where folders have files of one name, the first counts, as for Hydra; `auto` stands for options, and is none itself.
+    """
+    from omegaconf import OmegaConf
+
+    found: dict[str, Any] = {"auto": None}
+    for path in (path for folder in folders for path in sorted((folder / group).glob("*.yaml"))):
+        if path.stem not in found:
+            option: Any = OmegaConf.to_container(OmegaConf.load(path))
+            found |= option if isinstance(option, dict) else {}
+    del found["auto"]
+    return found
 
 
 def defaults() -> dict[str, Any]:

@@ -3,21 +3,23 @@
 import difflib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
 
-from ganexp.config.choices import name_of, settings_of
+from ganexp.batch import Batch
+from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
-from ganexp.config.schema import Config, ConfigError, Node
-from ganexp.config.targets import measures_called
-from ganexp.data import Dataset, Resident, Streamed, default_folder
+from ganexp.config.schema import AUTO, Config, ConfigError, Node
+from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
 from ganexp.data.digest import of_data
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import (
-    MEASURES,
     Classifier,
     EvaluationError,
     Evaluator,
@@ -29,7 +31,7 @@ from ganexp.evaluation import (
     Raw,
 )
 from ganexp.evaluation.classifier import stored, train_if_missing
-from ganexp.evaluation.evaluator import real_batches
+from ganexp.evaluation.evaluator import labelled, real_batches
 from ganexp.evaluation.library import needed
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
@@ -38,7 +40,8 @@ from ganexp.training import Evaluation, SharedEvaluation
 from ganexp.training.execution import Machine
 
 log = logging.getLogger(__name__)
-Measures = Sequence[Measure[Any]]
+Measures = Mapping[str, Measure[Any]]
+"""By the names that sentences call them."""
 
 
 def classifier_file(node: Node) -> Path:
@@ -50,17 +53,37 @@ def classifier_file(node: Node) -> Path:
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
 
 
-def measures_chosen(config: Config, run: Facts) -> list[Measure[Any]]:
-    """Return the measures of a run; none if it is not evaluated."""
+def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Measures:
+    """Return the measures of a run, by name and in the order of their list; none if it is not evaluated.
+
+    Args:
+        offered: Those of the list, and those that `auto` may take.
+        config: The run's.
+        run: What the measures are told.
+
+    Raises:
+        ConfigError: There is none, or two of them have a key in common.
+    """
     if not config.evaluate_every:
-        return []
-    asked = config.evaluation.measures
-    return [one for one in MEASURES.values() if one.suits(run)] if asked == "auto" else measures_called(asked)
+        return {}
+    made = {one.key.partition(".")[2]: one.make() for one in offered}
+    fitting = sorted(
+        (one for one in made if one not in config.measure and made[one].suits(run)), key=lambda one: made[one].rank
+    )
+    names = [name for one in config.measure for name in (fitting if one == AUTO else [one])]
+    if not names:
+        raise ConfigError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
+    of: dict[str, str] = {}
+    for name in names:
+        for key in made[name].keys:
+            if of.setdefault(key, name) != name:
+                raise ConfigError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
+    return {name: made[name] for name in names}
 
 
 def figures_of(measures: Measures) -> dict[str, Scalar]:
     """Return which keys the rows of a run have beside those of its loss."""
-    return {key: figure for measure in measures for key, figure in measure.keys.items()}
+    return {key: figure for measure in measures.values() for key, figure in measure.keys.items()}
 
 
 def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
@@ -76,6 +99,19 @@ def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> Non
         )
 
 
+def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:
+    """Refuse to compare samples with held-out data where there are none.
+
+    Raises:
+        ConfigError: The data set holds nothing out.
+    """
+    if config.evaluation.against == "test" and measures and dataset.held_out() is None:
+        raise ConfigError(
+            f"evaluation.against=test compares with data that are held out, and dataset={name_of(config.dataset)} holds none "
+            "out: choose evaluation.against=train."
+        )
+
+
 def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures) -> list[str]:
     """Say, one sentence each, which files and packages an evaluation lacks here."""
     said = []
@@ -87,7 +123,7 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
         else:
             remedy = "choose classifier, inception, raw, or a file that is there"
         said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
-    for library in sorted({measure.library for measure in measures} - {""}):
+    for library in sorted({measure.library for measure in measures.values()} - {""}):
         try:
             needed(library)
         except EvaluationError as error:
@@ -110,9 +146,10 @@ def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bo
 def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
     """Say, one sentence each, what is asked of an evaluation and will not be had."""
     said = []
-    asked = {key: value for key, value in config.evaluation if value != defaults()["evaluation"][key]}
+    asked = [f"evaluation.{key}" for key, value in config.evaluation if value != defaults()["evaluation"][key]]
+    asked = ["measure"] * ([*config.measure] != [AUTO]) + asked
     if asked and not config.evaluate_every:
-        keys = " and ".join(f"evaluation.{key}" for key in asked)
+        keys = " and ".join(asked)
         said.append(f"There is no evaluation, so nothing comes of {keys}: choose evaluate_every=….")
     best = config.keep_best
     if best and best.startswith("eval/") and best not in figures:
@@ -134,10 +171,11 @@ def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: M
     """
     if not measures:
         return None
+    against = "" if config.evaluation.against == "train" else "held-out data"
     try:
         with undisturbed(machine.device):
             features = _features(config, dataset, machine.device) if _sees(measures, dataset) else Raw(dataset.shape)
-            return Evaluator(measures, features, samples=config.evaluation.samples, modes=dataset.modes)
+            return Evaluator(measures, features, samples=config.evaluation.samples, modes=dataset.modes, against=against)
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
 
@@ -163,11 +201,17 @@ def evaluation_of(
     try:
         with undisturbed(machine.device):
             if processes.writes:
+                compared = compared_with(config, dataset, reals)
                 workers = reals.workers if isinstance(reals, Streamed) else 0
-                batches = real_batches(reals.data, machine.device, machine.dtype, workers=workers)
-                n = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+                batches: Iterable[Tensor | Batch]
+                batches = real_batches(compared.data, machine.device, machine.dtype, workers=workers)
+                if any(measure.looks_at_labels for measure in evaluator.measures.values()):
+                    batches = labelled(batches, compared.dataset.labels())
+                n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
                 folder = default_folder().with_name("statistics")
-                evaluator.see_reals(batches, n, folder=folder, identity=_computed(identity_of(config, dataset, reals), machine))
+                evaluator.see_reals(batches, n, folder=folder, identity=_computed(compared.identity, machine))
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
     if processes.count == 1:
@@ -183,7 +227,7 @@ def _computed(identity: str, machine: Machine) -> str:
 
 def _sees(measures: Measures, dataset: Dataset) -> bool:
     """Return whether a measure looks through features."""
-    return any(measure.sees_features(dataset.modes) for measure in measures)
+    return any(measure.sees_features(dataset.modes) for measure in measures.values())
 
 
 def _features_asked(config: Config, shape: tuple[int, ...]) -> str:
@@ -238,10 +282,34 @@ def _features(config: Config, dataset: Dataset, device: torch.device) -> Feature
     return classifier
 
 
-def identity_of(config: Config, dataset: Dataset, reals: Resident | Streamed) -> str:
-    """Return what tells these data, as they were prepared, from any other; empty where that is not known."""
-    data = reals.data
-    digest = reals.digest or (of_data(data) if isinstance(data, torch.Tensor) else "")
+@dataclass(frozen=True)
+class Compared:
+    """The real samples that generated ones are compared with.
+
+    Args:
+        dataset: What they come from.
+        data: They themselves.
+        identity: What tells them, as they were prepared, from any other; empty where that is not known.
+    """
+
+    dataset: Dataset
+    data: Tensor | MapStyle[Tensor]
+    identity: str
+
+
+def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) -> Compared:
+    """Return the data that samples are compared with: those that are trained on, or the held-out ones.
+
+    Raises:
+        OSError: The held-out ones cannot be had.
+    """
+    data, digest = reals.data, reals.digest
+    if config.evaluation.against == "test":
+        held_out = dataset.held_out()
+        assert held_out is not None
+        dataset = held_out
+        data, digest = load_cached(dataset, default_folder(), place="auto"), dataset.digest()
+    digest = digest or (of_data(data) if isinstance(data, Tensor) else "")
     prepared = {name: value for name, value in settings_of(config.dataset).items() if name not in ("root", "path")}
     said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
-    return json.dumps(said) if digest else ""
+    return Compared(dataset, data, json.dumps(said) if digest else "")

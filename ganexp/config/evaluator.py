@@ -9,21 +9,22 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.config.choices import ask, choose, name_of
+from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import (
+    compared_with,
     evaluation_of,
     evaluator_of,
-    identity_of,
     measures_chosen,
     missing_for_evaluation,
     refuse_features,
+    refuse_reals,
 )
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.run_data import dataset_of, reals_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.sections import FEATURES
-from ganexp.config.targets import Trust, measures_called
+from ganexp.config.targets import Trust
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, Evaluator, real_batches
 from ganexp.evaluation.nearest import nearest
@@ -69,15 +70,23 @@ class RunEvaluator:
             raise ConfigError(f"{error}.") from None
         self._set_up(config)
         dataset = dataset_of(choose("dataset", config.dataset), config.seed)
-        run = Facts(dataset=dataset, shape=dataset.shape)
-        measures = measures_chosen(config, run)
-        for measure in measures:
-            ask(f"evaluation.measures={measure.name}", (), measure.check, run)
+        classes = dataset.classes if config.conditional else 0
+        run = Facts(
+            dataset=dataset,
+            shape=dataset.shape,
+            conditional=config.conditional,
+            classes=classes,
+            against=config.evaluation.against,
+        )
+        offered = chosen_of(config, "measure")
+        measures = measures_chosen(offered, config, run)
+        for choice in (one for one in offered if one.key.partition(".")[2] in measures):
+            choice.ask(measures[choice.key.partition(".")[2]].check, run)
         refuse_features(config, dataset, measures)
+        refuse_reals(config, dataset, measures)
         if missing := missing_for_evaluation(config, dataset, measures):
             raise ConfigError(" ".join(missing))
         self.shape: tuple[int, ...] = tuple(dataset.shape)
-        classes = dataset.classes if config.conditional else 0
         self.reals, self.frequencies = reals_of(config, self.machine, classes, dataset)
         self.reals.close()  # nothing is to be read ahead
         evaluator = evaluator_of(config, self.machine, dataset, measures)
@@ -85,7 +94,9 @@ class RunEvaluator:
         assert evaluation is not None
         self.evaluation = evaluation
         self.dataset = name_of(config.dataset)
-        self.data = identity_of(config, dataset, self.reals) or json.dumps(config.dataset, sort_keys=True)
+        self.data = compared_with(config, dataset, self.reals).identity or json.dumps(
+            [config.dataset, config.evaluation.against], sort_keys=True
+        )
 
     def checkpoint(self, path: Path, config: Config, *, trust: Trust = ()) -> EvaluationResult:
         """Evaluate the generator in a checkpoint of a run on these data, from the latents that its run is evaluated by.
@@ -172,7 +183,7 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
 
     Args:
         path: The checkpoint, which may be anyone's.
-        asked: Values below `evaluation`, and `device`; those that are None are the run's.
+        asked: Values below `evaluation`, `measure` and `device`; those that are None are the run's.
         trust: Modules beside ganexp's of which its parts may be.
 
     Raises:
@@ -183,8 +194,8 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     values = evaluated(state["config"], asked)
     config = parse(values)
     choose("dataset", config.dataset, trust)
-    if asked.get("measures") is None and config.evaluation.measures != "auto":
-        measures_called(config.evaluation.measures, trust)
+    if asked.get("measure") is None:
+        chosen_of(config, "measure", trust)
     if asked.get("features") is None and config.evaluation.features not in FEATURES:
         raise ConfigError(
             f"evaluation.features={config.evaluation.features} is code that the run names and that would be executed: "
@@ -196,6 +207,6 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
 def evaluated(values: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration, as plain values, of a run that is evaluated as it is asked for."""
     said = {key: value for key, value in asked.items() if value is not None}
-    top = {key: said.pop(key) for key in ("device",) if key in said}
+    top = {key: said.pop(key) for key in ("device", "measure") if key in said}
     own = values.get("evaluation")
     return values | top | {"evaluate_every": 1, "evaluation": (own if isinstance(own, dict) else {}) | said}

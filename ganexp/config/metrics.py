@@ -1,18 +1,24 @@
 """Which keys the rows of a configured run will have, and which of their values is best."""
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
 
-from ganexp.config.choices import name_of
+from ganexp.config.choices import measures_in, name_of
+from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.schema import Config, ConfigError, Node
-from ganexp.config.targets import Trust, measures_called, target
-from ganexp.evaluation import MEASURES
+from ganexp.config.targets import Trust, target
+from ganexp.evaluation import Measure
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known, may_be_logged
 
-FIGURES = {key: name for name, measure in MEASURES.items() for key in measure.keys}
-"""By key of the rows, the measure that makes it."""
+
+@functools.cache
+def measures_offered() -> dict[str, type[Measure[Any]]]:
+    """Return the classes of the package's own measures, by name."""
+    return {name: target(node, "measure") for name, node in options_in("measure", [conf_folder()]).items()}  # type: ignore[misc]
 
 
 def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Scalar]:
@@ -51,24 +57,26 @@ def refuse_unknown_metric(
     """
     if metric is None:
         return
-    if figures is not None and metric not in figures and metric in FIGURES:
+    by_key = {one: name for name, measure in measures_offered().items() for one in measure.keys}
+    if figures is not None and metric not in figures and metric in by_key:
         raise ConfigError(
-            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and "
-            f"evaluation.measures=[{FIGURES[metric]}]."
+            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[metric]}]."
         )
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
     if not may_be_logged(metric, measures):
         chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
-        keys = sorted({**known(measures), **FIGURES})
+        keys = sorted({**known(measures), **by_key})
         close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
         meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
         raise ConfigError(f"{key}={metric} is not logged with {chosen}; {meant}")
 
 
-def high_is_best(metric: str | None, loss: Node, augment: Node, trust: Trust = None, asked: Sequence[str] = ()) -> bool:
-    """Return whether a key of the rows declares that its highest value is best; `asked` may name further measures."""
-    further = [] if asked == "auto" else measures_called(asked, trust)
-    figures = {key: figure for measure in (*MEASURES.values(), *further) for key, figure in measure.keys.items()}
+def high_is_best(
+    metric: str | None, loss: Node, augment: Node, trust: Trust = None, chosen: Mapping[str, Node] = MappingProxyType({})
+) -> bool:
+    """Return whether a key of the rows declares that its highest value is best; `chosen` may hold further measures."""
+    further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(chosen).items())
+    figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
     declared = {**known(measures), **figures}.get(metric or "")
     return declared is not None and declared.best == "highest"

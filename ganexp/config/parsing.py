@@ -70,7 +70,9 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
 def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> str:
     """Return the sentence for settings of what is not in a list."""
     below = (
-        [f"add ~{group}.{name} if an experiment has set it"] if preset else [f"a key below {group}.{one}" for one in there[:1]]
+        [f"add ~{group}.{name} if an experiment has set it"]
+        if preset
+        else [f"a key below {group}.{one}" for one in there[:1] if one != "auto"]
     )
     remedies = " or ".join([f"choose a list with it, such as {group}=[{','.join([*there, name])}]", *below])
     return f"{group}.{name} is no key of the configuration; there is no {name} in {group}=[{','.join(there)}]: {remedies}."

@@ -4,7 +4,11 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.schema import LISTS, ConfigError
+
+OPTIONS = "ganexp.options"
+"""What `${ganexp.options:GROUP}` is: all options of a group."""
 
 
 def plain(cfg: Any) -> dict[str, Any]:
@@ -18,6 +22,8 @@ def plain(cfg: Any) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    if not OmegaConf.has_resolver(OPTIONS):  # composed without ganexp's command line, which knows of further folders
+        OmegaConf.register_new_resolver(OPTIONS, lambda group: OmegaConf.create(options_in(group, [conf_folder()])))
     try:
         values = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException as error:

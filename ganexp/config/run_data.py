@@ -108,7 +108,7 @@ def _labels_of(dataset: Dataset) -> torch.Tensor:
 
 
 def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machine) -> Batch | None:
-    """Return at most `n` samples that are not among the data, always the same ones; None if the data set has no others.
+    """Return at most `n` samples that are not among the data, always the same ones; None if there are none here.
 
     Args:
         dataset: The data set that is trained on.
@@ -117,7 +117,7 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
         machine: Where they are wanted, and as what.
     """
     others = dataset.held_out()
-    if others is None:
+    if others is None or not others.is_here:  # nothing is downloaded for it
         return None
     try:
         data = load_cached(others, default_folder(), place="streamed")

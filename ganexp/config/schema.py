@@ -48,6 +48,7 @@ class Config(Keys):
     optimizer: Node
     logger: Nodes = key({}, effect="records")
     wrapper: Nodes = key({})
+    measure: Nodes = key({"auto": {}}, effect="records")
     schedule: Node = key({"name": "constant", "_target_": "ganexp.schedules.Schedule"})
     average: Node = key({"name": "ema", "_target_": "ganexp.training.EMA"})
 
@@ -102,6 +103,8 @@ class Config(Keys):
 
 LISTS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Nodes)
 """The keys that choose several members of a group."""
+AUTO = "auto"
+"""What stands for the measures that fit the data; those that it may take lie below it."""
 GROUPS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Node or name in LISTS)
 """The keys that choose from a group."""
 

@@ -1,6 +1,5 @@
 """How a key is declared, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
@@ -59,25 +58,14 @@ class SweepConfig(Keys):
     resume: str | None
 
 
-MEASURES = sorted(path.stem for path in (Path(__file__).parent.parent / "evaluation" / "measures").glob("[a-z]*.py"))
-"""The names of the package's measures, each in a file of its own."""
-
-
-def _measure(name: str) -> str:
-    if name not in MEASURES and "." not in name:
-        raise ValueError("should be a measure")
-    return name
-
-
 class EvaluationConfig(Keys):
     """The keys below `evaluation`."""
 
-    measures: Literal["auto"] | Annotated[list[Annotated[str, AfterValidator(_measure)]], Field(min_length=1)] = key(
-        choices=f"auto or a list of {', '.join(MEASURES)} and classes of your own, as in [fid,mine.Energy]",
-    )
     features: Annotated[str, Field(min_length=1)]
     samples: Annotated[int, Field(ge=2, le=10**7)]
     of: Literal["average", "generator"]
+    against: Literal["train", "test"]
+    protocol: str | None
 
 
 class DynamicsConfig(Keys):

@@ -7,7 +7,7 @@ must be what its group consists of, so that `os.system` is no loss, wherever its
 
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 from torch import nn
@@ -19,7 +19,7 @@ from ganexp.augmentations import Augmentation
 from ganexp.config.plugins import modules
 from ganexp.config.schema import ConfigError, Node
 from ganexp.data import Dataset
-from ganexp.evaluation import MEASURES, Measure
+from ganexp.evaluation import Measure
 from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
@@ -72,16 +72,6 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
         )
 
 
-def measures_called(names: Iterable[str], trust: Trust = None) -> list[Measure[Any]]:
-    """Return measures by their names, each once: the package's, or module and class of others.
-
-    Raises:
-        ConfigError: One is not trusted, cannot be found, or is no measure.
-    """
-    made = (MEASURES.get(name) or target({"_target_": name}, "evaluation.measures", trust)() for name in dict.fromkeys(names))
-    return [*made]
-
-
 def _is_a(base: type) -> Callable[[Any], bool]:
     return lambda found: inspect.isclass(found) and issubclass(found, base)
 
@@ -98,12 +88,6 @@ def _is_optimizer(found: Any) -> bool:
         return _is_a(Optimizer)(get_type_hints(found).get("return"))
     except (NameError, TypeError):
         return False
-
-
-def _is_measure(found: Any) -> bool:
-    """Return whether it is a class of measures that can be constructed without arguments."""
-    needs = (p for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind not in (2, 4))
-    return _is_a(Measure)(found) and not any(needs)
 
 
 def _is_strategy(found: Any) -> bool:
@@ -134,7 +118,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a function of (gan, reals, *, d_steps, g_steps), or a ganexp.strategies.Strategy, as a class",
     ),
     "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
-    "evaluation.measures": (_is_measure, "a ganexp.evaluation.Measure, as a class that is constructed without arguments"),
+    "measure": (_is_a(Measure), "a ganexp.evaluation.Measure, as a class"),
     "wrapper": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
     "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
     "average": (_is_a(Average), "a ganexp.training.Average, as a class"),

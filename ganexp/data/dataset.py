@@ -79,8 +79,16 @@ class Dataset:
         return ""
 
     def held_out(self) -> "Dataset | None":
-        """Return samples that are not among those of `load`, on which D's over-fitting is seen; None if there are none."""
+        """Return samples that are not among those of `load`; None if the set has no such part.
+
+        D's over-fitting is seen on them if they are here, and `evaluation.against=test` compares generated samples with them.
+        """
         return None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it can be loaded without being downloaded first."""
+        return True
 
     def skip(self, corrupt: dict[int, str]) -> None:
         """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.

@@ -49,6 +49,11 @@ class Downloaded(Dataset):
         sizes = [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()]
         return of_files(self.root, sizes, Folder(self.root).head)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether its files of images are there."""
+        return bool(self._found())
+
     def _read(self, part: Callable[[Any], T]) -> T:
         """Return a part of torchvision's set; it is downloaded by one process at a time: another one then finds it there."""
         try:

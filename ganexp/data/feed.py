@@ -248,3 +248,8 @@ def _mirrored(images: Tensor, which: Tensor) -> Tensor:
 def to_range(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Bring uint8 pixels from [0, 255] to [-1, 1]; leave floats as they are."""
     return x.to(dtype).div_(127.5).sub_(1) if x.dtype == torch.uint8 else x.to(dtype)
+
+
+def to_pixels(x: Tensor) -> Tensor:
+    """Round images in [-1, 1] to uint8 pixels, as they would be saved."""
+    return x.float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)

@@ -50,14 +50,16 @@ class StackedMNIST(Dataset):
         """Return what identifies the images wherever MNIST lies."""
         return f"{self.mnist.digest()}-{self.n}-{self.seed}"
 
-    def held_out(self) -> "StackedMNIST | None":
-        """Return as many images of digits of MNIST's test part, or at most 10,000; None if that part is not there."""
-        mnist = self.mnist.held_out()
-        if mnist is None:
-            return None
+    def held_out(self) -> "StackedMNIST":
+        """Return as many images of digits of MNIST's test part, or at most 10,000."""
         others = copy.copy(self)
-        others.mnist, others.n = mnist, min(self.n, 10_000)
+        others.mnist, others.n = self.mnist.held_out(), min(self.n, 10_000)
         return others
+
+    @property
+    def is_here(self) -> bool:
+        """Whether MNIST is."""
+        return self.mnist.is_here
 
     def load(self) -> Tensor:
         """Return `(n, 3, image_size, image_size)`, uint8, the same for the same seed.

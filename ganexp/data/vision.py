@@ -41,11 +41,11 @@ class _Vision(Downloaded):
         """
         return self._read(self._classes)
 
-    def held_out(self) -> Self | None:
-        """Return the test part, on which nothing is trained; None if it is not there, since nothing is downloaded for it."""
+    def held_out(self) -> Self:
+        """Return the test part, on which nothing is trained."""
         part = copy.copy(self)
         part.files, part.arguments = self.test_files, {**self.arguments, **self.test_arguments}
-        return part if part._found() else None
+        return part
 
     def _images(self, source: Any) -> Tensor:
         """Return the images of torchvision's set as `(N, C, H, W)`."""

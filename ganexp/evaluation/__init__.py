@@ -10,19 +10,43 @@ from ganexp.evaluation.classifier import Classifier
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.evaluator import Evaluator, real_batches
 from ganexp.evaluation.features import Exported, Features, Inception, PerChannel, Raw
-from ganexp.evaluation.measures import MEASURES
+from ganexp.evaluation.measures import (
+    CAS,
+    FID,
+    KID,
+    DensityCoverage,
+    FIDInfinity,
+    InceptionScore,
+    InceptionScoreInfinity,
+    IntraFID,
+    Memorisation,
+    ModeCounting,
+    PrecisionRecall,
+    SlicedWasserstein,
+)
 
 __all__ = [
-    "MEASURES",
+    "CAS",
+    "FID",
+    "KID",
     "Classifier",
+    "DensityCoverage",
     "EvaluationError",
     "Evaluator",
     "Exported",
+    "FIDInfinity",
     "Features",
     "Inception",
+    "InceptionScore",
+    "InceptionScoreInfinity",
+    "IntraFID",
     "Measure",
+    "Memorisation",
+    "ModeCounting",
     "PerChannel",
+    "PrecisionRecall",
     "Raw",
+    "SlicedWasserstein",
     "high",
     "low",
     "real_batches",

@@ -7,18 +7,22 @@ from ganexp.data.modes import Modes
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import Statistic
-from ganexp.facts import Facts
+from ganexp.facts import Facts, Misfit
 from ganexp.instruments.scalar import Scalar
 
 S = TypeVar("S", bound=Statistic)
-ROOM = "ganexp.evaluation.measures"
 
 
 class Measure(Generic[S]):
     """Compares a generated set of samples with a real one, by a statistic `S` that is kept of each.
 
-    A measure in a file of its own in `ganexp/evaluation/measures/` is chosen by the file's name, any other one by module and
-    class, as in `evaluation.measures=[fid,mine.Energy]`. It is constructed without arguments.
+    A measure is one class, and one YAML in `conf/measure/` or in the folder of a `--config-dir`, whose name is what
+    `measure=[fid,kid]` calls it. Keyword arguments of the class are its settings, `measure.kid.subsets=50`. It keeps those that
+    its figures depend on as public attributes: they stand in the description of each figure, and figures of other settings are
+    never compared, nor taken from the cache.
+
+    `measure=auto` asks the measure of every such YAML, those of a `--config-dir` included, whether it `suits` the run. It takes
+    those that do, in the order of their `rank`. So a measure of somebody else's package takes part by a YAML and `default_of`.
     """
 
     keys: ClassVar[Mapping[str, Scalar]]
@@ -28,25 +32,27 @@ class Measure(Generic[S]):
     """What it keeps of a set."""
 
     default_of: Literal["images", "points", ""] = ""
-    """The kind of data for which `evaluation.measures=auto` takes it."""
+    """The kind of data for which `measure=auto` takes it."""
 
     rank = 100
-    """Its place among the measures that `evaluation.measures=auto` takes. The first figure of all ranks runs."""
+    """Its place among the measures that `measure=auto` takes. The first figure of all ranks runs."""
 
     looks_at_reals = True
     """Whether the figures depend on the real set."""
+
+    looks_at_labels = False
+    """Whether the figures depend on the classes of samples."""
 
     library: ClassVar[str] = ""
     """The package that computes the figures, if that is another one."""
 
     @property
-    def name(self) -> str:
-        """What `evaluation.measures` calls it."""
-        place, _, file = type(self).__module__.rpartition(".")
-        return file if place == ROOM else f"{type(self).__module__}.{type(self).__qualname__}"
+    def settings(self) -> str:
+        """Its settings, in words: "subsets 10, subset_size 1000"."""
+        return ", ".join(f"{name} {value}" for name, value in vars(self).items() if not name.startswith("_"))
 
     def suits(self, run: Facts) -> bool:
-        """Return whether `evaluation.measures=auto` takes it for the data of a run."""
+        """Return whether `measure=auto` takes it for the data of a run."""
         return self.default_of == ("images" if len(run.shape) == 3 else "points")
 
     def check(self, run: Facts) -> None:
@@ -70,12 +76,16 @@ class Measure(Generic[S]):
             raise EvaluationError(f"it needs at least 2 {of} samples, and there are {n}")
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
-        """Return the statistic of an empty set.
+        """Return the statistic of an empty set that will be a generated one.
 
         Raises:
             EvaluationError: The modes of the data are not known, or not by these features.
         """
         return self.keeps()
+
+    def statistic_of_reals(self, features: Features, modes: Modes | None) -> S:
+        """Return the statistic of an empty set that will be the real one."""
+        return self.statistic(features, modes)
 
     def basis(self, features: Features, modes: Modes | None) -> str:
         """Return by what figures are measured, in words: figures of different bases do not compare."""
@@ -104,3 +114,23 @@ def refuse_without_neighbours(n: int, k: int, of: str) -> None:
     """
     if n <= k:
         raise EvaluationError(f"it needs more than {k} {of} samples, and there are {n}")
+
+
+def refuse_without_labels(run: Facts) -> None:
+    """Refuse a run whose samples have no classes.
+
+    Raises:
+        Misfit: The run is not conditional.
+    """
+    if not run.conditional:
+        raise Misfit("needs samples that are generated under class labels, and these have none", conditional=True)
+
+
+def refuse_without_classes(features: Features) -> None:
+    """Refuse features without classes.
+
+    Raises:
+        EvaluationError: The features have none.
+    """
+    if not features.classes:
+        raise EvaluationError(f"it needs features with classes, and {features.name} have none")

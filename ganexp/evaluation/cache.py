@@ -13,20 +13,20 @@ from typing import Any
 import torch
 
 from ganexp.evaluation.features import Features
-from ganexp.evaluation.statistics import DIRECTIONS, MOST, Statistic
+from ganexp.evaluation.statistics import DIRECTIONS, Kind, Statistic
 
 VERSION = 3
 """Of what is kept of a set."""
 FILES = 64
 """So many stay in a folder."""
 
-Statistics = Mapping[type[Statistic], Statistic]
+Statistics = Mapping[Kind, Statistic]
 
 
 def place(folder: Path, identity: Any, features: Features, n: int, statistics: Statistics) -> Path:
     """Return where these statistics of `n` samples lie, given what tells the set and its comparisons from any others."""
-    kinds = sorted(kind.__name__ for kind in statistics)
-    described = json.dumps([VERSION, MOST, DIRECTIONS, kinds, n, features.name, features.checksum, identity])
+    kinds = sorted(map(_name, statistics))
+    described = json.dumps([VERSION, DIRECTIONS, kinds, n, features.name, features.checksum, identity])
     return folder / f"{hashlib.sha256(described.encode()).hexdigest()[:24]}.pt"
 
 
@@ -36,12 +36,12 @@ def recall(path: Path, statistics: Statistics) -> dict[str, float] | None:
         states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         tried = [copy.deepcopy(one) for one in statistics.values()]
         for kind, one in zip(statistics, tried, strict=True):
-            one.load_state_dict(states[kind.__name__])
+            one.load_state_dict(states[_name(kind)])
         halves = {str(key): float(figure) for key, figure in states["halves"].items()}
     except Exception:  # what a broken file makes torch raise has no common type
         return None
     for kind, one in statistics.items():
-        one.load_state_dict(states[kind.__name__])
+        one.load_state_dict(states[_name(kind)])
     with suppress(OSError):  # another's file, perhaps
         path.touch()
     return halves
@@ -50,7 +50,7 @@ def recall(path: Path, statistics: Statistics) -> dict[str, float] | None:
 def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> None:
     """Write statistics, whole or not at all, and delete those unused for longest; what cannot be kept is done without."""
     unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
-    states = {kind.__name__: one.state_dict() for kind, one in statistics.items()}
+    states = {_name(kind): one.state_dict() for kind, one in statistics.items()}
     torch.save({**states, "halves": {**halves}}, content)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,3 +61,7 @@ def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> Non
             unfinished.unlink(missing_ok=True)
         for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:
             old.unlink(missing_ok=True)
+
+
+def _name(kind: Kind) -> str:
+    return " ".join(map(str, kind))

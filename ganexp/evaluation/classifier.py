@@ -216,12 +216,32 @@ def train(
     order = torch.randperm(len(images), generator=stream(0, "held-out images"))
     held_out, order = order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
     channels, height, width = images.shape[1:]
-    with undisturbed(torch.device(device)):
-        classifier = Classifier(Origin(dataset, (channels, height, width), classes or int(labels.max()) + 1)).to(device)
+    origin = Origin(dataset, (channels, height, width), classes or int(labels.max()) + 1)
+    classifier = fitted(origin, images, labels, order, epochs=epochs, device=device, said="Training the classifier, once")
+    classifier.origin.accuracy = accuracy(classifier, images[held_out], labels[held_out])
+    return classifier
+
+
+def fitted(
+    origin: Origin, images: Tensor, labels: Tensor, order: Tensor, *, epochs: int, device: torch.device | str, said: str
+) -> Classifier:
+    """Train a classifier on the images at some places, without measuring it.
+
+    Args:
+        origin: What it will be.
+        images: As for `train`.
+        labels: Likewise.
+        order: The places, `(n,)`.
+        epochs: Passes through them.
+        device: Where to train.
+        said: What its progress bar says.
+    """
+    with undisturbed(torch.device(device)), torch.enable_grad():
+        classifier = Classifier(origin).to(device)
         optimizer = torch.optim.Adam(classifier.parameters(), weight_decay=1e-4)
         steps = epochs * -(-len(order) // BATCH)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
-        with tqdm(total=steps, desc="Training the classifier, once", unit="batch", disable=None, leave=False) as bar:
+        with tqdm(total=steps, desc=said, unit="batch", disable=None, leave=False) as bar:
             for _ in range(epochs):
                 for part in order[torch.randperm(len(order))].split(BATCH):
                     x = _shifted(to_range(images[part].to(device), torch.float32))
@@ -230,9 +250,7 @@ def train(
                     optimizer.step()
                     schedule.step()
                     bar.update()
-    classifier.eval().requires_grad_(False)
-    classifier.origin.accuracy = accuracy(classifier, images[held_out], labels[held_out])
-    return classifier
+    return classifier.eval().requires_grad_(False)
 
 
 @torch.no_grad()

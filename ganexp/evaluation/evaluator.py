@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.batch import Batch
 from ganexp.data.decoding import DecodingError
 from ganexp.data.feed import to_range
 from ganexp.data.modes import Modes
@@ -20,38 +21,45 @@ from ganexp.evaluation.base import Measure
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
-from ganexp.evaluation.measures import MEASURES
-from ganexp.evaluation.statistics import FeatureBatch, Statistic
+from ganexp.evaluation.statistics import FeatureBatch, Kind, Statistic
 from ganexp.instruments.scalar import Scalar
 
 BATCH = 250
 
-_Statistics = Mapping[type[Statistic], Statistic]
+_Statistics = Mapping[Kind, Statistic]
+"""By what tells them apart: measures that need the same one share it."""
 
 
 class Evaluator:
     """Compares generated sets with one real set.
 
     Args:
-        measures: Measures, or names in `MEASURES`.
+        measures: Measures, by the names that sentences call them.
         features: What images are seen by.
         samples: How many generated samples a set has.
         modes: Known modes of the data, for measures that count them.
+        against: What the real set is, if it is not what is trained on, in words: it is said of every figure.
 
     Raises:
         EvaluationError: A measure has no value for such features or so few samples.
     """
 
     def __init__(
-        self, measures: Iterable[Measure[Any] | str], features: Features, *, samples: int, modes: Modes | None = None
+        self,
+        measures: Mapping[str, Measure[Any]],
+        features: Features,
+        *,
+        samples: int,
+        modes: Modes | None = None,
+        against: str = "",
     ) -> None:
-        self.measures = [MEASURES[one] if isinstance(one, str) else one for one in measures]
-        self.features, self.samples, self.modes = features, samples, modes
+        self.measures = dict(measures)
+        self.features, self.samples, self.modes, self.against = features, samples, modes, against
         self._real: _Statistics = {}
         self._of_halves: dict[str, float] = {}
         self._half = 0
-        for measure in self.measures:
-            with _about(measure):
+        for name, measure in self.measures.items():
+            with _about(name):
                 measure.statistic(features, modes)
                 if measure.library:
                     needed(measure.library)
@@ -61,9 +69,10 @@ class Evaluator:
     def keys(self) -> dict[str, Scalar]:
         """What the figures are, each with the features that it depends on, and its value for real data once they are seen."""
         found = {}
-        for measure in self.measures:
-            by = measure.basis(self.features, self.modes)
-            basis = f"{by}, {self.samples:,} samples" if by else f"{self.samples:,} samples"
+        for measure in self.measures.values():
+            against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
+            by = (measure.basis(self.features, self.modes), measure.settings, f"{self.samples:,} samples{against}")
+            basis = ", ".join(filter(None, by))
             for key, one in measure.keys.items():
                 real = self._of_halves.get(key)
                 of_real = "" if real is None else f"; real data, two halves of {self._half:,}: {real:.4g}"
@@ -71,14 +80,14 @@ class Evaluator:
         return found
 
     @torch.no_grad()
-    def see_reals(self, batches: Iterable[Tensor], n: int, *, folder: Path | None = None, identity: str = "") -> None:
+    def see_reals(self, batches: Iterable[Batch | Tensor], n: int, *, folder: Path | None = None, identity: str = "") -> None:
         """Keep the statistics of the real set that the measures need; from a folder, if they were kept there before.
 
         Its first samples, as many as a generated set has or a half of it, are compared with as many further ones: figures that
         generated samples cannot be expected to better.
 
         Args:
-            batches: The set, in an order that is random.
+            batches: The set, in an order that is random; with labels, where a measure looks at classes.
             n: Its size.
             folder: Where statistics are kept.
             identity: What tells this set, and how it was prepared, from any other; empty for one that is not to be kept.
@@ -86,18 +95,18 @@ class Evaluator:
         Raises:
             EvaluationError: The set is too small for a measure, or not finite.
         """
-        statistics = self._empty(looks_at_reals=True)
+        statistics = self._empty_reals()
         self._half = min(self.samples, n // 2)
-        for measure in self.measures:
+        for name, measure in self.measures.items():
             if measure.looks_at_reals:
-                with _about(measure):
+                with _about(name):
                     measure.refuse(self.features, n, "real")
-        names = [measure.name for measure in self.measures]
+        names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in self.measures.values()]
         described = (identity, names, self._half, self.modes.name if self.modes else "")
         path = cache.place(folder, described, self.features, n, statistics) if folder and identity else None
         halves = None if path is None else cache.recall(path, statistics)
         if halves is None:
-            one, other = self._empty(), self._empty()
+            one, other = self._empty_reals(), self._empty()
             extracted = (self._extracted(batch, "real") for batch in batches)
             _update(statistics, _passing_on(extracted, (one, other), self._half, further=bool(statistics)))
             halves = self._halves_compared(one, other)
@@ -106,7 +115,7 @@ class Evaluator:
         self._real, self._of_halves = statistics, halves
 
     @torch.no_grad()
-    def __call__(self, batches: Iterable[Tensor]) -> dict[str, float]:
+    def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
@@ -115,15 +124,15 @@ class Evaluator:
         return self.compare(map(self.extract, batches))
 
     @torch.no_grad()
-    def extract(self, samples: Tensor) -> FeatureBatch:
+    def extract(self, samples: Batch | Tensor) -> FeatureBatch:
         """Return what measures look at of a batch of a generated set.
 
         Raises:
             EvaluationError: The samples or their features are not finite.
         """
         batch = self._extracted(samples, "generated")
-        looked_at = any(measure.keeps.of_samples for measure in self.measures)
-        return batch if looked_at else replace(batch, samples=samples.new_empty(0))
+        looked_at = any(measure.keeps.of_samples for measure in self.measures.values())
+        return batch if looked_at else replace(batch, samples=batch.samples.new_empty(0))
 
     @torch.no_grad()
     def compare(self, batches: Iterable[FeatureBatch]) -> dict[str, float]:
@@ -137,8 +146,8 @@ class Evaluator:
         if count != self.samples:
             raise EvaluationError(f"{self.samples} generated samples were announced, and there are {count}")
         figures: dict[str, float] = {}
-        for measure in self.measures:
-            figures |= _figures(measure, self._real, statistics)
+        for measure in self.measures.values():
+            figures |= self._figures(measure, self._real, statistics)
         for key, figure in figures.items():
             if not math.isfinite(figure):
                 raise EvaluationError(f"{key} is {figure}")
@@ -147,28 +156,41 @@ class Evaluator:
     def _halves_compared(self, one: _Statistics, other: _Statistics) -> dict[str, float]:
         """Return the figures of a half of the real set against the other, but for measures to which they are too small."""
         figures: dict[str, float] = {}
-        for measure in self.measures:
+        for measure in self.measures.values():
             with suppress(EvaluationError):
                 measure.refuse(self.features, self._half, "real")
-                figures |= _figures(measure, one, other)
+                figures |= self._figures(measure, one, other)
         return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 
-    def _empty(self, *, looks_at_reals: bool = False) -> _Statistics:
-        """Return the statistics of an empty set, by kind: measures that need the same one share it."""
-        wanted = {one.keeps: one for one in self.measures if one.looks_at_reals or not looks_at_reals}
-        return {kind: measure.statistic(self.features, self.modes) for kind, measure in wanted.items()}
+    def _empty(self) -> _Statistics:
+        """Return the statistics of an empty set that will be a generated one."""
+        return _by_kind(measure.statistic(self.features, self.modes) for measure in self.measures.values())
 
-    def _extracted(self, samples: Tensor, of: str) -> FeatureBatch:
+    def _empty_reals(self) -> _Statistics:
+        """Return the statistics of an empty set that will be the real one."""
+        looking = (measure for measure in self.measures.values() if measure.looks_at_reals)
+        return _by_kind(measure.statistic_of_reals(self.features, self.modes) for measure in looking)
+
+    def _figures(self, measure: Measure[Any], reals: _Statistics, fakes: _Statistics) -> dict[str, float]:
+        """Return what a measure says of two sets; one that does not look at reals is given the generated set twice."""
+        fake = fakes[measure.statistic(self.features, self.modes).kind]
+        if not measure.looks_at_reals:
+            return measure(fake, fake)
+        return measure(reals[measure.statistic_of_reals(self.features, self.modes).kind], fake)
+
+    def _extracted(self, of_set: Batch | Tensor, of: str) -> FeatureBatch:
+        batch = Batch.of(of_set)
+        samples, (labels, *_) = batch.values, (*batch.conditions, None)
         if not bool(torch.isfinite(samples).all()):
             raise EvaluationError(f"the {of} samples are not finite")
         features, logits = self.features(samples)
         if not bool(torch.isfinite(features).all()):
             raise EvaluationError(f"the features of the {of} samples are not finite")
-        return FeatureBatch(samples, features, logits)
+        return FeatureBatch(samples, features, logits, labels)
 
 
-def _figures(measure: Measure[Any], real: _Statistics, fake: _Statistics) -> dict[str, float]:
-    return measure(real.get(measure.keeps, fake[measure.keeps]), fake[measure.keeps])
+def _by_kind(statistics: Iterable[Statistic]) -> _Statistics:
+    return {one.kind: one for one in statistics}
 
 
 def _passing_on(
@@ -208,7 +230,7 @@ def real_batches(
     Raises:
         EvaluationError: An image cannot be decoded.
     """
-    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+    order = _order(len(data))  # type: ignore[arg-type]
     batches: Iterable[Tensor]
     if isinstance(data, Tensor):
         batches = (data.index_select(0, part.to(data.device)) for part in order.split(BATCH))
@@ -221,10 +243,20 @@ def real_batches(
         raise EvaluationError(str(error)) from error
 
 
+def labelled(batches: Iterable[Tensor], labels: Tensor) -> Iterator[Batch]:
+    """Put to the batches of `real_batches` their labels, which are `(N,)` in the order of the data."""
+    for batch, own in zip(batches, _order(len(labels)).split(BATCH), strict=True):
+        yield Batch(batch, (labels[own].to(batch.device),))
+
+
+def _order(n: int) -> Tensor:
+    return torch.randperm(n, generator=torch.Generator().manual_seed(0))
+
+
 @contextmanager
-def _about(measure: Measure[Any]) -> Iterator[None]:
+def _about(name: str) -> Iterator[None]:
     """Say of an error which measure it is about."""
     try:
         yield
     except EvaluationError as error:
-        raise EvaluationError(f"{measure.name}: {error}") from None
+        raise EvaluationError(f"{name}: {error}") from None

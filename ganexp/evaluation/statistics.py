@@ -1,5 +1,7 @@
 """What is kept of a set of samples that comes batch by batch: as little as a measure needs, and never without bound."""
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -7,31 +9,51 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ganexp.data.feed import to_pixels
 from ganexp.data.modes import Modes
+from ganexp.evaluation.errors import EvaluationError
 
 MOST = 10_000
-"""So many features or logits of one set are kept for measures that compare them one by one."""
+"""So many features or logits of one set are kept for measures that compare them one by one, unless they say otherwise."""
 DIRECTIONS = 128
 """Projections of the sliced Wasserstein distance."""
+
+Kind = tuple[str | int, ...]
+"""What tells a statistic from those of other classes and settings."""
 
 
 @dataclass
 class FeatureBatch:
-    """A batch as measures look at it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` if the features have classes."""
+    """A batch as measures look at it: samples `(B, …)`, features `(B, F)`, logits `(B, K)` and labels `(B,)` if there are."""
 
     samples: Tensor
     """None of them where no measure looks at samples."""
     features: Tensor
     logits: Tensor | None = None
+    labels: Tensor | None = None
+
+    @property
+    def known_labels(self) -> Tensor:
+        """The classes of the samples, `(B,)`.
+
+        Raises:
+            EvaluationError: The samples have none.
+        """
+        if self.labels is None:
+            raise EvaluationError("there are measures of classes, and the samples have no labels")
+        return self.labels
 
     def to(self, device: torch.device | str) -> "FeatureBatch":
         """Return it on a device."""
-        logits = None if self.logits is None else self.logits.to(device)
-        return FeatureBatch(self.samples.to(device), self.features.to(device), logits)
+        return self._each(lambda one: one.to(device))
 
-    def __getitem__(self, which: slice) -> "FeatureBatch":
+    def __getitem__(self, which: slice | Tensor) -> "FeatureBatch":
         """Return some of the batch."""
-        return FeatureBatch(self.samples[which], self.features[which], None if self.logits is None else self.logits[which])
+        return self._each(lambda one: one[which] if len(one) else one)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "FeatureBatch":
+        values = (self.samples, self.features, self.logits, self.labels)
+        return FeatureBatch(*(one if one is None else change(one) for one in values))
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self.to("cpu"))  # from one process to another, which may not have the device
@@ -43,6 +65,11 @@ class Statistic:
     n = 0
     of_samples = False
     """Whether it looks at samples themselves."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is: measures share statistics that are alike."""
+        return (f"{type(self).__module__}.{type(self).__qualname__}",)
 
     def update(self, batch: FeatureBatch) -> None:
         """Take a further batch."""
@@ -67,13 +94,18 @@ class Moments(Statistic):
 
     def update(self, batch: FeatureBatch) -> None:
         """Take a further batch."""
-        features = batch.features.double()
-        count, mean = len(features), features.mean(0)
-        centred, shift = features - mean, mean - self.mean.to(features.device)
-        total = self.n + count
-        between = torch.outer(shift, shift) * (self.n * count / total)
-        self.scatter = self.scatter.to(features.device) + centred.T @ centred + between
-        self.mean = self.mean.to(features.device) + shift * (count / total)
+        features, own = batch.features.double(), Moments()
+        own.n, own.mean = len(features), features.mean(0)
+        own.scatter = (features - own.mean).T @ (features - own.mean)
+        self.add(own)
+
+    def add(self, other: "Moments") -> None:
+        """Take over what was kept of further samples."""
+        total, device = self.n + other.n, other.mean.device
+        shift = other.mean - self.mean.to(device)
+        between = torch.outer(shift, shift) * (self.n * other.n / total)
+        self.scatter = self.scatter.to(device) + other.scatter + between
+        self.mean = self.mean.to(device) + shift * (other.n / total)
         self.n = total
 
     @property
@@ -82,16 +114,105 @@ class Moments(Statistic):
         return self.scatter / (self.n - 1)
 
 
-class _FirstRows(Statistic):
-    """The first `MOST` rows of something; `real_batches` comes in random order."""
+class MomentsInParts(Statistic):
+    """The moments of several parts of a set, to which its samples are dealt one by one in turn."""
 
-    def __init__(self) -> None:
-        self.rows = torch.empty(0)
+    def __init__(self, parts: int) -> None:
+        self.parts = [Moments() for _ in range(parts)]
+
+    @property
+    def kind(self) -> Kind:
+        """What tells it from others: also how many parts it has."""
+        return (*super().kind, len(self.parts))
 
     def update(self, batch: FeatureBatch) -> None:
         """Take a further batch."""
-        if self.n < MOST:
-            rows = self._rows(batch)[: MOST - self.n].cpu()
+        for place, part in enumerate(self.parts):
+            own = slice((place - self.n) % len(self.parts), None, len(self.parts))
+            if own.start < len(batch.features):
+                part.update(batch[own])
+        self.n += len(batch.features)
+
+    def growing(self) -> list[Moments]:
+        """Return the moments of the first part, of the first two together, and so on to the whole."""
+        found: list[Moments] = []
+        for part in self.parts:
+            grown = copy.copy(found[-1]) if found else Moments()
+            grown.add(part)
+            found.append(grown)
+        return found
+
+
+class ClassMoments(Statistic):
+    """The moments of each class, by its number; `F² + F` numbers for each that there is."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Moments] = {}
+
+    def update(self, batch: FeatureBatch) -> None:
+        """Take a further batch, which has labels."""
+        labels = batch.known_labels
+        for label in labels.unique().tolist():
+            self.of.setdefault(label, Moments()).update(batch[labels == label])
+        self.n += len(labels)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of each class."""
+        return {"n": self.n, "of": {label: moments.state_dict() for label, moments in self.of.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over the state of another statistic."""
+        self.n, self.of = state["n"], {}
+        for label, saved in state["of"].items():
+            self.of[label] = Moments()
+            self.of[label].load_state_dict(saved)
+
+
+class LabelledImages(Statistic):
+    """The first images of a set as 8 bits, `(n, C, H, W)`, uint8, and their classes, `(n,)`.
+
+    Args:
+        most: So many are kept.
+    """
+
+    of_samples = True
+
+    def __init__(self, most: int) -> None:
+        self.most, self.device = most, "cpu"
+        self.images = torch.empty(0, dtype=torch.uint8)
+        self.labels = torch.empty(0, dtype=torch.int64)
+
+    @property
+    def kind(self) -> Kind:
+        """What tells it from others: also how many it keeps."""
+        return (*super().kind, self.most)
+
+    def update(self, batch: FeatureBatch) -> None:
+        """Take a further batch, which has labels."""
+        some, self.device = slice(self.most - self.n), str(batch.samples.device)
+        images, labels = to_pixels(batch.samples[some]).cpu(), batch.known_labels[some].cpu()
+        self.images, self.labels = (
+            (torch.cat([self.images, images]), torch.cat([self.labels, labels])) if self.n else (images, labels)
+        )
+        self.n = len(self.labels)
+
+
+class _FirstRows(Statistic):
+    """The first rows of something, at most `most`; `real_batches` comes in random order."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most = most
+        self.rows = torch.empty(0)
+
+    @property
+    def kind(self) -> Kind:
+        """What tells it from others: also how many it keeps."""
+        return (*super().kind, self.most)
+
+    def update(self, batch: FeatureBatch) -> None:
+        """Take a further batch."""
+        if self.n < self.most:
+            rows = self._rows(batch)[: self.most - self.n].cpu()
             self.rows = torch.cat([self.rows, rows]) if self.n else rows
             self.n = len(self.rows)
 
@@ -100,14 +221,14 @@ class _FirstRows(Statistic):
 
 
 class FirstFeatures(_FirstRows):
-    """Features `(n, F)` of the first `MOST` samples."""
+    """Features `(n, F)` of the first samples."""
 
     def _rows(self, batch: FeatureBatch) -> Tensor:
         return batch.features
 
 
 class FirstLogits(_FirstRows):
-    """Logits `(n, K)` of the first `MOST` samples."""
+    """Logits `(n, K)` of the first samples."""
 
     def _rows(self, batch: FeatureBatch) -> Tensor:
         assert batch.logits is not None

@@ -1,10 +1,12 @@
 """What measures the samples of an experiment: measures of the package, the first of which is the distance from the data."""
 
+from typing import Any
+
 import torch
 
 from ganexp.data import Dataset, Digits, Ring
 from ganexp.data.vision import MNIST
-from ganexp.evaluation import Evaluator, Raw, real_batches
+from ganexp.evaluation import FID, Evaluator, Measure, ModeCounting, Raw, SlicedWasserstein, real_batches
 from ganexp.evaluation.classifier import train
 
 FEATURES = (
@@ -16,7 +18,8 @@ FEATURES = (
 def of_ring() -> Evaluator:
     """Return the sliced Wasserstein distance from the ring, and beside it the modes that are covered."""
     ring = Ring(n=10_000)
-    evaluator = Evaluator(["sliced_wasserstein", "modes"], Raw(ring.shape), samples=2500, modes=ring.modes)
+    measures: dict[str, Measure[Any]] = {"sliced_wasserstein": SlicedWasserstein(), "modes": ModeCounting()}
+    evaluator = Evaluator(measures, Raw(ring.shape), samples=2500, modes=ring.modes)
     evaluator.see_reals(real_batches(ring.load()), ring.n)
     return evaluator
 
@@ -42,6 +45,6 @@ def distance_of(evaluator: Evaluator) -> str:
 
 def _of_images(dataset: Dataset, name: str, *, epochs: int) -> Evaluator:
     images = torch.as_tensor(dataset.load())
-    evaluator = Evaluator(["fid"], train(images, dataset.labels(), name, epochs=epochs), samples=2000)
+    evaluator = Evaluator({"fid": FID()}, train(images, dataset.labels(), name, epochs=epochs), samples=2000)
     evaluator.see_reals(real_batches(images), len(images))
     return evaluator

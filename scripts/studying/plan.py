@@ -120,7 +120,7 @@ def _common(setting: Setting, choice: Choice, iterations: int) -> tuple[str, ...
         *setting.overrides,
         *choice.overrides,
         f"iterations={iterations}",
-        f"evaluation.measures=[{measure}]",
+        f"measure=[{measure}]",
         "evaluation.samples=2000",
         f"log_every={max(1, iterations // EVALUATIONS)}",
         "sample_every=0",

@@ -116,8 +116,8 @@ def test_off_is_off(off):
     ("overrides", "sentence"),
     [
         (
-            ["evaluation.measures=[fid]", "evaluation.samples=9"],
-            "nothing comes of evaluation.measures and evaluation.samples: choose",
+            ["measure=[fid]", "evaluation.samples=9"],
+            "nothing comes of measure and evaluation.samples: choose",
         ),
         (
             ["evaluate_every=9", "evaluation.features=raw", "keep_best=eval/fdi"],
@@ -142,7 +142,7 @@ def test_what_has_no_effect_is_said(overrides, sentence):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["evaluation.features=raw", "evaluation.measures=[inception_score]"], "evaluation: "),
+        (["evaluation.features=raw", "measure=[inception_score]"], "evaluation: "),
         (["evaluation.features=/etc/hostname"], "evaluation: "),
     ],
 )

@@ -1,4 +1,4 @@
-"""Parts of every kind from outside: one class and one YAML each, a measure its class alone, and nothing else."""
+"""Parts of every kind from outside: one class and one YAML each, and nothing else."""
 
 import json
 import re
@@ -134,7 +134,7 @@ class SmallScores(Penalty):
     def __call__(self, discriminator, x, fake):
         return discriminator(x.values, *x.conditions).square() / (1 + self.updates)
 
-    def advance(self):
+    def advance(self, real_scores, fake_scores):
         self.updates += 1
 
     def state_dict(self):
@@ -206,13 +206,18 @@ class Lines(Logger):
 class FirstMoment(Measure[Moments]):
     keys: ClassVar = {"eval/first_moment": low("distance of the mean features")}
     keeps = Moments
+    default_of = "images"
+
+    @checked
+    def __init__(self, *, times: Annotated[float, Gt(0)] = 1.0) -> None:
+        self.times = times
 
     def check(self, run):
-        if run.pack > 1:
-            raise Misfit("looks at single samples", pack=1)
+        if run.pack > self.times:
+            raise Misfit("looks at single samples", times=run.pack, pack=1)
 
     def __call__(self, real, fake):
-        return {"eval/first_moment": float((real.mean - fake.mean).norm())}
+        return {"eval/first_moment": self.times * float((real.mean - fake.mean).norm())}
 """
 YAML = {
     "loss": "# Nobody 2026: least squares around a shift.\nname: shifted\n_target_: {}.Shifted\nshift: 1.0\n",
@@ -224,11 +229,12 @@ YAML = {
     "discriminator": "# One hidden layer.\nname: shifted\n_target_: {}.Shallow\nwidth: 8\n",
     "augment": "# Less light.\nname: shifted\n_target_: {}.Dim\n",
     "logger": "# Iterations in a text.\nshifted:\n  _target_: {}.Lines\n  to: lines.txt\n  most: 100\n",
+    "measure": "# How far means lie apart.\nshifted:\n  _target_: {}.FirstMoment\n  times: 1.0\n",
 }
 MODULE = "package_of_a_test"
 CHOICES = [f"{group}=shifted" for group in YAML if group != "logger"]
 SMALL = ["batch_size=4", "iterations=2", "log_every=1", "sample_every=0", "evaluate_every=1", "evaluation.features=raw"]
-SMALL += [f"evaluation.measures=[{MODULE}.FirstMoment]", "evaluation.samples=16"]
+SMALL += ["evaluation.samples=16"]
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +276,7 @@ def test_the_help_describes_them(mine, tmp_path):
         "One hidden layer (width=8)",
         "Keep the scores of real samples small (shifted.weight=0.1)",
         "Iterations in a text (shifted.to=lines.txt, shifted.most=100)",
+        "How far means lie apart (shifted.times=1.0)",
     ):
         assert f"  shifted           {line}\n" in said
 
@@ -293,7 +300,8 @@ def test_the_help_describes_them(mine, tmp_path):
         ("generator.width=65", "generator=shifted should be narrow: choose generator.width=64."),
         ("flip=true", "augment=shifted wants images as they are: choose flip=false."),
         ("logger.shifted.most=1", "logger.shifted has no room for the run: choose logger.shifted.most=2."),
-        ("pack=2", f"evaluation.measures={MODULE}.FirstMoment looks at single samples: choose pack=1."),
+        ("pack=2", "measure.shifted looks at single samples: choose measure.shifted.times=2 or pack=1."),
+        ("measure.shifted.times=0", "measure.shifted.times should be greater than 0, not 0."),
         (
             "keep_best=shifted/gab",
             "keep_best=shifted/gab is not logged with loss=shifted and augment=shifted; did you mean shifted/gap?",
@@ -355,6 +363,17 @@ def test_the_progress_shows_what_has_a_label(run):
     gap = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["shifted/gap"]
     assert re.search(rf"5/5 .* gap {gap:.3f} ", said)
     assert "spread" not in said
+
+
+def test_a_run_is_evaluated_anew_by_its_own_measure(mine, run, tmp_path):
+    """The run knows its measure; a typed name is one of --config-dir."""
+    _, folder = run
+    last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["eval/first_moment"]
+    twice = ("--measure", "shifted", "shifted.times=2", "--config-dir", str(mine))
+    for words, factor in (((), 1), (twice, 2)):
+        page = call("evaluate", str(folder), "--trust", MODULE, *words, "--output", str(tmp_path / str(factor)))
+        (found,) = json.loads(page.with_suffix(".json").read_text())["results"]
+        assert found["figures"]["eval/first_moment"]["value"] == factor * last
 
 
 def test_the_report_explains_its_measures(run):

@@ -12,7 +12,7 @@ from ganexp.training import checkpoints
 from tests.cli.several import LONG, RUN, process_of, started_by_hand, torchrun
 from tests.small_runs import rows
 
-EVALUATED = ["evaluate_every=4", "evaluation.features=raw", "evaluation.measures=[density_coverage]", "evaluation.samples=600"]
+EVALUATED = ["evaluate_every=4", "evaluation.features=raw", "measure=[density_coverage]", "evaluation.samples=600"]
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from tests.distributed.forks import several
 RING = ["experiment=ring", "dataset.n=500", "generator.width=8", "discriminator.width=8", "batch_size=6"]
 DIGITS = ["dataset.image_size=16", "generator=mlp", "discriminator=mlp", "batch_size=6", "conditional=true"]
 CASES = {
-    "points": (*RING, "evaluation.measures=[sliced_wasserstein,modes,density_coverage,fid]"),
-    "images": (*DIGITS, "evaluation.measures=[density_coverage,sliced_wasserstein]", "evaluation.features=raw"),
+    "points": (*RING, "measure=[sliced_wasserstein,modes,density_coverage,fid]"),
+    "images": (*DIGITS, "measure=[density_coverage,sliced_wasserstein]", "evaluation.features=raw"),
 }
 
 

@@ -7,9 +7,10 @@ import torch
 
 from ganexp.data.decoding import DecodingError
 from ganexp.evaluation import EvaluationError, Evaluator, Raw, real_batches
+from tests.composing import measures
 from tests.full import on_a_full_disk
 
-NAMES = ("precision_recall", "density_coverage", "fid")
+NAMES = measures("precision_recall", "density_coverage", "fid")
 
 
 def points(seed):
@@ -48,7 +49,7 @@ def test_a_file_that_is_broken_in_part_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.parametrize(("samples", "half"), [(100, 100), (900, 150)], ids=["enough", "a half at most"])
 def test_beside_each_figure_is_that_of_one_half_of_the_data_against_the_other(samples, half, tmp_path):
-    names, x = ("sliced_wasserstein", "kid", "precision_recall"), points(0)
+    names, x = measures("sliced_wasserstein", "kid", "precision_recall"), points(0)
     evaluator = Evaluator(names, Raw((2,)), samples=samples)
     assert {one.real for one in evaluator.keys.values()} == {None}
     evaluator.see_reals(x.split(70), 300, folder=tmp_path, identity="points")
@@ -65,7 +66,7 @@ def test_beside_each_figure_is_that_of_one_half_of_the_data_against_the_other(sa
 
 
 def test_a_measure_to_which_half_of_the_data_are_too_few_has_nothing_beside_it():
-    evaluator = Evaluator(["density_coverage", "sliced_wasserstein"], Raw((2,)), samples=300)
+    evaluator = Evaluator(measures("density_coverage", "sliced_wasserstein"), Raw((2,)), samples=300)
     evaluator.see_reals([points(0)[:9]], 9)
     assert [key for key, one in evaluator.keys.items() if one.real is not None] == ["eval/sliced_wasserstein"]
 

@@ -23,7 +23,7 @@ from tests.full import on_a_full_disk
 from tests.small_runs import assert_same
 
 IMAGES = ("device=cpu", "dataset.image_size=16", "iterations=3", "sample_every=0", "logger=[]", "batch_size=8")
-EVALUATED = ("evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=200")
+EVALUATED = ("evaluate_every=3", "measure=[density_coverage]", "evaluation.samples=200")
 NARROW = ("generator.width=4", "discriminator.width=4")
 
 
@@ -146,7 +146,7 @@ def test_a_run_is_evaluated_in_the_features_that_were_trained(monkeypatch, tmp_p
 def test_a_classifier_of_another_size_says_so_and_has_its_size_in_its_name(small, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     small.save(classifier_file({"name": "digits"}))
-    settings = (*IMAGES, "evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=20")
+    settings = (*IMAGES, "evaluate_every=3", "measure=[density_coverage]", "evaluation.samples=20")
     build(composed(*settings, "dataset.image_size=8", "generator=mlp", "discriminator=mlp"))
     assert "scaled for it" not in caplog.text
     build(composed(*settings))
@@ -157,7 +157,7 @@ def test_a_classifier_of_another_size_says_so_and_has_its_size_in_its_name(small
 def test_other_images_or_other_features_have_other_statistics(small, monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     small.save(classifier_file({"name": "digits"}))
-    settings = (*IMAGES, "evaluate_every=3", "evaluation.measures=[density_coverage]", "evaluation.samples=20")
+    settings = (*IMAGES, "evaluate_every=3", "measure=[density_coverage]", "evaluation.samples=20")
     build(composed(*settings))
     build(composed(*settings, "dataset.image_size=32"))
     build(composed(*settings, "evaluation.features=raw"))
@@ -250,7 +250,7 @@ def test_a_stack_is_seen_by_the_classifier_of_its_channels(counted, tmp_path, mo
     monkeypatch.setattr("ganexp.data.MNIST.load", lambda _: digits.load())
     monkeypatch.setattr("ganexp.data.MNIST.labels", lambda _: digits.labels())
     stacked = ("dataset=stacked_mnist", "dataset.n=60", f"data_root={tmp_path}")
-    build(composed(*IMAGES, *stacked, *EVALUATED, "evaluation.measures=[modes]"))
+    build(composed(*IMAGES, *stacked, *EVALUATED, "measure=[modes]"))
     assert counted.read_text() == "mnist 1\n"
     assert Classifier.load(classifier_file({"name": "mnist"})).origin.shape == (1, 16, 16)
 

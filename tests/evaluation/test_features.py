@@ -9,6 +9,7 @@ from torch import nn
 
 from ganexp.evaluation import EvaluationError, Evaluator, Exported, Inception, Raw
 from ganexp.evaluation.features import checksum_of
+from tests.composing import measures
 
 
 class Net(nn.Module):
@@ -58,9 +59,9 @@ def test_what_is_no_network_of_features_is_refused_in_a_sentence(tmp_path):
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    with pytest.raises(EvaluationError, match=r"^fid: this needs torch_fidelity"):
-        Evaluator(["fid"], Raw((2,)), samples=100)
-    Evaluator(["density_coverage"], Raw((2,)), samples=100)
+    with pytest.raises(EvaluationError, match=r"^kid: this needs torch_fidelity"):
+        Evaluator(measures("kid"), Raw((2,)), samples=100)
+    Evaluator(measures("density_coverage"), Raw((2,)), samples=100)
 
 
 def test_inception_without_a_network_says_where_its_weights_belong(monkeypatch, tmp_path):

@@ -5,17 +5,18 @@ import math
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 from scipy.linalg import sqrtm
 from torch import nn
+from torch_fidelity import metric_isc, metric_kid
 from torchmetrics.image.fid import FrechetInceptionDistance
 from torchmetrics.image.kid import KernelInceptionDistance
 
-from ganexp.config import sections
 from ganexp.data import Digits, Ring, StackedMNIST
-from ganexp.evaluation import EvaluationError, Evaluator, Raw
-from ganexp.evaluation.measures import MEASURES, kid
+from ganexp.evaluation import KID, EvaluationError, Evaluator, InceptionScore, ModeCounting, Raw
 from ganexp.evaluation.statistics import FeatureBatch, FirstFeatures, FirstLogits, Moments, Projections
 from ganexp.facts import Facts, Misfit
+from tests.composing import CONF, measures
 
 
 def drawn(n, size=6, *, mean=0.0, std=1.0, seed=0):
@@ -31,8 +32,13 @@ def kept(kind, features, logits=None):
 
 
 def figures(name, real, fake):
-    measure = MEASURES[name]
+    (measure,) = measures(name).values()
     return measure(kept(measure.keeps, real), kept(measure.keeps, fake))
+
+
+def default_settings(name):
+    node = OmegaConf.load(CONF / "measure" / f"{name}.yaml")[name]
+    return {key: value for key, value in node.items() if key != "_target_"}
 
 
 class Given(nn.Module):
@@ -101,13 +107,20 @@ def test_kid_is_that_of_torchmetrics_and_of_a_double_sum():
     assert found == pytest.approx(within(real) + within(fake) - 2 * across, rel=1e-9)
 
 
-def test_of_larger_sets_kid_takes_subsets_always_the_same(monkeypatch):
-    monkeypatch.setattr(kid, "SUBSETS", 2)
-    real, fake = drawn(1200), drawn(1300, mean=0.5, seed=1)
+def test_of_larger_sets_kid_takes_subsets_always_the_same():
+    """With a subset of two, the estimate is f(x, x') + f(y, y') − (f over all four pairs) / 2, averaged over subsets."""
+    real, fake = (kept(FirstFeatures, one) for one in (drawn(1200), drawn(1300, mean=0.5, seed=1)))
     state = torch.get_rng_state()
-    found = figures("kid", real, fake)
-    assert found == figures("kid", real, fake)
+    found = KID(subsets=2)(real, fake)
+    assert found == KID(subsets=2)(real, fake)
     assert torch.equal(torch.get_rng_state(), state)
+    assert found != KID(subsets=3)(real, fake) != KID(subsets=2, subset_size=500)(real, fake)
+    draw, expected = np.random.RandomState(0), []
+    for _ in range(4):
+        x, y = (one.rows.numpy()[draw.choice(len(one.rows), 2, replace=False)] for one in (real, fake))
+        own, other, across = ((a @ b.T / 6 + 1) ** 3 for a, b in ((x, x), (y, y), (x, y)))
+        expected.append(own[0, 1] + other[0, 1] - across.mean() * 2)
+    assert KID(subsets=4, subset_size=2)(real, fake)["eval/kid"] == pytest.approx(np.mean(expected), rel=1e-9)
 
 
 def test_identical_sets_are_at_no_distance():
@@ -119,7 +132,7 @@ def test_identical_sets_are_at_no_distance():
 
 
 def test_inception_score_of_sure_and_of_unsure_classifiers():
-    measure = MEASURES["inception_score"]
+    measure = InceptionScore()
     sure = 100 * torch.eye(8, dtype=torch.float64).repeat(100, 1)
     nothing = torch.zeros(800, 1)
     found = measure(None, kept(FirstLogits, nothing, sure))["eval/inception_score"]
@@ -136,7 +149,7 @@ def manifold(of, k):
 @pytest.mark.parametrize("fakes", [70, 4])
 def test_the_measures_by_neighbours_are_the_papers(fakes):
     real, fake = drawn(90, 2), drawn(fakes, 2, mean=0.8, std=0.6, seed=1)
-    Evaluator(["density_coverage"], Raw((2,)), samples=fakes)
+    Evaluator(measures("density_coverage"), Raw((2,)), samples=fakes)
     x, y = real.numpy(), fake.numpy()
     across = np.linalg.norm(x[:, None] - y[None], axis=-1)
     expected = {
@@ -186,31 +199,49 @@ def test_what_is_kept_is_bounded():
 )
 def test_what_a_measure_cannot_use_is_refused(name, n):
     with pytest.raises(EvaluationError, match=f"^{name}: it needs "):
-        Evaluator([name], Raw((6,)), samples=n)
+        Evaluator(measures(name), Raw((6,)), samples=n)
 
 
-@pytest.mark.parametrize("name", MEASURES)
-def test_every_measure_keeps_its_contract(name):
-    measure = MEASURES[name]
-    assert measure.name == name
+@pytest.mark.parametrize(("name", "measure"), measures().items())
+def test_every_measure_keeps_its_contract(name, measure):
+    assert {*measure.settings.split(", ")} - {""} == {f"{key} {value}" for key, value in default_settings(name).items()}
     assert all(key.startswith("eval/") and figure.best in ("lowest", "highest") for key, figure in measure.keys.items())
     assert isinstance(measure.statistic(Raw((2,)), Ring().modes), measure.keeps)
 
 
-def test_the_names_that_a_configuration_may_say_are_those_that_there_are():
-    assert {*sections.MEASURES} == {*MEASURES}
+def test_figures_of_other_settings_are_told_apart_and_not_taken_from_the_cache(tmp_path):
+    x, found = drawn(600, 2), {}
+    for kid in (KID(subset_size=50), KID(subset_size=60), KID(subsets=3, subset_size=50)):
+        evaluator = Evaluator({"kid": kid}, Raw((2,)), samples=200)
+        evaluator.see_reals(x.split(70), len(x), folder=tmp_path, identity="these")
+        said = evaluator.keys["eval/kid"]
+        found[said.basis] = said.real
+    assert next(iter(found)) == "features: raw, subsets 10, subset_size 50, max_samples 10000, 200 samples"
+    assert len({*found.values()}) == len(found) == len([*tmp_path.iterdir()]) == 3
+
+
+def test_the_default_settings_give_the_figures_that_there_were():
+    """To the last bit: KID of 10 subsets of 1000, and the Inception score of 10 splits, as torch-fidelity computes them."""
+    real, fake = (kept(FirstFeatures, one) for one in (drawn(1100), drawn(1100, mean=0.1, seed=1)))
+    settings = {"kid_subset_size": 1000, "kid_subsets": 10, "rng_seed": 0, "verbose": False}
+    expected = metric_kid.kid_features_to_metric(real.rows, fake.rows, **settings)["kernel_inception_distance_mean"]
+    assert KID()(real, fake) == {"eval/kid": float(expected)}
+    logits = kept(FirstLogits, fake.rows, fake.rows)
+    expected = metric_isc.isc_features_to_metric(fake.rows, 10, True, 0)["inception_score_mean"]
+    assert InceptionScore()(None, logits) == {"eval/inception_score": float(expected)}
+    assert InceptionScore(splits=1)(None, logits) != InceptionScore()(None, logits)
 
 
 def test_what_is_measured_by_default_follows_from_the_data():
-    chosen = {}
+    chosen, every = {}, measures()
     for data in (Ring(), Digits(), StackedMNIST("nowhere")):
         run = Facts(dataset=data, shape=data.shape)
-        chosen[type(data)] = [name for name, measure in MEASURES.items() if measure.suits(run)]
+        chosen[type(data)] = sorted((name for name, one in every.items() if one.suits(run)), key=lambda name: every[name].rank)
     images = ["fid", "kid", "precision_recall", "density_coverage"]
     assert chosen == {Ring: ["sliced_wasserstein", "modes"], Digits: images, StackedMNIST: [*images, "modes"]}
 
 
 def test_modes_need_data_whose_modes_are_known():
     with pytest.raises(Misfit) as error:
-        MEASURES["modes"].check(Facts(dataset=Digits(), shape=(1, 32, 32)))
+        ModeCounting().check(Facts(dataset=Digits(), shape=(1, 32, 32)))
     assert error.value.remedy["dataset"] == "ring"

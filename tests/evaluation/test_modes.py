@@ -8,11 +8,12 @@ import torch
 from ganexp.data import Grid, Ring
 from ganexp.data.modes import Classes
 from ganexp.evaluation import Evaluator, PerChannel, Raw
+from tests.composing import measures
 
 
 def counted(data, *sets):
     samples = torch.cat(sets)
-    return Evaluator(["modes"], Raw((2,)), samples=len(samples), modes=data.modes)(samples.split(7))
+    return Evaluator(measures("modes"), Raw((2,)), samples=len(samples), modes=data.modes)(samples.split(7))
 
 
 def test_every_mode_evenly():
@@ -70,6 +71,6 @@ def test_a_stack_of_three_digits_is_one_of_a_thousand_modes():
     values, logits = features(images)
     assert (features.size, features.classes, values.shape, logits.shape) == (3, 1000, (3, 3), (3, 1000))
     assert logits.argmax(1).tolist() == [123, 123, 907]
-    found = Evaluator(["modes"], features, samples=3, modes=Classes(1000))([images])
+    found = Evaluator(measures("modes"), features, samples=3, modes=Classes(1000))([images])
     expected = math.log(1000) - (-(2 / 3) * math.log(2 / 3) - math.log(1 / 3) / 3)
     assert found == {"eval/modes": 2, "eval/high_quality": 1, "eval/mode_kl": pytest.approx(expected)}

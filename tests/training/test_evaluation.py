@@ -23,7 +23,7 @@ from tests.small_runs import Rows, assert_same
 
 SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8")
 RING = ("experiment=ring", *SMALL, "dataset.n=500", "generator.width=8", "discriminator.width=8", "evaluation.samples=300")
-EVERY = ("evaluate_every=4", "evaluation.measures=[sliced_wasserstein,modes,density_coverage]")
+EVERY = ("evaluate_every=4", "measure=[sliced_wasserstein,modes,density_coverage]")
 
 
 def state_after(*overrides):
@@ -64,7 +64,7 @@ def test_rows_have_figures_when_due_and_at_the_end_and_say_by_what(tmp_path):
     assert best["run"]["checkpoints"]["lowest"] == -highest
     told = reading.read(tmp_path).measures["eval/coverage"]
     assert (told.summary, told.best) == ("last,max", "highest")
-    assert told.basis == "features: raw, 300 samples"
+    assert told.basis == "features: raw, neighbours 5, max_samples 10000, 300 samples"
     assert "features: raw" in told.meaning
 
 
@@ -124,7 +124,7 @@ def test_features_that_are_not_there_are_named_together_with_a_package_that_is_m
 
 
 def test_too_few_images_are_refused_before_training():
-    settings = ("evaluate_every=4", "evaluation.measures=[precision_recall]", "evaluation.samples=3")
+    settings = ("evaluate_every=4", "measure=[precision_recall]", "evaluation.samples=3")
     with pytest.raises(
         ConfigError, match=r"^evaluation: precision_recall: it needs more than 3 generated samples, and there are 3\.$"
     ):
@@ -163,7 +163,8 @@ class Farthest(Measure[FirstFeatures]):
         return {"eval/farthest": float(fake.rows.norm(dim=1).max())}
 
 
-OWN = (*RING, "evaluate_every=6", f"evaluation.measures=[modes,{__name__}.Farthest]", "keep_best=eval/farthest")
+FARTHEST = f"+measure.farthest._target_={__name__}.Farthest"
+OWN = (*RING, "evaluate_every=6", "measure=[modes]", FARTHEST, "keep_best=eval/farthest")
 
 
 def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
@@ -176,13 +177,13 @@ def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
 @pytest.mark.parametrize(
     ("overrides", "trust", "said"),
     [
-        (OWN, (), r"^evaluation\.measures\._target_=.*trust=tests"),
+        (OWN, (), r"^measure\.farthest\._target_=.*trust=tests"),
         (
-            (*SMALL, "evaluate_every=6", f"evaluation.measures=[{__name__}.Farthest]"),
+            (*SMALL, "evaluate_every=6", "measure=[]", FARTHEST),
             "tests",
-            r"^evaluation\.measures=tests.*\.Farthest is for points: choose dataset=grid",
+            r"^measure\.farthest is for points: choose dataset=grid",
         ),
-        ((*SMALL, "evaluate_every=6", "evaluation.measures=[ganexp.losses.Hinge]"), (), r"^evaluation\.measures\._target_="),
+        ((*SMALL, "+measure.a._target_=ganexp.losses.Hinge"), (), r"^measure\.a\._target_="),
     ],
     ids=["not trusted", "misfit", "no measure"],
 )

@@ -18,7 +18,9 @@ from tests.training.odd_networks import Moody, Noisy, seeded
 
 WATCHING = {
     "samples": lambda seen: Samples(1),
-    "evaluation": lambda seen: Evaluation(1, lambda some: seen.append(torch.cat([*some])) or {"eval/n": 1.0}, samples=600),
+    "evaluation": lambda seen: Evaluation(
+        1, lambda some: seen.append(torch.cat([one.values for one in some])) or {"eval/n": 1.0}, samples=600
+    ),
     "diagnostics": lambda seen: Diagnostics(1, torch.rand(4, 2, generator=torch.Generator().manual_seed(0))),
 }
 KEYS = {"samples": "samples", "evaluation": "eval/n", "diagnostics": "diversity/distance"}

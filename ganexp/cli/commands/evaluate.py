@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
@@ -22,6 +22,7 @@ from ganexp.cli.sweeping.results import results
 from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
 from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
@@ -37,7 +38,7 @@ PICTURED = 24
 """Of so many sets of samples the page has pictures."""
 ROWS, NEAREST = 8, 6
 """Samples that are shown beside their nearest training images, and how many of these."""
-ASKED = ("measures", "features", "samples", "of", "device")
+ASKED = ("features", "samples", "of", "device")
 
 
 class Refused(ValueError):
@@ -95,7 +96,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
     jobs = {path: job for place in options.places for path, job in _jobs(place).items()}
     told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
     names = _names(checkpoints, told)
-    asked = {key: getattr(options, key) for key in ASKED}
+    asked = _asked(options)
     known: dict[str, RunEvaluator] = {}
     entries: list[Entry] = []
     evaluators: list[RunEvaluator | None] = []
@@ -104,7 +105,14 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
         try:
             config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
             seen_by = json.dumps(
-                [config.dataset, config.evaluation.model_dump(), config.conditional, config.precision, config.device]
+                [
+                    config.dataset,
+                    config.measure,
+                    config.evaluation.model_dump(),
+                    config.conditional,
+                    config.precision,
+                    config.device,
+                ]
             )
             if seen_by not in known:
                 known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
@@ -122,9 +130,7 @@ def _of_images(options: argparse.Namespace) -> Found:
     """Evaluate folders of images, each against the same data set."""
     if options.weights != "last" or options.of:
         raise Refused("--weights and --of are of runs, and not of a folder of images")
-    composed = OmegaConf.to_container(compose(f"dataset={options.dataset}", *options.overrides), resolve=True)
-    assert isinstance(composed, dict)
-    values = {str(key): value for key, value in composed.items()}
+    values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
     entries, evaluators = [Entry(str(place), place) for place in options.places], []
     shape = choose("dataset", parse(values).dataset).make().shape
     for entry in entries:
@@ -134,13 +140,27 @@ def _of_images(options: argparse.Namespace) -> Found:
                 data = images_in(entry.path, shape, options.samples)
             except (ValueError, OSError) as error:
                 raise EvaluationError(str(error).removeprefix("path should be ")) from None
-            asked = {key: getattr(options, key) for key in ASKED} | {"samples": len(data)}  # type: ignore[arg-type]
+            asked = _asked(options) | {"samples": len(data)}  # type: ignore[arg-type]
             evaluator = RunEvaluator(parse(evaluated(values, asked)))
             entry.result = evaluator.images(data)
         except (ConfigError, EvaluationError) as error:
             entry.problem = str(error).rstrip(".")
         evaluators.append(evaluator)
     return entries, evaluators
+
+
+def _asked(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what is to be measured otherwise than a run says; None for what is not.
+
+    Raises:
+        ConfigError: There is no such measure, or it has no such setting.
+    """
+    asked = {key: getattr(options, key) for key in ASKED}
+    if not options.measure:
+        return asked
+    names, settings = ([one for one in options.measure if ("=" in one) is such] for such in (False, True))
+    words = [f"measure=[{','.join(names)}]", *(f"measure.{one}" for one in settings)]
+    return asked | {"measure": plain(compose(*words, config_dir=options.config_dir))["measure"]}
 
 
 def _checkpoints(place: Path, weights: str) -> list[Path]:

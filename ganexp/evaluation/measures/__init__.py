@@ -1,21 +1,29 @@
-"""The measures, each in a file of its own, by whose name `evaluation.measures` calls it."""
+"""The measures, each in a file of its own; `conf/measure/` has a name and the settings of each."""
 
-import importlib
-import pkgutil
-from typing import Any
+from ganexp.evaluation.measures.cas import CAS
+from ganexp.evaluation.measures.density_coverage import DensityCoverage
+from ganexp.evaluation.measures.fid import FID
+from ganexp.evaluation.measures.fid_infinity import FIDInfinity
+from ganexp.evaluation.measures.inception_score import InceptionScore
+from ganexp.evaluation.measures.inception_score_infinity import InceptionScoreInfinity
+from ganexp.evaluation.measures.intra_fid import IntraFID
+from ganexp.evaluation.measures.kid import KID
+from ganexp.evaluation.measures.memorisation import Memorisation
+from ganexp.evaluation.measures.modes import ModeCounting
+from ganexp.evaluation.measures.precision_recall import PrecisionRecall
+from ganexp.evaluation.measures.sliced_wasserstein import SlicedWasserstein
 
-from ganexp.evaluation.base import Measure
-
-
-def _measure_in(name: str) -> Measure[Any]:
-    module = importlib.import_module(f"{__name__}.{name}")
-    found = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Measure)]
-    (kind,) = (one for one in found if one.__module__ == module.__name__)
-    return kind()
-
-
-MEASURES: dict[str, Measure[Any]] = {
-    measure.name: measure
-    for measure in sorted((_measure_in(file.name) for file in pkgutil.iter_modules(__path__)), key=lambda one: one.rank)
-}
-"""All of them by name, in the order of their ranks."""
+__all__ = [
+    "CAS",
+    "FID",
+    "KID",
+    "DensityCoverage",
+    "FIDInfinity",
+    "InceptionScore",
+    "InceptionScoreInfinity",
+    "IntraFID",
+    "Memorisation",
+    "ModeCounting",
+    "PrecisionRecall",
+    "SlicedWasserstein",
+]

@@ -1,22 +1,25 @@
 """Density and coverage."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FirstFeatures
-
-NEIGHBOURS = 5
-"""k (Naeem et al. 2020, section 4.2)."""
+from ganexp.ranges import checked
 
 
 class DensityCoverage(Measure[FirstFeatures]):
-    """Density and coverage (Naeem et al. 2020, eq. 6 and 8), with the fifth neighbour, of at most 10,000 samples.
+    """Density and coverage (Naeem et al. 2020, eq. 6 and 8).
 
     Density is in how many real balls a generated sample lies, over k, and may exceed 1; coverage is the share of real balls
     that hold a generated sample.
+
+    Args:
+        neighbours: A ball reaches to its sample's neighbour of this rank: k, in the paper 5.
+        max_samples: So many samples of each set are looked at, at most.
     """
 
     keys: ClassVar = {"eval/density": high("density"), "eval/coverage": high("coverage")}
@@ -24,15 +27,25 @@ class DensityCoverage(Measure[FirstFeatures]):
     rank = 5
     default_of = "images"
 
+    @checked
+    def __init__(
+        self, *, neighbours: Annotated[int, Ge(1), Le(1000)] = 5, max_samples: Annotated[int, Ge(2), Le(10**7)] = 10_000
+    ) -> None:
+        self.neighbours, self.max_samples = neighbours, max_samples
+
+    def statistic(self, features: Features, modes: object) -> FirstFeatures:
+        """Return so many features of an empty set."""
+        return FirstFeatures(self.max_samples)
+
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse real samples without a fifth neighbour: balls are around them alone."""
+        """Refuse real samples without a k-th neighbour: balls are around them alone."""
         super().refuse(features, n, of)
         if of == "real":
-            refuse_without_neighbours(n, NEIGHBOURS, of)
+            refuse_without_neighbours(min(n, self.max_samples), self.neighbours, of)
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return both."""
-        f, g, k = real.rows.double(), fake.rows.double(), NEIGHBOURS
+        f, g, k = real.rows.double(), fake.rows.double(), self.neighbours
         inside, covered = 0, 0
         for part in f.split(1000):
             radius = torch.cdist(part, f).kthvalue(k + 1, dim=1, keepdim=True).values  # the nearest is the sample itself

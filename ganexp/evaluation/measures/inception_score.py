@@ -1,21 +1,25 @@
 """The Inception score."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from ganexp.evaluation.base import Measure, high
+from annotated_types import Ge, Le
+
+from ganexp.evaluation.base import Measure, high, refuse_without_classes
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstLogits
-
-SPLITS = 10
-"""Parts of a set."""
+from ganexp.ranges import checked
 
 
 class InceptionScore(Measure[FirstLogits]):
-    """exp of the mean of KL(p(y|x) ‖ p(y)) over generated samples (Salimans et al. 2016), mean of ten parts.
+    """exp of the mean of KL(p(y|x) ‖ p(y)) over generated samples (Salimans et al. 2016), mean over splits.
 
-    Real samples play no part, and of generated ones at most 10,000; the papers take 50,000.
+    Real samples play no part.
+
+    Args:
+        splits: Parts of the set, each with a p(y) of its own.
+        max_samples: So many generated samples are looked at, at most; the papers take 50,000.
     """
 
     keys: ClassVar = {"eval/inception_score": high("Inception score")}
@@ -24,14 +28,22 @@ class InceptionScore(Measure[FirstLogits]):
     library = "torch_fidelity"
     looks_at_reals = False
 
+    @checked
+    def __init__(self, *, splits: Annotated[int, Ge(1)] = 10, max_samples: Annotated[int, Ge(10), Le(10**7)] = 10_000) -> None:
+        self.splits, self.max_samples = splits, max_samples
+
+    def statistic(self, features: Features, modes: object) -> FirstLogits:
+        """Return so many logits of an empty set."""
+        return FirstLogits(self.max_samples)
+
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse features without classes."""
-        if not features.classes:
-            raise EvaluationError(f"it needs features with classes, and {features.name} have none")
-        if n < 10 * SPLITS:
-            raise EvaluationError(f"it needs at least {10 * SPLITS} {of} samples, and there are {n}")
+        """Refuse features without classes, and sets with fewer than ten samples in a split."""
+        refuse_without_classes(features)
+        n = min(n, self.max_samples)
+        if n < 10 * self.splits:
+            raise EvaluationError(f"it needs at least {10 * self.splits} {of} samples, and there are {n}")
 
     def __call__(self, real: FirstLogits, fake: FirstLogits) -> dict[str, float]:
         """Return the score, from 1 to the number of classes."""
-        found = needed("torch_fidelity.metric_isc").isc_features_to_metric(fake.rows, SPLITS, True, 0)
+        found = needed("torch_fidelity.metric_isc").isc_features_to_metric(fake.rows, self.splits, True, 0)
         return {"eval/inception_score": float(found["inception_score_mean"])}

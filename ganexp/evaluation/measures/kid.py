@@ -1,20 +1,26 @@
 """The kernel distance."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, low
+from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstFeatures
-
-SUBSET, SUBSETS = 1000, 10
-"""Samples of a subset, and how many subsets are drawn."""
+from ganexp.ranges import checked
 
 
 class KID(Measure[FirstFeatures]):
     """Squared maximum mean discrepancy of features under the kernel (fᵀg / F + 1)³ (Bińkowski et al. 2018, section 4).
 
-    The unbiased estimate, which can be negative, averaged over 10 subsets of 1000 samples, drawn with a seed of their own from
-    at most 10,000; smaller sets are taken whole.
+    The unbiased estimate, which can be negative, averaged over subsets that are drawn with a seed of their own. Sets that are
+    no larger than a subset are taken whole.
+
+    Args:
+        subsets: How many are drawn; the authors of KID take 100.
+        subset_size: Samples of one.
+        max_samples: So many samples of each set are drawn from, at most.
     """
 
     keys: ClassVar = {"eval/kid": low("kernel distance, a squared discrepancy under a cubic kernel, not multiplied by 1000")}
@@ -23,11 +29,25 @@ class KID(Measure[FirstFeatures]):
     default_of = "images"
     library = "torch_fidelity"
 
+    @checked
+    def __init__(
+        self,
+        *,
+        subsets: Annotated[int, Ge(1)] = 10,
+        subset_size: Annotated[int, Ge(2)] = 1000,
+        max_samples: Annotated[int, Ge(2), Le(10**7)] = 10_000,
+    ) -> None:
+        self.subsets, self.subset_size, self.max_samples = subsets, subset_size, max_samples
+
+    def statistic(self, features: Features, modes: object) -> FirstFeatures:
+        """Return so many features of an empty set."""
+        return FirstFeatures(self.max_samples)
+
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return the distance."""
         f, g = real.rows.double(), fake.rows.double()
-        size = min(SUBSET, len(f), len(g))
-        subsets = 1 if len(f) == len(g) == size else SUBSETS
+        size = min(self.subset_size, len(f), len(g))
+        subsets = 1 if len(f) == len(g) == size else self.subsets
         settings = {"kid_subset_size": size, "kid_subsets": subsets, "rng_seed": 0, "verbose": False}
         found = needed("torch_fidelity.metric_kid").kid_features_to_metric(f, g, **settings)
         return {"eval/kid": float(found["kernel_inception_distance_mean"])}

@@ -1,20 +1,24 @@
 """Precision and recall."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstFeatures
-
-NEIGHBOURS = 3
-"""k (Kynkäänniemi et al. 2019, section 3)."""
+from ganexp.ranges import checked
 
 
 class PrecisionRecall(Measure[FirstFeatures]):
-    """Improved precision and recall (Kynkäänniemi et al. 2019, eq. 1–3), with the third neighbour, of at most 10,000 samples.
+    """Improved precision and recall (Kynkäänniemi et al. 2019, eq. 1–3).
 
     Precision is the share of generated samples within the real manifold, recall that of real ones within the generated one.
+
+    Args:
+        neighbours: A sample's ball reaches to its neighbour of this rank: k, in the paper 3.
+        max_samples: So many samples of each set are looked at, at most.
     """
 
     keys: ClassVar = {"eval/precision": high("precision"), "eval/recall": high("recall")}
@@ -23,13 +27,23 @@ class PrecisionRecall(Measure[FirstFeatures]):
     default_of = "images"
     library = "torch_fidelity"
 
+    @checked
+    def __init__(
+        self, *, neighbours: Annotated[int, Ge(1), Le(1000)] = 3, max_samples: Annotated[int, Ge(2), Le(10**7)] = 10_000
+    ) -> None:
+        self.neighbours, self.max_samples = neighbours, max_samples
+
+    def statistic(self, features: Features, modes: object) -> FirstFeatures:
+        """Return so many features of an empty set."""
+        return FirstFeatures(self.max_samples)
+
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets without a third neighbour."""
-        refuse_without_neighbours(n, NEIGHBOURS, of)
+        """Refuse sets without a k-th neighbour."""
+        refuse_without_neighbours(min(n, self.max_samples), self.neighbours, of)
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return both shares."""
         compare = needed("torch_fidelity.metric_prc").prc_features_to_metric
-        settings = {"prc_neighborhood": NEIGHBOURS, "prc_batch_size": 1000, "save_cpu_ram": True, "verbose": False}
+        settings = {"prc_neighborhood": self.neighbours, "prc_batch_size": 1000, "save_cpu_ram": True, "verbose": False}
         found = compare(fake.rows, real.rows, **settings)
         return {"eval/precision": found["precision"], "eval/recall": found["recall"]}

@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, Evaluator
 from ganexp.logging import Row
@@ -26,13 +27,14 @@ class Evaluation(Callback):
 
     Args:
         every: The interval in iterations.
-        evaluate: Takes the samples as batches and returns figures by key, as a `ganexp.evaluation.Evaluator` does.
+        evaluate: Takes the samples as batches, with their labels if they have any, and returns figures by key, as a
+            `ganexp.evaluation.Evaluator` does.
         samples: How many.
         of: The averaged generator, or the one that is trained.
     """
 
     def __init__(
-        self, every: int, evaluate: Callable[[Iterable[Tensor]], dict[str, float]], *, samples: int, of: Of = "average"
+        self, every: int, evaluate: Callable[[Iterable[Batch]], dict[str, float]], *, samples: int, of: Of = "average"
     ) -> None:
         self.every, self.evaluate, self.samples, self.of = every, evaluate, samples, of
 
@@ -51,7 +53,7 @@ class Evaluation(Callback):
             EvaluationError: A measure has no value.
         """
         with looking(prior, generator):
-            return self.evaluate(made(generator, z) for z in prior.measured(self.samples).split(BATCH))
+            return self.evaluate(_labelled(generator, z) for z in prior.measured(self.samples).split(BATCH))
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`."""
@@ -83,9 +85,14 @@ class SharedEvaluation(Evaluation):
         """
         with looking(prior, generator):
             latents = prior.measured(self.samples).split(BATCH)
-            batches = self.processes.each(lambda z: self.evaluator.extract(made(generator, z)), latents)
+            batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
             if self.processes.writes:
                 return self.evaluator.compare(one.to(prior.device) for one in batches)
             for _ in batches:  # there are none, but this one does its share
                 pass
             return {}
+
+
+def _labelled(generator: nn.Module, z: Batch) -> Batch:
+    """Return what a generator makes of latents, with the labels that they are under."""
+    return Batch(made(generator, z), z.conditions)

@@ -69,7 +69,7 @@ def test_what_one_process_does_is_refused_in_one_sentence(run, tmp_path, monkeyp
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 def test_figures_are_those_of_one_process(count, run, tmp_path, monkeypatch):
-    measures = ["--features", "raw", "--measures", "sliced_wasserstein", "density_coverage", "--samples", 900]
+    measures = ["--features", "raw", "--measure", "sliced_wasserstein", "density_coverage", "--samples", 900]
     how = [run, run.parent / "none.pt", *measures, "--output"]
     alone, shared = tmp_path / "alone", tmp_path / "shared"
     called(monkeypatch, "evaluate", *how, alone)()

@@ -21,13 +21,13 @@ IMAGES = (*FAST, "dataset=digits", "dataset.image_size=16", "iterations=3", "gen
 RING_MEASURED = (
     "evaluate_every=100",
     "evaluation.samples=300",
-    "evaluation.measures=[sliced_wasserstein,density_coverage,modes]",
+    "measure=[sliced_wasserstein,density_coverage,modes]",
 )
 IMAGES_MEASURED = (
     "evaluate_every=100",
     "evaluation.samples=120",
     "evaluation.features=raw",
-    "evaluation.measures=[kid,density_coverage]",
+    "measure=[kid,density_coverage]",
 )
 
 
@@ -70,7 +70,8 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
     assert re.search(
-        r"Features: raw, 120 samples: eval/kid is the kernel distance, .* \(lowest is best; real data, two halves of 120: ",
+        r"Features: raw, subsets 10, subset_size 1000, 120 samples: eval/kid is the kernel distance, .* "
+        r"\(lowest is best; real data, two halves of 120: ",
         " ".join(printed.split()),
     )
     assert "(real " in printed
@@ -108,12 +109,15 @@ def test_a_sweep_is_ranked_by_its_metric_over_seeds_under_names_of_what_differs(
 
 def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
     place, rows = runs
-    of = ("--measures", "kid", "--samples", "200", "--of", "generator")
+    of = ("--measure", "kid", "kid.subset_size=50", "--samples", "200", "--of", "generator")
     _, found, _ = evaluated(place / "digits/checkpoints/last.pt", *of, "--output", tmp_path / "one")
     figures = found["digits"]["figures"]
     assert list(figures) == ["eval/kid"]
     assert figures["eval/kid"]["meaning"].startswith("kernel distance, a squared discrepancy under a cubic kernel, ")
-    assert "features: raw, 200 samples; real data, two halves of 200: " in figures["eval/kid"]["meaning"]
+    assert (
+        "features: raw, subsets 10, subset_size 50, max_samples 10000, 200 samples; real data, two halves"
+        in figures["eval/kid"]["meaning"]
+    )
     assert figures["eval/kid"]["value"] != rows["digits"]["eval/kid"]
     best, last = (
         evaluated(place / "sweep/1_conditional", "--weights", w, "--output", tmp_path / w)[1] for w in ("best", "last")
@@ -151,7 +155,7 @@ def test_real_images_in_a_folder_are_found_among_the_data(tmp_path):
     folder.mkdir()
     for i in range(40):
         Image.fromarray(data[i, 0].numpy()).save(folder / f"{i}.png")
-    asked = ("--dataset", "digits", "--set", "dataset.image_size=16", "--features", "raw", "--measures", "precision_recall")
+    asked = ("--dataset", "digits", "--set", "dataset.image_size=16", "--features", "raw", "--measure", "precision_recall")
     page, found, _ = evaluated(folder, *asked)
     assert page == tmp_path / "images_evaluation/evaluation.html"
     assert found[str(folder)]["figures"]["eval/precision"]["value"] == 1
@@ -171,14 +175,14 @@ def refused(*arguments):
 
 def test_runs_of_different_data_or_features_are_not_ranked(runs, tmp_path, capsys):
     place, _ = runs
-    both = (place / "sweep/0_plain", place / "digits", "--measures", "density_coverage")
+    both = (place / "sweep/0_plain", place / "digits", "--measure", "density_coverage")
     assert evaluated(*both, "--output", tmp_path)[2]["ranking"] == "Not ranked: these are figures of different data."
     shutil.copytree(place / "sweep", tmp_path / "other")
     shutil.rmtree(tmp_path / "other" / "1_conditional")
     trainer = build(composed(*RING, *RING_MEASURED, "evaluation.samples=200"), tmp_path / "other" / "1_fewer")
     trainer.fit()
     said = evaluated(tmp_path / "other", "--output", tmp_path / "again")[2]["ranking"]
-    assert said == "Not ranked: these are different measures, or of different features or numbers of samples."
+    assert said == "Not ranked: these are different measures, or of different settings, features or numbers of samples."
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
@@ -189,9 +193,9 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     plain, digits = place / "sweep/0_plain", place / "digits"
     assert "holds no run; name a run" in refused(tmp_path, *out)
     assert "best.pt is not there" in refused(plain, "--weights", "best", *out)
-    few = ("--measures", "precision_recall", "--samples", 3)
+    few = ("--measure", "precision_recall", "--samples", 3)
     assert "precision_recall: it needs more than 3 generated samples" in refused(plain, *few, *out)
-    assert "fid: it needs more than 256 generated samples" in refused(digits, "--measures", "fid", "--samples", 100, *out)
+    assert "fid: it needs more than 256 generated samples" in refused(digits, "--measure", "fid", "--samples", 100, *out)
     assert "evaluation.features=inception" in refused(place / "sweep/0_plain", "--features", "inception", *out)
     assert "evaluation.samples" in refused(digits, "--samples", 0, *out)
     wrong = tmp_path / "wrong.pt"
@@ -231,7 +235,7 @@ def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     folder = tmp_path / "images"
     folder.mkdir()
-    asked = (folder, "--dataset", "digits", "--features", "raw", "--measures", "precision_recall", "--output", tmp_path / "out")
+    asked = (folder, "--dataset", "digits", "--features", "raw", "--measure", "precision_recall", "--output", tmp_path / "out")
     assert "holds none of .jpg" in refused(*asked)
     for i in range(3):
         Image.fromarray(np.full((8, 8), 50 * i, np.uint8)).save(folder / f"{i}.png")

@@ -55,7 +55,9 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
     if len({result.data for _, result in found}) > 1:
         return Order([*entries], "Not ranked: these are figures of different data.")
     if any(key not in result.measures or result.measures[key].basis != measures[key].basis for _, result in found):
-        return Order([*entries], "Not ranked: these are different measures, or of different features or numbers of samples.")
+        return Order(
+            [*entries], "Not ranked: these are different measures, or of different settings, features or numbers of samples."
+        )
     best = measures[key].best
     if key == metric and direction != "auto":
         best = "highest" if direction == "maximize" else "lowest"

@@ -1,0 +1,76 @@
+"""The classification accuracy score."""
+
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Ge, Le
+
+from ganexp.evaluation.base import Measure, high, refuse_without_labels
+from ganexp.evaluation.classifier import BATCH, Origin, accuracy, fitted
+from ganexp.evaluation.errors import EvaluationError
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.statistics import LabelledImages
+from ganexp.facts import Facts, Misfit
+from ganexp.ranges import checked
+
+
+class CAS(Measure[LabelledImages]):
+    """Classification accuracy score: the share of real images that a classifier knows which has seen generated ones only.
+
+    (Ravuri & Vinyals 2019, section 3.) The classifier is ours, the one whose features images are compared in by default, and is
+    trained anew at every evaluation, in the same way each time. The score of real data, one half of them against the other, is
+    what it could be at best. Its authors train a ResNet-50 and test it on held-out images: `evaluation.against=test`. Scores
+    compare where data, classifier and number of samples are the same, and so with no publication.
+
+    Args:
+        max_samples: So many generated images are trained on, and so many real ones tested, at most.
+        seen: How many images training looks at: passes through fewer of them are repeated. It bounds the time.
+    """
+
+    keys: ClassVar = {"eval/cas": high("share of real images that a classifier knows which was trained on generated ones")}
+    keeps = LabelledImages
+    looks_at_labels = True
+
+    @checked
+    def __init__(
+        self, *, max_samples: Annotated[int, Ge(BATCH), Le(10**7)] = 50_000, seen: Annotated[int, Ge(BATCH), Le(10**9)] = 45_000
+    ) -> None:
+        self.max_samples, self.seen = max_samples, seen
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run whose samples have no classes, or are no images.
+
+        Raises:
+            Misfit: The run is not conditional, or its data are points.
+        """
+        refuse_without_labels(run)
+        if len(run.shape) != 3:
+            raise Misfit("trains a classifier of images, and these data are points")
+
+    def refuse(self, features: Features, n: int, of: str) -> None:
+        """Refuse sets that are smaller than one batch of the classifier's."""
+        if n < BATCH:
+            raise EvaluationError(f"it needs at least {BATCH} {of} samples, and there are {n}")
+
+    def statistic(self, features: Features, modes: object) -> LabelledImages:
+        """Return an empty set of images."""
+        return LabelledImages(self.max_samples)
+
+    def sees_features(self, modes: object) -> bool:
+        """Return False: images themselves are looked at."""
+        return False
+
+    def __call__(self, real: LabelledImages, fake: LabelledImages) -> dict[str, float]:
+        """Return the share, from 0 to 1."""
+        channels, height, width = fake.images.shape[1:]
+        classes = 1 + max(int(one.labels.max()) for one in (real, fake))
+        classifier = fitted(
+            Origin("generated", (channels, height, width), classes),
+            fake.images,
+            fake.labels,
+            torch.arange(len(fake.images)),
+            epochs=max(1, round(self.seen / len(fake.images))),
+            device=fake.device,
+            said="Training a classifier on samples",
+        )
+        return {"eval/cas": accuracy(classifier, real.images, real.labels)}

@@ -1,0 +1,59 @@
+"""The Fréchet distance at infinitely many samples."""
+
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+from ganexp.evaluation.base import Measure, low
+from ganexp.evaluation.errors import EvaluationError
+from ganexp.evaluation.extrapolation import at_infinity
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.frechet import frechet_distances
+from ganexp.evaluation.statistics import Moments, MomentsInParts
+from ganexp.ranges import checked
+
+
+class FIDInfinity(Measure[Moments | MomentsInParts]):
+    """Fréchet distance extrapolated to infinitely many generated samples (Chong & Forsyth 2020, section 4).
+
+    FID of N samples is biased by a term proportional to 1/N, whose factor depends on the generator. So it is measured at
+    several N, and the straight line through FID over 1/N is followed to 0. The bias that comes from the number of real samples
+    stays.
+
+    Departures: the sizes are 1/`sizes`, 2/`sizes`, …, all of the samples, each set within the next, where the paper takes 15
+    random subsets from 5,000 to 50,000; latents are the usual independent ones, where the paper draws Sobol sequences.
+
+    Args:
+        sizes: At how many N the distance is measured.
+    """
+
+    keys: ClassVar = {"eval/fid_infinity": low("Fréchet distance at infinitely many samples, in squared units of the features")}
+    keeps = MomentsInParts
+
+    @checked
+    def __init__(self, *, sizes: Annotated[int, Ge(2), Le(100)] = 10) -> None:
+        self.sizes = sizes
+
+    def refuse(self, features: Features, n: int, of: str) -> None:
+        """Refuse sets of which a part has a singular covariance: the bias is no longer proportional to 1/N."""
+        least = features.size + 1
+        if of == "generated":
+            least *= self.sizes
+        if n < least:
+            raise EvaluationError(f"it needs at least {least:,} {of} samples in {features.size} features, and there are {n:,}")
+
+    def statistic(self, features: Features, modes: object) -> MomentsInParts:
+        """Return the moments of as many empty parts as there are sizes."""
+        return MomentsInParts(self.sizes)
+
+    def statistic_of_reals(self, features: Features, modes: object) -> Moments:
+        """Return the moments of an empty set, of which no parts are needed."""
+        return Moments()
+
+    def __call__(self, real: Moments | MomentsInParts, fake: Moments | MomentsInParts) -> dict[str, float]:
+        """Return the distance at 1/N = 0, in squared units of the features; it can be negative."""
+        assert isinstance(real, Moments)
+        assert isinstance(fake, MomentsInParts)
+        growing = fake.growing()
+        distances = frechet_distances(real, growing)
+        return {"eval/fid_infinity": at_infinity([one.n for one in growing], distances)}

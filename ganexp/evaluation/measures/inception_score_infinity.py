@@ -1,0 +1,57 @@
+"""The Inception score at infinitely many samples."""
+
+import math
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+from ganexp.evaluation.base import Measure, high, refuse_without_classes
+from ganexp.evaluation.errors import EvaluationError
+from ganexp.evaluation.extrapolation import at_infinity
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.statistics import FirstLogits
+from ganexp.ranges import checked
+
+
+class InceptionScoreInfinity(Measure[FirstLogits]):
+    """Inception score extrapolated to infinitely many samples (Chong & Forsyth 2020, section 4).
+
+    The score of N samples is too low by a term proportional to 1/N. It is measured, without splits, of 1/`sizes`, 2/`sizes`, …,
+    all of the samples, and the straight line through the scores over 1/N is followed to 0.
+
+    Departures: as for `FIDInfinity`.
+
+    Args:
+        sizes: At how many N the score is measured.
+        max_samples: So many generated samples are looked at, at most.
+    """
+
+    keys: ClassVar = {"eval/inception_score_infinity": high("Inception score at infinitely many samples")}
+    keeps = FirstLogits
+    looks_at_reals = False
+
+    @checked
+    def __init__(
+        self, *, sizes: Annotated[int, Ge(2), Le(100)] = 10, max_samples: Annotated[int, Ge(100), Le(10**7)] = 50_000
+    ) -> None:
+        self.sizes, self.max_samples = sizes, max_samples
+
+    def statistic(self, features: Features, modes: object) -> FirstLogits:
+        """Return so many logits of an empty set."""
+        return FirstLogits(self.max_samples)
+
+    def refuse(self, features: Features, n: int, of: str) -> None:
+        """Refuse features without classes, and sets of which a part has fewer than 100 samples."""
+        refuse_without_classes(features)
+        if n < 100 * self.sizes:
+            raise EvaluationError(f"it needs at least {100 * self.sizes:,} {of} samples, and there are {n:,}")
+
+    def __call__(self, real: FirstLogits, fake: FirstLogits) -> dict[str, float]:
+        """Return the score at 1/N = 0."""
+        log_p = fake.rows.double().log_softmax(1)
+        sizes = [len(log_p) * part // self.sizes for part in range(1, self.sizes + 1)]
+        p, scores = log_p.exp(), []
+        for n in sizes:
+            marginal = log_p[:n].logsumexp(0) - math.log(n)
+            scores.append(float((p[:n] * (log_p[:n] - marginal)).sum(1).mean().exp()))
+        return {"eval/inception_score_infinity": at_infinity(sizes, scores)}

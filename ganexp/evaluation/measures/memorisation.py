@@ -1,0 +1,93 @@
+"""Whether samples are copies of training data."""
+
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Ge, Le
+from torch import Tensor
+
+from ganexp.evaluation.base import Measure, high, low, refuse_without_neighbours
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.statistics import FirstFeatures
+from ganexp.facts import Facts, Misfit
+from ganexp.ranges import checked
+
+COPY = 1 / 3
+"""A sample is a copy if it lies within this share of the distance to the second nearest training sample (Yoon et al. 2023)."""
+AT_ONCE = 2**25
+"""So many distances are in memory at once."""
+
+
+class Memorisation(Measure[FirstFeatures]):
+    """How near samples lie to training samples, in features.
+
+    A sample is authentic unless its nearest training sample lies nearer to it than to any other training sample; the share of
+    authentic samples is AuthPct (Alaa et al. 2022, section 3, as Stein et al. 2023 compute it). A sample is a copy if it is
+    three times nearer to its nearest training sample than to the second nearest (Yoon et al. 2023). The nearest distance is the
+    median distance of samples to their nearest training sample, over that of training samples to their nearest other one: 0 if
+    most samples are copies, about 1 if they lie among the data as the data do among each other.
+
+    Noise is authentic too, so the figures say nothing of quality. Copies of a training sample that is twice among the data are
+    neither authentic nor copies.
+
+    Args:
+        max_samples: So many training samples and so many generated ones are compared at most; copies of further ones are not
+            seen.
+    """
+
+    keys: ClassVar = {
+        "eval/authenticity": high("share of samples that are no near copy of a training sample, AuthPct"),
+        "eval/copies": low("share of samples three times nearer to one training sample than to any other"),
+        "eval/nearest_distance": high("distance to the nearest training sample, over that of training samples to each other"),
+    }
+    keeps = FirstFeatures
+
+    @checked
+    def __init__(self, *, max_samples: Annotated[int, Ge(3), Le(10**7)] = 50_000) -> None:
+        self.max_samples = max_samples
+
+    def check(self, run: Facts) -> None:
+        """Refuse to look for copies of data that are not trained on.
+
+        Raises:
+            Misfit: Samples are compared with held-out data.
+        """
+        if run.against != "train":
+            raise Misfit("looks for copies of training data, and these are held out", **{"evaluation.against": "train"})
+
+    def statistic(self, features: Features, modes: object) -> FirstFeatures:
+        """Return so many features of an empty set."""
+        return FirstFeatures(self.max_samples)
+
+    def refuse(self, features: Features, n: int, of: str) -> None:
+        """Refuse real sets in which a sample has no second neighbour."""
+        super().refuse(features, n, of)
+        if of == "real":
+            refuse_without_neighbours(n, 2, of)
+
+    def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
+        """Return the shares, and the ratio of medians; 1 where both medians are 0, as of data that consist of duplicates."""
+        training, samples = real.rows.double(), fake.rows.double()
+        (nearest, second), which = _nearest_two(samples, training)
+        places, back = which.unique(return_inverse=True)
+        apart = _nearest_two(training[places], training)[0][1]  # the nearest is the sample itself
+        typical = _nearest_two(training[: len(samples)], training)[0][1].median()
+        middle = nearest.median()
+        return {
+            "eval/authenticity": float((nearest > apart[back]).double().mean()),
+            "eval/copies": float((nearest < COPY * second).double().mean()),
+            "eval/nearest_distance": float(middle / typical) if middle != typical else 1.0,
+        }
+
+
+def _nearest_two(points: Tensor, among: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distances of each point to its nearest two, `(2, N)`, and the place of the nearest, `(N,)`."""
+    distances, places = [], []
+    for part in points.split(max(1, AT_ONCE // len(among))):
+        candidates = torch.cdist(part, among).topk(2, dim=1, largest=False).indices
+        # Again, without the matrix product, which loses the digits of small distances.
+        exact = (part[:, None] - among[candidates]).norm(dim=2)
+        nearer, order = exact.sort(dim=1, stable=True)
+        distances.append(nearer.T)
+        places.append(candidates.gather(1, order)[:, 0])
+    return torch.cat(distances, 1), torch.cat(places)

@@ -1,0 +1,87 @@
+"""What samples are compared with: the training data or those that are held out, with their labels where classes count."""
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.config.evaluator import RunEvaluator
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
+from ganexp.config.schema import ConfigError
+from ganexp.data import Ring
+from ganexp.evaluation import Evaluator, Raw, real_batches
+from ganexp.evaluation.evaluator import labelled
+from ganexp.training import Evaluation
+from tests.composing import composed
+from tests.small_runs import assert_same
+
+SHORT = ("device=cpu", "iterations=3", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8", "evaluate_every=3")
+RING = ("experiment=ring", *SHORT, "dataset.n=500", "generator.width=8", "discriminator.width=8", "evaluation.samples=300")
+OF_CLASSES = ("measure=[fid_infinity,intra_fid,cas,memorisation]", "measure.cas.seen=500")
+DIGITS = (*SHORT, "dataset.image_size=8", "evaluation.features=raw", "evaluation.samples=700", "conditional=true")
+TINY = ("generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
+
+
+def trained(*overrides):
+    trainer = build(composed(*overrides))
+    trainer.fit()
+    return trainer
+
+
+@pytest.mark.parametrize("against", ["train", "test"])
+def test_samples_are_compared_with_what_is_trained_on_or_with_what_is_held_out(against):
+    trainer = trained(*RING, "measure=[sliced_wasserstein]", f"evaluation.against={against}")
+    data = Ring(n=500) if against == "train" else Ring(n=500).held_out()
+    (callback,) = (one for one in trainer.callbacks if isinstance(one, Evaluation))
+    by_hand = Evaluator({"sliced_wasserstein": callback.evaluate.measures["sliced_wasserstein"]}, Raw((2,)), samples=300)
+    by_hand.see_reals(real_batches(data.load()), data.n)
+    callback.evaluate = by_hand
+    assert trainer.last_row["eval/sliced_wasserstein"] == callback(trainer)["eval/sliced_wasserstein"]
+
+
+def test_figures_say_that_they_are_against_held_out_data_if_real_data_count():
+    trainer = trained(*RING, "measure=[sliced_wasserstein,modes]", "evaluation.against=test")
+    (figures,) = (one.evaluate.keys for one in trainer.callbacks if isinstance(one, Evaluation))
+    assert figures["eval/sliced_wasserstein"].basis == "300 samples against held-out data"
+    assert "held" not in figures["eval/modes"].basis
+
+
+def test_labels_come_with_their_samples():
+    data = torch.arange(777.0)[:, None]
+    for batch in labelled(real_batches(data), torch.arange(777)):
+        assert torch.equal(batch.values[:, 0].long(), batch.conditions[0])
+
+
+def test_measures_of_classes_and_of_copies_change_no_bit_of_a_run_and_have_values_for_digits():
+    plain = trained(*DIGITS, *TINY, "evaluate_every=0")
+    watched = trained(*DIGITS, *TINY, *OF_CLASSES)
+    assert_same(plain.gan.state_dict(), watched.gan.state_dict())
+    assert {key for key in watched.last_row if key.startswith("eval/")} == {
+        *("eval/fid_infinity", "eval/intra_fid", "eval/cas"),
+        *("eval/authenticity", "eval/copies", "eval/nearest_distance"),
+    }
+
+
+def test_held_out_data_have_an_identity_of_their_own():
+    configs = [parse(plain(composed(*RING, f"evaluation.against={against}"))) for against in ("train", "test")]
+    assert len({RunEvaluator(config).data for config in configs}) == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("evaluation.against=test",), r"^evaluation\.against=test .* dataset=digits .* evaluation\.against=train\.$"),
+        (("measure=[cas]",), r"^measure\.cas needs .*: choose conditional=true\.$"),
+        (("measure=[intra_fid]",), r"^measure\.intra_fid needs .*: choose conditional=true\.$"),
+        (("experiment=ring", "conditional=true", "measure=[cas]"), r"^measure\.cas trains .* points"),
+        (
+            ("experiment=ring", "measure=[memorisation]", "evaluation.against=test"),
+            r"^measure\.memorisation .*: choose evaluation\.against=train\.$",
+        ),
+    ],
+    ids=str,
+)
+def test_what_has_no_value_is_refused_before_anything_is_written(overrides, said, tmp_path):
+    with pytest.raises(ConfigError, match=said):
+        build(composed(*SHORT, *overrides), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

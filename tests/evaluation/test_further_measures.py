@@ -1,0 +1,276 @@
+"""FID at infinity and within classes, memorisation and CAS, against NumPy, closed forms and data whose answer is known."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import sqrtm
+from scipy.stats import linregress
+
+from ganexp.data import Digits, Ring
+from ganexp.evaluation import EvaluationError, Raw
+from ganexp.evaluation.frechet import frechet_distances
+from ganexp.evaluation.measures.cas import CAS
+from ganexp.evaluation.measures.density_coverage import DensityCoverage
+from ganexp.evaluation.measures.fid_infinity import FIDInfinity
+from ganexp.evaluation.measures.inception_score_infinity import InceptionScoreInfinity
+from ganexp.evaluation.measures.intra_fid import IntraFID
+from ganexp.evaluation.measures.memorisation import Memorisation
+from ganexp.evaluation.measures.precision_recall import PrecisionRecall
+from ganexp.evaluation.statistics import (
+    ClassMoments,
+    FeatureBatch,
+    FirstFeatures,
+    FirstLogits,
+    LabelledImages,
+    Moments,
+    MomentsInParts,
+)
+from ganexp.facts import Facts, Misfit
+
+
+def drawn(n, size=6, *, mean=0.0, std=1.0, seed=0):
+    return torch.randn(n, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * std + mean
+
+
+def kept(statistic, features, *, logits=None, labels=None):
+    whole = FeatureBatch(features, features.flatten(1), logits, labels)
+    for begin in range(0, len(features), 70):
+        statistic.update(whole[begin : begin + 70])
+    return statistic
+
+
+def fid(x, y):
+    """Fréchet distance as Heusel et al. write it, by the square root of a matrix."""
+    (m, s), (w, c) = ((one.mean(0), np.cov(one, rowvar=False)) for one in (x.numpy(), y.numpy()))
+    return ((m - w) ** 2).sum() + np.trace(s) + np.trace(c) - 2 * np.trace(sqrtm(s @ c)).real
+
+
+def test_frechet_distance_is_the_papers_formula_for_several_at_once():
+    x, ys = drawn(90), [drawn(80, mean=mean, std=2, seed=1) for mean in (0, 0.5)]
+    found = frechet_distances(kept(Moments(), x), [kept(Moments(), y) for y in ys])
+    assert found == pytest.approx([fid(x, y) for y in ys], rel=1e-9)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_frechet_distance_of_singular_gaussians_is_the_closed_form(rank):
+    """Σ and s²Σ commute: |m|² + (1 − s)² Tr Σ, however many directions have no spread."""
+    x = drawn(50)
+    x[:, rank:] = 0
+    y = 3 * x + 2
+    spread = float(x.var(0).sum())
+    shift = float((y.mean(0) - x.mean(0)).square().sum())
+    (found,) = frechet_distances(kept(Moments(), x), [kept(Moments(), y)])
+    assert found == pytest.approx(shift + 4 * spread, rel=1e-7)
+
+
+def test_moments_in_parts_are_those_of_every_tenth_sample_and_of_the_first_parts_together():
+    x = drawn(333, mean=100)
+    statistic = kept(MomentsInParts(10), x)
+    for parts, moments in enumerate(statistic.growing(), start=1):
+        own = x[torch.arange(333) % 10 < parts]
+        assert moments.n == len(own)
+        np.testing.assert_allclose(moments.mean, own.mean(0), rtol=1e-12)
+        np.testing.assert_allclose(moments.covariance, np.cov(own, rowvar=False), rtol=1e-9, atol=1e-12)
+
+
+def test_fid_at_infinity_is_a_line_through_fids_of_growing_sets():
+    x, y = drawn(500), drawn(400, mean=0.2, std=1.3, seed=1)
+    measure = FIDInfinity(sizes=5)
+    found = measure(kept(measure.statistic_of_reals(None, None), x), kept(measure.statistic(None, None), y))
+    sets = [y[torch.arange(400) % 5 < parts] for parts in range(1, 6)]
+    line = linregress([1 / len(one) for one in sets], [fid(x, one) for one in sets])
+    assert found == {"eval/fid_infinity": pytest.approx(line.intercept, rel=1e-9)}
+
+
+def test_fid_at_infinity_is_less_biased_than_fid():
+    """Of two sets of one Gaussian, with as many real samples as make their own bias small."""
+    x = drawn(40_000, 4)
+    measure, fids, infinite = FIDInfinity(), [], []
+    real = kept(Moments(), x)
+    for seed in range(1, 21):
+        fake = kept(measure.statistic(None, None), drawn(300, 4, seed=seed))
+        infinite.append(measure(real, fake)["eval/fid_infinity"])
+        fids.append(frechet_distances(real, [fake.growing()[-1]])[0])
+    assert np.mean(fids) > 0.015
+    assert abs(np.mean(infinite)) < 0.2 * np.mean(fids)
+
+
+def test_inception_score_at_infinity_is_a_line_through_scores_of_growing_sets():
+    logits = 2 * drawn(1000, 5)
+    (found,) = InceptionScoreInfinity(sizes=4)(None, kept(FirstLogits(), drawn(1000, 1), logits=logits)).values()
+    p = np.exp(logits.numpy())
+    p /= p.sum(1, keepdims=True)
+    scores = [np.exp((p[:n] * np.log(p[:n] / p[:n].mean(0))).sum(1).mean()) for n in (250, 500, 750, 1000)]
+    assert found == pytest.approx(linregress([1 / 250, 1 / 500, 1 / 750, 1 / 1000], scores).intercept, rel=1e-9)
+
+
+def test_fid_within_classes_is_the_mean_of_each_classs_own():
+    """Classes 0, 2 and 5; three samples of six features are a singular set."""
+    generator = torch.Generator().manual_seed(3)
+    of_real, of_fake = (torch.tensor([0, 2, 5])[torch.randint(3, (n,), generator=generator)] for n in (400, 150))
+    x, y = drawn(400) + of_real[:, None], drawn(150, std=1.5, seed=1) - of_fake[:, None]
+    few = (of_fake == 5).nonzero()[3:, 0]
+    keep = torch.ones(150, dtype=torch.bool).index_fill(0, few, False)
+    y, of_fake = y[keep], of_fake[keep]
+    found = IntraFID()(kept(ClassMoments(), x, labels=of_real), kept(ClassMoments(), y, labels=of_fake))
+    expected = np.mean([fid(x[of_real == label], y[of_fake == label]) for label in (0, 2, 5)])
+    assert found == {"eval/intra_fid": pytest.approx(expected, rel=1e-6)}
+
+
+def test_a_generator_that_mixes_up_two_classes_is_seen_within_classes_alone():
+    labels = torch.arange(400) % 2
+    x = drawn(400) + 5 * labels[:, None]
+    real, mixed = (kept(ClassMoments(), x, labels=of) for of in (labels, 1 - labels))
+    assert IntraFID()(real, real)["eval/intra_fid"] == pytest.approx(0, abs=1e-9)
+    assert IntraFID()(real, mixed)["eval/intra_fid"] == pytest.approx(6 * 25, rel=0.05)
+
+
+@pytest.mark.parametrize("label", [0, 3])
+def test_a_class_of_fewer_than_two_generated_samples_has_no_distance(label):
+    real = kept(ClassMoments(), drawn(20), labels=torch.arange(20) % 4)
+    labels = torch.arange(20) % 4
+    labels[labels == label] = 1
+    labels[0] = label if label else 1
+    with pytest.raises(EvaluationError, match=f"class {label} "):
+        IntraFID()(real, kept(ClassMoments(), drawn(20, seed=1), labels=labels))
+
+
+def by_hand(real, fake):
+    """Authenticity, copies and nearest distance by sorting all distances."""
+    x, y = real.numpy(), fake.numpy()
+    across = np.linalg.norm(y[:, None] - x[None], axis=-1)
+    within = np.linalg.norm(x[:, None] - x[None], axis=-1) + np.diag(np.full(len(x), np.inf))
+    nearest, order = np.sort(across, 1), across.argmin(1)
+    return {
+        "eval/authenticity": (nearest[:, 0] > within.min(1)[order]).mean(),
+        "eval/copies": (nearest[:, 0] < nearest[:, 1] / 3).mean(),
+        "eval/nearest_distance": np.median(nearest[:, 0]) / np.median(within.min(1)[: len(y)]),
+    }
+
+
+@pytest.mark.parametrize("at_once", [2**25, 400])
+def test_memorisation_is_what_sorted_distances_say(at_once, monkeypatch):
+    monkeypatch.setattr("ganexp.evaluation.measures.memorisation.AT_ONCE", at_once)
+    real = drawn(121, 3)
+    fake = torch.cat([drawn(41, 3, seed=1), real[:30] + 1e-3, real[30:50]])
+    found = Memorisation()(kept(FirstFeatures(), real), kept(FirstFeatures(), fake))
+    assert found == pytest.approx(by_hand(real, fake), rel=1e-9)
+    assert 0.5 < found["eval/copies"] < 1 > found["eval/authenticity"] > 0
+
+
+def test_copies_noise_and_other_samples_of_the_data_are_told_apart():
+    real, other = drawn(600, 4), drawn(600, 4, seed=1)
+    figures = {
+        name: Memorisation()(kept(FirstFeatures(), real), kept(FirstFeatures(), fake))
+        for name, fake in {"copies": real.flip(0), "other": other, "noise": other + 100}.items()
+    }
+    assert figures["copies"] == {"eval/authenticity": 0, "eval/copies": 1, "eval/nearest_distance": 0}
+    assert 0.4 < figures["other"]["eval/authenticity"] < 0.7
+    assert figures["other"]["eval/copies"] < 0.05
+    assert figures["other"]["eval/nearest_distance"] == pytest.approx(1, rel=0.1)
+    assert figures["noise"]["eval/authenticity"] == 1
+    assert figures["noise"]["eval/nearest_distance"] > 50
+
+
+def test_of_data_that_are_all_alike_nothing_is_a_copy_of_one_of_them():
+    real = torch.ones(10, 3, dtype=torch.float64)
+    found = Memorisation()(kept(FirstFeatures(), real), kept(FirstFeatures(), real))
+    assert found == {"eval/authenticity": 0, "eval/copies": 0, "eval/nearest_distance": 1}
+
+
+def squares(labels, *, noise, seed=0):
+    """Black images 8×8 with a white quarter, whose place is the class."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.full((len(labels), 1, 8, 8), -1.0)
+    for place, (down, right) in enumerate([(0, 0), (0, 4), (4, 0), (4, 4)]):
+        images[labels == place, :, down : down + 4, right : right + 4] = 1
+    return (images + noise * torch.randn(images.shape, generator=generator)).clamp(-1, 1)
+
+
+def cas(fake_labels, seen=2500):
+    labels = torch.arange(256) % 4
+    real = kept(LabelledImages(1000), squares(labels, noise=0.3, seed=1), labels=labels)
+    fake = kept(LabelledImages(1000), squares(labels, noise=0.3), labels=fake_labels)
+    return CAS(seen=seen)(real, fake)["eval/cas"]
+
+
+def test_cas_is_one_if_labels_are_right_and_zero_if_all_are_wrong():
+    labels = torch.arange(256) % 4
+    assert cas(labels) == 1
+    assert cas((labels + 1) % 4) == 0
+
+
+def test_a_classifier_that_has_seen_one_label_knows_its_share_of_the_data():
+    assert cas(torch.zeros(256, dtype=torch.int64), seen=600) == 0.25
+
+
+def test_cas_is_always_the_same_and_moves_no_random_stream():
+    labels = torch.arange(256) % 4
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    with torch.no_grad():
+        first = cas(labels.flip(0), seen=600)
+    assert torch.equal(torch.rand(3), expected)
+    assert cas(labels.flip(0), seen=600) == first
+
+
+def test_images_are_kept_as_the_pixels_that_they_would_be_saved_as():
+    images = torch.tensor([-1.2, -1, 0, 0.5, 1, 1.5]).reshape(1, 1, 2, 3).repeat(5, 1, 1, 1)
+    statistic = LabelledImages(3)
+    for begin in (0, 2, 4):
+        some = slice(begin, begin + 2)
+        statistic.update(FeatureBatch(images[some], images[some].flatten(1), labels=torch.arange(5)[some]))
+    assert statistic.images[2].flatten().tolist() == [0, 0, 128, 191, 255, 255]
+    assert statistic.labels.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [IntraFID, CAS])
+def test_measures_of_classes_refuse_runs_without(kind):
+    with pytest.raises(Misfit) as error:
+        kind().check(Facts(dataset=Digits(), shape=(1, 32, 32)))
+    assert error.value.remedy["conditional"] is True
+
+
+def test_cas_refuses_points():
+    with pytest.raises(Misfit, match="images"):
+        CAS().check(Facts(dataset=Ring(), shape=(2,), conditional=True, classes=8))
+
+
+@pytest.mark.parametrize(
+    ("measure", "n", "of"),
+    [
+        (FIDInfinity(), 69, "generated"),
+        (FIDInfinity(), 6, "real"),
+        (IntraFID(), 1, "real"),
+        (Memorisation(), 2, "real"),
+        (CAS(), 127, "generated"),
+        (InceptionScoreInfinity(), 5000, "generated"),
+    ],
+)
+def test_sets_that_are_too_small_are_refused(measure, n, of):
+    with pytest.raises(EvaluationError, match=r"^it needs "):
+        measure.refuse(Raw((6,)), n, of)
+    if not isinstance(measure, InceptionScoreInfinity):
+        measure.refuse(Raw((6,)), n + 1, of)
+
+
+@pytest.mark.parametrize("k", [2, 7])
+def test_neighbours_and_the_number_of_samples_are_settings(k):
+    """Against sorted distances of the first 60 samples of each set."""
+    real, fake = drawn(90, 2), drawn(80, 2, mean=0.8, std=0.6, seed=1)
+    x, y = real.numpy()[:60], fake.numpy()[:60]
+    across, of_x, of_y = (np.linalg.norm(one[:, None] - other[None], axis=-1) for one, other in ((x, y), (x, x), (y, y)))
+    ball, ball_of_fake = (np.sort(within, axis=1)[:, k] for within in (of_x, of_y))
+    found = {}
+    for measure in (PrecisionRecall(neighbours=k, max_samples=60), DensityCoverage(neighbours=k, max_samples=60)):
+        found |= measure(*(kept(measure.statistic(None, None), one) for one in (real, fake)))
+    expected = {
+        "eval/precision": (across <= ball[:, None]).any(0).mean(),
+        "eval/recall": (across <= ball_of_fake[None]).any(1).mean(),
+        "eval/density": (across <= ball[:, None]).sum() / (k * 60),
+        "eval/coverage": (across <= ball[:, None]).any(1).mean(),
+    }
+    assert found == pytest.approx(expected)
+    with pytest.raises(EvaluationError, match=rf"more than {k} "):
+        DensityCoverage(neighbours=k, max_samples=k + 1).refuse(Raw((2,)), k, "real")
