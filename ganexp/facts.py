@@ -44,6 +44,7 @@ class Facts:
         further: What D returns behind each score, by name; None where that is not known.
         batch_norm: Whether D has batch norm.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
+        styles: Whether G makes its samples of styles.
         warnings: What parts have warned of, one sentence each.
     """
 
@@ -66,6 +67,7 @@ class Facts:
     further: str | None = None
     batch_norm: bool = False
     against: str = "train"
+    styles: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -81,8 +81,11 @@ class Prior:
 
         They are others than those of training and of pictures, whose streams are not moved.
         """
-        labels = self._labels(n, self._stream("measured labels") if self.classes else None)
-        return Batch(self._draw(n, self._stream("measured latents")), labels)
+        return self._apart(n, "measured")
+
+    def standing(self, n: int) -> Batch:
+        """Return the same again, but other latents, for what is to see many before it is measured."""
+        return self._apart(n, "standing")
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the positions of the training streams."""
@@ -93,6 +96,10 @@ class Prior:
         self.rng.set_state(state["rng"])
         if self.label_rng is not None:
             self.label_rng.set_state(state["label_rng"])
+
+    def _apart(self, n: int, purpose: str) -> Batch:
+        labels = self._labels(n, self._stream(f"{purpose} labels") if self.classes else None)
+        return Batch(self._draw(n, self._stream(f"{purpose} latents")), labels)
 
     def _stream(self, purpose: str, index: int = 0) -> torch.Generator:
         return stream(self.seed, purpose, self.device, index)

@@ -15,7 +15,7 @@ class Apa(Adaptive):
     """Generated samples take the places of real ones in D's updates, each with probability p (Jiang et al. 2021, section 3.2).
 
     D is told that they are real, under the labels that they were generated under; penalties at real samples look at them too.
-    p moves by the sign λ_r of D's scores of what it is shown as real. Nothing else is done to images, and G's updates stay.
+    p moves by the sign λ_r of D's scores of what it is shown as real. Images themselves, and G's updates, are as ever.
 
     Departures: the samples are those that D is shown as generated in the same update, where the authors take them from G's last
     update; p stays at most 1.

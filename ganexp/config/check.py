@@ -109,7 +109,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     _check_shares(config, processes)
     parts = parts_of(choices)
     networks, unseen = _on_meta(choices, shape, classes)
-    facts = _with_parts(choices, facts, parts, networks and networks[1])
+    facts = _with_parts(choices, facts, parts, networks)
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
     if config.dynamics.every:
@@ -190,16 +190,20 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
     )
 
 
-def _with_parts(choices: Choices, facts: Facts, parts: Parts, discriminator: nn.Module | None) -> Facts:
-    """Add the other parts of a run; without a discriminator, as far as its class tells."""
-    made: Any = choices["discriminator"].target if discriminator is None else discriminator
+def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn.Module, nn.Module] | None) -> Facts:
+    """Add the other parts of a run; without networks, as far as their classes tell."""
+    discriminator = networks[1] if networks else None
+    declared_g, declared_d = (
+        declared(one) for one in networks or (choices["generator"].target, choices["discriminator"].target)
+    )
     return replace(
         facts,
         loss=parts.loss,
         constant_steps=parts.strategy.constant_steps,
-        scores=declared(made).output,
-        further=None if discriminator is None else declared(made).further,
+        scores=declared_d.output,
+        further=None if discriminator is None else declared_d.further,
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
+        styles=declared_g.styles,
     )
 
 

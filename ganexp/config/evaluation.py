@@ -214,10 +214,10 @@ def evaluation_of(
         raise ConfigError(f"dataset: {error}.") from error
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
+    of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
     if processes.count == 1:
-        return Evaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of), evaluator.keys
-    shared = SharedEvaluation(config.evaluate_every, evaluator, samples=asked.samples, of=asked.of, processes=processes)
-    return shared, evaluator.keys
+        return Evaluation(config.evaluate_every, evaluator, **of), evaluator.keys
+    return SharedEvaluation(config.evaluate_every, evaluator, **of, processes=processes), evaluator.keys
 
 
 def _computed(identity: str, machine: Machine) -> str:

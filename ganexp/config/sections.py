@@ -66,6 +66,7 @@ class EvaluationConfig(Keys):
     of: Literal["average", "generator"]
     against: Literal["train", "test"]
     protocol: str | None
+    standing: Annotated[int, Field(ge=0, le=10_000)]
 
 
 class DynamicsConfig(Keys):

@@ -17,15 +17,19 @@ Any module is a network: `contract.py` reads what it declares, and says what hol
 """
 
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
+from ganexp.networks.biggan import BigGANDiscriminator, BigGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
 from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
+from ganexp.networks.stylegan2 import StyleGAN2Discriminator, StyleGAN2Generator
 
 __all__ = [
     "BEGANDiscriminator",
     "BEGANGenerator",
+    "BigGANDiscriminator",
+    "BigGANGenerator",
     "DCGANDiscriminator",
     "DCGANGenerator",
     "MLPDiscriminator",
@@ -35,4 +39,6 @@ __all__ = [
     "R3GANGenerator",
     "ResNetDiscriminator",
     "ResNetGenerator",
+    "StyleGAN2Discriminator",
+    "StyleGAN2Generator",
 ]

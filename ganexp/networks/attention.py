@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import max_pool2d
 
 from ganexp.networks.residual import initialized
 
@@ -12,7 +13,7 @@ class SelfAttention(nn.Module):
     Keys f, queries g and values h are 1×1 convolutions to C/8 channels, v is one back to C, none has a bias; γ starts at 0,
     so that the block starts as the identity.
 
-    As in the paper. The authors' code also takes values to C/2 channels and keys and values at half the side.
+    As in the paper; in the authors' code it is `PooledSelfAttention`.
     """
 
     def __init__(self, channels: int) -> None:
@@ -30,3 +31,21 @@ class SelfAttention(nn.Module):
         keys, queries, values = (layer(x).flatten(2) for layer in (self.f, self.g, self.h))
         weights = (queries.mT @ keys).softmax(-1)  # (B, to, from)
         return x + self.gamma * self.v((values @ weights.mT).unflatten(2, x.shape[2:]))
+
+
+class PooledSelfAttention(nn.Module):
+    """The same as in the code of SAGAN and BigGAN: values have C/2 channels, and keys and values half the side, by maxima."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        inner, half = max(1, channels // 8), max(1, channels // 2)
+        self.queries, self.keys = (nn.Conv2d(channels, inner, 1, bias=False) for _ in range(2))
+        self.values, self.out = nn.Conv2d(channels, half, 1, bias=False), nn.Conv2d(half, channels, 1, bias=False)
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, C, H, W)` to the same shape; the weights take `(B, HW, HW/4)`."""
+        queries = self.queries(x).flatten(2)
+        keys, values = (max_pool2d(layer(x), 2).flatten(2) for layer in (self.keys, self.values))
+        weights = (queries.mT @ keys).softmax(-1)  # (B, to, from)
+        return x + self.gamma * self.out((values @ weights.mT).unflatten(2, x.shape[2:]))

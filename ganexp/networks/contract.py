@@ -22,12 +22,16 @@ class Declaration:
         further: What a discriminator returns behind each score, by name: the attribute `further`.
         reconstruct: What shows samples as an autoencoder returns them: the method `reconstruct(x)`; None if there is none.
         reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
+        styles: Whether a generator makes its samples of styles, by the methods `styles` and `synthesis`.
+        draws: Settings without which it draws random numbers in training: the attribute `draws`; empty if it draws none.
     """
 
     output: str
     further: str
     reconstruct: Any
     reads_labels: bool
+    styles: bool
+    draws: str
 
 
 def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
@@ -38,6 +42,8 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
         further=getattr(network, "further", ""),
         reconstruct=getattr(network, "reconstruct", None),
         reads_labels="classes" in inspect.signature(kind).parameters,
+        styles=hasattr(network, "styles") and hasattr(network, "synthesis"),
+        draws=getattr(network, "draws", "") if isinstance(network, nn.Module) else "",
     )
 
 
@@ -67,6 +73,11 @@ def check(network: nn.Module, run: Facts) -> None:
     if run.processes == 1:
         return
     share = run.batch_size // run.processes // run.pack
+    if settings := declared(network).draws:
+        raise Misfit(
+            f"draws random numbers in training, which would be the same in each of {run.processes} processes: choose "
+            f"{settings}, or start one process"
+        )
     for module in network.modules():
         if isinstance(module, _DropoutNd) and module.p > 0:
             raise Misfit(

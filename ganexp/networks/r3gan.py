@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ganexp.networks.conditions import ConcatenatedEmbedding, Projection
+from ganexp.networks.resampling import Down, Up
 from ganexp.networks.sizes import Depth, Width, halvings
 from ganexp.ranges import checked
 
@@ -125,38 +125,6 @@ class Bottleneck(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map `(B, channels, H, W)` to the same shape."""
         return x + self.residual(x)
-
-
-class _Filter(nn.Module):
-    """The bilinear kernel for a factor of two, `[1, 3, 3, 1]` in each direction; outside the map are zeros."""
-
-    kernel: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        taps = torch.tensor([1.0, 3.0, 3.0, 1.0]) / 8
-        self.register_buffer("kernel", taps[:, None] * taps, persistent=False)
-
-    def weight(self, channels: int) -> Tensor:
-        return self.kernel.expand(channels, 1, 4, 4)
-
-
-class Up(_Filter):
-    """Twice the side, by bilinear interpolation."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, C, H, W)` to `(B, C, 2H, 2W)`."""
-        channels = x.shape[1]
-        return functional.conv_transpose2d(x, 4 * self.weight(channels), stride=2, padding=1, groups=channels)
-
-
-class Down(_Filter):
-    """Half the side, by bilinear interpolation of what is low-pass filtered: the transpose of `Up`, but for its scale."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, C, H, W)` to `(B, C, H/2, W/2)`."""
-        channels = x.shape[1]
-        return functional.conv2d(x, self.weight(channels), stride=2, padding=1, groups=channels)
 
 
 def _channels(shape: tuple[int, ...], width: int) -> list[int]:

@@ -27,6 +27,23 @@ def halvings(shape: tuple[int, ...], *, smallest: int = 16) -> int:
     return height.bit_length() - 3
 
 
+def first_map(shape: tuple[int, ...], *, smallest: int = 16) -> tuple[int, int]:
+    """Return height and width of the map that is doubled until it is an image: 4×4, or 4×8 and the like.
+
+    Raises:
+        ValueError: The sides are not powers of two, or one is less than `smallest`.
+    """
+    height, width = _sides(shape)
+    if min(height, width) < smallest or height & (height - 1) or width & (width - 1):
+        raise ValueError(
+            f"shape should have sides that are powers of two from {smallest}, such as {smallest}×{smallest} or "
+            f"{2 * smallest}×{4 * smallest}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, or "
+            "choose the mlp networks"
+        )
+    shorter = min(height, width)
+    return 4 * height // shorter, 4 * width // shorter
+
+
 def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
     """Return the plan for a square image by its side.
 

@@ -6,6 +6,7 @@ from ganexp.penalties.gradient_penalty import DivergencePenalty, GradientPenalty
 from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.lecam import LeCam
 from ganexp.penalties.one_centred import Dragan, OneCentred
+from ganexp.penalties.path_length import PathLength
 from ganexp.penalties.sum import Sum, total
 from ganexp.penalties.weight_clipping import WeightClipping
 from ganexp.penalties.weights import Orthogonal, Spectral
@@ -28,6 +29,7 @@ __all__ = [
     "NoPenalty",
     "OneCentred",
     "Orthogonal",
+    "PathLength",
     "Penalty",
     "Seen",
     "Spectral",

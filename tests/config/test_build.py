@@ -92,15 +92,16 @@ def test_each_loss_and_each_strategy_trains(loss, strategy):
 
 @pytest.mark.parametrize("penalty", options("penalty"))
 def test_each_penalty_trains_and_is_logged_if_it_is_a_term(penalty):
-    weights = []
+    weights, of_g = [], penalty == "path_length"
+    generator = ["generator=stylegan2", "generator.depth=1"] if of_g else []
     for choice in (penalty, "[]"):
-        cfg = composed(f"penalty={choice}", "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
+        cfg = composed(f"penalty={choice}", *generator, "discriminator=mlp", *SMALL, "optimizer.lr=0.02")
         trainer = build(cfg)
         with torch.no_grad():
             torch._foreach_mul_([*trainer.gan.discriminator.parameters()], 4)  # so that it is too steep for wgan_lp
         iterate(trainer, 3)
         weights.append([p.detach().clone() for p in trainer.gan.discriminator.parameters()])
-        logged = trainer.gan.meter.so_far().get("loss/penalty")
+        logged = trainer.gan.meter.so_far().get("loss/g_penalty" if of_g else "loss/penalty")
         assert choice in ("[]", "weight_clipping") if logged is None else logged > 0
     assert all(torch.isfinite(p).all() for p in weights[0])
     assert any(not torch.equal(a, b) for a, b in zip(*weights, strict=True))

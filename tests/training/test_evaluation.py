@@ -5,6 +5,7 @@ import math
 import sys
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +18,9 @@ from ganexp.evaluation import Measure, high
 from ganexp.evaluation.statistics import FirstFeatures
 from ganexp.facts import Misfit
 from ganexp.logging import reading
+from ganexp.prior import Prior
 from ganexp.training.callbacks import Evaluation
+from ganexp.training.callbacks.evaluation import standing
 from tests.composing import composed
 from tests.small_runs import Rows, assert_same
 
@@ -30,6 +33,30 @@ def state_after(*overrides):
     trainer = build(composed(*overrides))
     trainer.fit()
     return trainer.gan.state_dict(), trainer
+
+
+def test_standing_statistics_are_means_over_batches_and_the_generator_stays_as_it_was():
+    norm = torch.nn.BatchNorm1d(2).double()
+    generator = torch.nn.Sequential(torch.nn.Linear(3, 2), norm).double().eval()
+    prior, before = Prior(3, dtype=torch.float64), {k: v.clone() for k, v in generator.state_dict().items()}
+    with torch.no_grad():
+        made = standing(generator, prior, 3)
+        batches = [generator[0](z.values).numpy() for z in prior.standing(750).split(250)]
+    assert_same(before, dict(generator.state_dict()))
+    np.testing.assert_allclose(made[1].running_mean, np.mean([one.mean(0) for one in batches], 0), rtol=1e-12)
+    np.testing.assert_allclose(made[1].running_var, np.mean([one.var(0, ddof=1) for one in batches], 0), rtol=1e-12)
+    assert not made.training
+    assert standing(generator, prior, 0) is generator
+    assert standing(generator[0], prior, 3) is generator[0]
+
+
+def test_a_run_can_be_evaluated_with_them():
+    settings = ("generator=dcgan", "generator.width=2", "discriminator.width=2", "dataset.image_size=16", *SMALL)
+    asked = ("evaluate_every=6", "evaluation.samples=50", "evaluation.measures=[kid]", "evaluation.features=raw")
+    plain, first = state_after(*settings, *asked)
+    watched, second = state_after(*settings, *asked, "evaluation.standing=2")
+    assert_same(plain, watched)
+    assert first.last_row["eval/kid"] != second.last_row["eval/kid"]
 
 
 @pytest.mark.parametrize("more", [("conditional=true",), ("evaluation.of=generator", "average=none")], ids=str)

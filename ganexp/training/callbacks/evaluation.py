@@ -1,10 +1,12 @@
 """Measures of a generator's samples against the real set."""
 
+import copy
 import logging
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
@@ -31,12 +33,19 @@ class Evaluation(Callback):
             `ganexp.evaluation.Evaluator` does.
         samples: How many.
         of: The averaged generator, or the one that is trained.
+        standing: Batches of 250 from which batch norm's statistics are computed anew; 0 is the running ones, of training.
     """
 
     def __init__(
-        self, every: int, evaluate: Callable[[Iterable[Batch]], dict[str, float]], *, samples: int, of: Of = "average"
+        self,
+        every: int,
+        evaluate: Callable[[Iterable[Batch]], dict[str, float]],
+        *,
+        samples: int,
+        of: Of = "average",
+        standing: int = 0,
     ) -> None:
-        self.every, self.evaluate, self.samples, self.of = every, evaluate, samples, of
+        self.every, self.evaluate, self.samples, self.of, self.standing = every, evaluate, samples, of, standing
 
     def __call__(self, run: Run) -> Row:
         generator = run.step.average.generator if self.of == "average" else run.gan.generator
@@ -53,12 +62,32 @@ class Evaluation(Callback):
             EvaluationError: A measure has no value.
         """
         with looking(prior, generator):
+            generator = standing(generator, prior, self.standing)
             return self.evaluate(_labelled(generator, z) for z in prior.measured(self.samples).split(BATCH))
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`."""
         with looking(prior, generator):
-            return made(generator, prior.measured(self.samples).split(BATCH)[0])[:n]
+            return made(standing(generator, prior, self.standing), prior.measured(self.samples).split(BATCH)[0])[:n]
+
+
+def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
+    """Return a generator whose batch norms have standing statistics: means over batches (Brock et al. 2019, appendix C).
+
+    Those of an averaged generator are averages too, of statistics of other weights than its own. The generator itself stays as
+    it is, and is returned where it has no batch norm or no batches are asked for. To be called while it is in evaluation mode.
+    """
+    if not batches or not any(isinstance(module, _BatchNorm) for module in generator.modules()):
+        return generator
+    generator = copy.deepcopy(generator)
+    norms = [module for module in generator.modules() if isinstance(module, _BatchNorm)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain mean over batches
+        norm.train()
+    for z in prior.standing(batches * BATCH).split(BATCH):
+        made(generator, z)
+    return generator.eval()
 
 
 class SharedEvaluation(Evaluation):
@@ -68,13 +97,22 @@ class SharedEvaluation(Evaluation):
     numbers of their own draw others.
 
     Args:
-        every, samples, of: As above.
+        every, samples, of, standing: As above.
         evaluator: Of the one that writes, with the real set already seen.
         processes: All of them.
     """
 
-    def __init__(self, every: int, evaluator: Evaluator, *, samples: int, of: Of = "average", processes: Processes) -> None:
-        super().__init__(every, evaluator, samples=samples, of=of)
+    def __init__(
+        self,
+        every: int,
+        evaluator: Evaluator,
+        *,
+        samples: int,
+        of: Of = "average",
+        standing: int = 0,
+        processes: Processes,
+    ) -> None:
+        super().__init__(every, evaluator, samples=samples, of=of, standing=standing)
         self.evaluator, self.processes = evaluator, processes
 
     def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
@@ -84,6 +122,7 @@ class SharedEvaluation(Evaluation):
             EvaluationError: A measure has no value.
         """
         with looking(prior, generator):
+            generator = standing(generator, prior, self.standing)
             latents = prior.measured(self.samples).split(BATCH)
             batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
             if self.processes.writes:

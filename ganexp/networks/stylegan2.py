@@ -1,0 +1,333 @@
+"""StyleGAN2's networks (Karras et al. 2020, sections 2 to 4), for images whose sides are powers of two from 16.
+
+With `width` 512, `base` 32768 and `latent_dim` 512 they are config F of the paper; with `base` 16384 those of ADA's paper for
+256×256; with `depth` 2, `style_mixing` 0 and `residual` false those of ADA's paper for CIFAR-10. Sizes, starts and gains are
+those of the authors' second implementation, for PyTorch, but in plain layers.
+
+Departures: images that are not square have a first map that is not; each sample has a crossover of styles of its own; groups of
+the minibatch deviation are neighbours; there is no moving average of styles, and so no truncation towards it.
+"""
+
+import itertools
+import math
+from typing import Annotated, TypeVar
+
+import torch
+from annotated_types import Ge, Le
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import parametrize
+
+from ganexp.networks.minibatch_deviation import MinibatchDeviation
+from ganexp.networks.resampling import Down, Filter, Up
+from ganexp.networks.sizes import Depth, Width, first_map
+from ganexp.ranges import checked
+
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear, nn.Embedding)
+Base = Annotated[int, Ge(1), Le(2**24)]
+EPSILON = 1e-8
+
+
+class StyleGAN2Generator(nn.Module):
+    """A mapping network from latents to styles; modulated 3×3 convolutions from a learnt map, doubling; a sum of RGB images.
+
+    In training, noise is drawn anew for each image; in evaluation it is the same for all, so that samples are functions of
+    their latents. The output is linear: images lie around [-1, 1] and are clamped only to be shown.
+
+    Args:
+        latent_dim: Length of a latent vector; 512 in the paper.
+        shape: `(C, H, W)` with sides of 16, 32, 64, …
+        width: Most channels of a map, and length of a style; 512 in the paper.
+        base: Maps of side s have `base`/s channels where that is less; of images that are not square, s is the shorter side.
+        depth: Layers of the mapping network; 8 in the paper.
+        style_mixing: Probability that, in training, layers from some random one on have the style of another latent vector.
+        noise: Whether noise of a learnt strength, 0 at first, is added after each 3×3 convolution.
+        classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as a style.
+    """
+
+    @checked
+    def __init__(
+        self,
+        latent_dim: int,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 512,
+        base: Base = 32_768,
+        depth: Depth = 8,
+        style_mixing: Annotated[float, Ge(0), Le(1)] = 0.9,
+        noise: bool = True,
+        classes: int = 0,
+    ) -> None:
+        super().__init__()
+        height, side = first_map(shape)
+        first, *others = _channels(shape, width, base)
+        self.style_mixing = style_mixing
+        self.noise = noise
+        self.mapping = Mapping(latent_dim, width, depth, classes)
+        self.start = nn.Parameter(torch.randn(first, height, side))
+        self.convolutions = nn.ModuleList([StyledConvolution(first, first, width, (height, side), noise=noise)])
+        self.to_rgb = nn.ModuleList([ModulatedConvolution(first, shape[0], width, 1, demodulate=False)])
+        for before, after in itertools.pairwise([first, *others]):
+            height, side = 2 * height, 2 * side
+            self.convolutions.append(StyledConvolution(before, after, width, (height, side), noise=noise, up=True))
+            self.convolutions.append(StyledConvolution(after, after, width, (height, side), noise=noise))
+            self.to_rgb.append(ModulatedConvolution(after, shape[0], width, 1, demodulate=False))
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(shape[0], 1, 1)) for _ in self.to_rgb])
+        self.up = Up()
+
+    @property
+    def draws(self) -> str:
+        """Which settings let it draw random numbers in training, as one has to set them to draw none."""
+        return " ".join(["noise=false"] * self.noise + ["style_mixing=0"] * (self.style_mixing > 0))
+
+    def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)`."""
+        return self.synthesis(self.styles(z, *labels))
+
+    def styles(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map latents to the styles of every layer, `(B, layers, width)`; in training they are mixed."""
+        count = len(self.convolutions) + 1
+        styles = self.mapping(z, *labels)[:, None].expand(-1, count, -1)
+        if not self.training or self.style_mixing == 0:
+            return styles
+        others = self.mapping(torch.randn_like(z), *labels)[:, None]
+        drawn = torch.rand(2, len(z), 1, 1, device=z.device)
+        mixed = drawn[0] < self.style_mixing
+        crossover = 1 + (drawn[1] * (count - 1)).floor()  # from 1 to count - 1
+        layers = torch.arange(count, device=z.device)[:, None]
+        return torch.where(mixed & (layers >= crossover), others, styles)
+
+    def synthesis(self, styles: Tensor) -> Tensor:
+        """Map styles `(B, layers, width)` to images."""
+        h = self.convolutions[0](self.start.expand(len(styles), -1, -1, -1), styles[:, 0])
+        image = self.to_rgb[0](h, styles[:, 1]) + self.biases[0]
+        for i, (to_rgb, bias) in enumerate(zip(self.to_rgb[1:], self.biases[1:], strict=True)):
+            layer = 2 * i + 1
+            h = self.convolutions[layer](h, styles[:, layer])
+            h = self.convolutions[layer + 1](h, styles[:, layer + 1])
+            image = self.up(image) + to_rgb(h, styles[:, layer + 2]) + bias
+        return image
+
+
+class StyleGAN2Discriminator(nn.Module):
+    """A 1×1 convolution; residual blocks that halve the side; the minibatch deviation; a 3×3 convolution and two linear layers.
+
+    Args:
+        shape: `(C, H, W)` with sides of 16, 32, 64, …
+        width: Most channels of a map; 512 in the paper.
+        base: As in the generator.
+        residual: Whether blocks have a shortcut; not in ADA's paper for CIFAR-10.
+        minibatch_deviation: Whether the last convolution also sees how much the batch varies, by `MinibatchDeviation`.
+        group: Images per group of it.
+        depth: Layers of the mapping network of a conditional GAN's labels; 8 in ADA's paper.
+        classes: Of a conditional GAN, whose last layer has as many outputs as channels; the logit is their inner product with a
+            vector that a mapping network makes of the label, divided by the root of its length.
+    """
+
+    output = "logit"
+
+    @checked
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 512,
+        base: Base = 32_768,
+        residual: bool = True,
+        minibatch_deviation: bool = True,
+        group: Annotated[int, Ge(2)] = 4,
+        depth: Depth = 8,
+        classes: int = 0,
+    ) -> None:
+        super().__init__()
+        height, side = first_map(shape)
+        *others, last = reversed(_channels(shape, width, base))
+        self.from_rgb = nn.Sequential(equalized(nn.Conv2d(shape[0], [*others, last][0], 1)), Leaky())
+        self.blocks = nn.Sequential(*(Block(a, b, residual) for a, b in itertools.pairwise([*others, last])))
+        self.end = nn.Sequential(
+            *([MinibatchDeviation(group=group)] if minibatch_deviation else []),
+            equalized(nn.Conv2d(last + minibatch_deviation, last, 3, padding=1)),
+            Leaky(),
+            nn.Flatten(1),
+            equalized(nn.Linear(last * height * side, last)),
+            Leaky(),
+            equalized(nn.Linear(last, last if classes else 1)),
+        )
+        self.mapping = Mapping(0, last, depth, classes) if classes else None
+
+    def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        made = self.end(self.blocks(self.from_rgb(x)))
+        if self.mapping is None:
+            return made.flatten(0)
+        vectors = self.mapping(made[:, :0], *labels)
+        return (made * vectors).sum(1) / math.sqrt(vectors.shape[1])
+
+
+class Mapping(nn.Module):
+    """From latents, labels or both to styles: each is scaled to a mean square of 1, then linear layers with leaky ReLU.
+
+    Args:
+        latent_dim: Length of a latent vector; 0 for labels alone.
+        width: Length of a style, and of all that lies between.
+        depth: How many layers there are; their weights move at a hundredth of the rate.
+        classes: How many labels there are, each with a learnt vector; 0 for none.
+    """
+
+    def __init__(self, latent_dim: int, width: int, depth: int, classes: int) -> None:
+        super().__init__()
+        self.embedding = equalized(nn.Embedding(classes, width)) if classes else None
+        self.bias = nn.Parameter(torch.zeros(width)) if classes else None
+        sizes = [latent_dim + (width if classes else 0), *[width] * depth]
+        layers = ((equalized(nn.Linear(a, b), rate=0.01), Leaky()) for a, b in itertools.pairwise(sizes))
+        self.layers = nn.Sequential(*itertools.chain.from_iterable(layers))
+
+    def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map `(B, latent_dim)` and labels `(B,)`, if there are classes, to `(B, width)`."""
+        h = _scaled(z) if z.shape[1] else z
+        if self.embedding is not None and self.bias is not None:
+            h = torch.cat([h, _scaled(self.embedding(*labels) + self.bias)], 1)
+        return self.layers(h)
+
+
+class ModulatedConvolution(nn.Module):
+    """A convolution whose weights are scaled by a style, for each sample on its own (equations 1 and 3).
+
+    With w' = s_i · w_ijk for input i, output j and position k, and demodulated w'' = w' / √(Σ_ik w'² + 1e-8). Inputs and
+    outputs are scaled in place of the weights, which is the same and needs no weights of each sample.
+
+    Args:
+        before, after: Channels.
+        width: Length of a style.
+        size: Of the kernel.
+        demodulate: Whether outputs are demodulated; without, weights start with a gain of 1/√fan_in.
+        up: Whether the side is doubled, by a transposed convolution and the bilinear kernel.
+    """
+
+    def __init__(
+        self, before: int, after: int, width: int, size: int = 3, *, demodulate: bool = True, up: bool = False
+    ) -> None:
+        super().__init__()
+        self.style = equalized(nn.Linear(width, before))
+        nn.init.ones_(self.style.bias)
+        self.weight = nn.Parameter(torch.randn(after, before, size, size))
+        self.demodulate = demodulate
+        self.gain = 1.0 if demodulate else 1 / math.sqrt(before * size * size)
+        self.filter = Filter(padding=1, gain=4.0) if up else None
+
+    def forward(self, x: Tensor, style: Tensor) -> Tensor:
+        """Map `(B, before, H, W)` under styles `(B, width)` to `(B, after, H, W)`, or twice the side."""
+        s = self.gain * self.style(style)
+        x = x * s[:, :, None, None]
+        if self.filter is None:
+            x = functional.conv2d(x, self.weight, padding=self.weight.shape[2] // 2)
+        else:
+            x = self.filter(functional.conv_transpose2d(x, self.weight.transpose(0, 1), stride=2))
+        if not self.demodulate:
+            return x
+        squares = s.square() @ self.weight.square().sum((2, 3)).mT
+        return x * (squares + EPSILON).rsqrt()[:, :, None, None]
+
+
+class StyledConvolution(nn.Module):
+    """A modulated 3×3 convolution, noise, bias and leaky ReLU.
+
+    Args:
+        before, after: Channels.
+        width: Length of a style.
+        size: Height and width of what it makes.
+        noise: Whether there is noise.
+        up: Whether the side is doubled.
+    """
+
+    constant: Tensor
+
+    def __init__(self, before: int, after: int, width: int, size: tuple[int, int], *, noise: bool, up: bool = False) -> None:
+        super().__init__()
+        self.convolution = ModulatedConvolution(before, after, width, up=up)
+        self.bias = nn.Parameter(torch.zeros(after, 1, 1))
+        self.strength = nn.Parameter(torch.zeros(())) if noise else None
+        self.register_buffer("constant", torch.randn(size) if noise else None)
+        self.activation = Leaky()
+
+    def forward(self, x: Tensor, style: Tensor) -> Tensor:
+        """Map `(B, before, H, W)` under styles `(B, width)` to `(B, after, …)`."""
+        h = self.convolution(x, style)
+        if self.strength is not None:
+            noise = torch.randn_like(h[:, :1]) if self.training else self.constant.to(h.dtype)
+            h = h + self.strength * noise
+        return self.activation(h + self.bias)
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions with leaky ReLU, of which the second halves the side; a 1×1 shortcut; both by √½.
+
+    Args:
+        before, after: Channels.
+        residual: Whether there is the shortcut.
+    """
+
+    def __init__(self, before: int, after: int, residual: bool) -> None:
+        super().__init__()
+        first = equalized(nn.Conv2d(before, before, 3, padding=1))
+        second = equalized(nn.Conv2d(before, after, 3, stride=2))
+        self.residual = nn.Sequential(first, Leaky(), Filter(padding=2), second, Leaky())
+        self.shortcut = nn.Sequential(Down(), equalized(nn.Conv2d(before, after, 1, bias=False))) if residual else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, before, H, W)` to `(B, after, H/2, W/2)`."""
+        made = self.residual(x)
+        return made if self.shortcut is None else (made + self.shortcut(x)) * math.sqrt(0.5)
+
+
+class Leaky(nn.Module):
+    """√2 times leaky ReLU of slope 0.2, which keeps the mean square about where it was."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map any shape to the same."""
+        return functional.leaky_relu(x, 0.2) * math.sqrt(2)
+
+
+class Scale(nn.Module):
+    """A parameter that is kept divided by a number: Adam, whose steps do not depend on scale, moves all alike."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, kept: Tensor) -> Tensor:
+        """Return the parameter of what is kept."""
+        return kept * self.scale
+
+    def right_inverse(self, parameter: Tensor) -> Tensor:
+        """Return what is kept of the parameter."""
+        return parameter / self.scale
+
+
+def equalized(layer: Layer, rate: float = 1.0) -> Layer:
+    """Return a layer with new weights from N(0, 1/fan_in), an equalised learning rate, and a bias of 0 (Karras et al. 2018).
+
+    Args:
+        layer: It; of an embedding the fan-in is the number of vectors, as of a linear layer that reads one-hot labels.
+        rate: Times the learning rate of others.
+    """
+    weight = layer.weight
+    spread = 1 / math.sqrt(len(weight) if isinstance(layer, nn.Embedding) else weight[0].numel())
+    nn.init.normal_(weight, 0.0, spread)
+    parametrize.register_parametrization(layer, "weight", Scale(rate * spread))
+    if not isinstance(layer, nn.Embedding) and layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+        if rate != 1:
+            parametrize.register_parametrization(layer, "bias", Scale(rate))
+    return layer
+
+
+def _channels(shape: tuple[int, ...], width: int, base: int) -> list[int]:
+    """Return the channels of each side, from that of the first map to that of the image."""
+    shorter = min(shape[1:])
+    return [max(1, min(base >> doubling, width)) for doubling in range(2, shorter.bit_length())]
+
+
+def _scaled(x: Tensor) -> Tensor:
+    """Return vectors `(B, n)` whose mean square is 1."""
+    return x * (x.square().mean(1, keepdim=True) + EPSILON).rsqrt()

@@ -1,0 +1,109 @@
+"""A penalty on G: a step in the space of styles is to change images by the same length, wherever it starts and leads."""
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Protocol, cast
+
+import torch
+from annotated_types import Ge, Lt
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.facts import Facts, Misfit
+from ganexp.penalties.base import Penalty
+from ganexp.ranges import checked
+from ganexp.streams import stream
+
+
+class Styled(Protocol):
+    """A generator that makes its samples of styles."""
+
+    def styles(self, z: Tensor, *labels: Tensor) -> Tensor:
+        """Map latents, under labels, to the styles of every layer, `(B, layers, n)`."""
+
+    def synthesis(self, styles: Tensor) -> Tensor:
+        """Map styles to images."""
+
+
+class PathLength(Penalty):
+    """weight · mean (‖Jᵀy‖ − a)², added to G's loss (Karras et al. 2020, StyleGAN2, equation 4).
+
+    J is the derivative of an image by its styles, y is normal noise divided by the root of the number of pixels, ‖·‖ is the
+    root of the mean over layers of squared lengths, and a the moving average of these lengths. Every k-th update of G has it,
+    k times as heavy; the first one has.
+
+    Departures: the latents are those of G's update, some of which make images once more; the term is added to G's loss where
+    the authors take a step of its own; a is a constant for the gradient.
+
+    Args:
+        weight: Without the factor for laziness; 2 in the authors' code.
+        every: k, in updates of G. Above 1 the host counts, and iterations are not recorded as CUDA graphs.
+        share: Of a batch's latents that are looked at.
+        decay: Of the moving average, per update that has the penalty.
+    """
+
+    differentiates_gradients = True
+
+    @checked
+    def __init__(
+        self,
+        *,
+        weight: Annotated[float, Ge(0)] = 2.0,
+        every: Annotated[int, Ge(1)] = 4,
+        share: Annotated[float, Ge(0)] = 0.5,
+        decay: Annotated[float, Ge(0), Lt(1)] = 0.99,
+    ) -> None:
+        self.weight = weight
+        self.every = every
+        self.share = share
+        self.decay = decay
+        self.keeps_count = every > 1
+        self.updates = 0
+        self._next: Tensor | None = None
+
+    def check(self, run: Facts) -> None:
+        """Refuse a generator without styles.
+
+        Raises:
+            Misfit: It has none.
+        """
+        super().check(run)
+        if not run.styles:
+            raise Misfit("looks at how samples move with their styles, and this generator has none", generator="stylegan2")
+
+    def begin(self, seed: int, device: torch.device) -> None:
+        self.rng = stream(seed, "path length", device)
+        self.mean = torch.zeros((), dtype=torch.float64, device=device)
+
+    def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
+        if self.updates % self.every:
+            return None
+        if fake.latents is None:
+            raise ValueError("path lengths are those of G's own latents, and these fakes come without")
+        count = max(1, min(round(self.share * len(fake.latents)), len(fake.latents)))
+        lengths = self.lengths(cast(Styled, generator), fake.latents[:count], *(one[:count] for one in fake.conditions))
+        self._next = torch.lerp(self.processes.gather(lengths.detach()).mean().to(self.mean), self.mean, self.decay)
+        return self.every * self.weight * (lengths - self._next.to(lengths)).square().mean()
+
+    def lengths(self, generator: Styled, z: Tensor, *labels: Tensor) -> Tensor:
+        """Return the length of each latent's path, `(B,)`."""
+        styles = generator.styles(z, *labels)
+        images = generator.synthesis(styles)
+        y = images.new_empty(self.processes.count * len(images), *images.shape[1:]).normal_(generator=self.rng)
+        along = (images * self.processes.own(y)).sum() / math.sqrt(math.prod(images.shape[2:]))
+        (moved,) = torch.autograd.grad(along, styles, create_graph=True)
+        return moved.square().sum(2).mean(1).sqrt()
+
+    @torch.no_grad()
+    def advance_g(self) -> None:
+        if self._next is not None and self.updates % self.every == 0:
+            self.mean.copy_(self._next)
+        self.updates += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"mean": self.mean} | ({"updates": self.updates} if self.keeps_count else {})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.mean.copy_(state["mean"])
+        self.updates = state["updates"] if self.keeps_count else 0
