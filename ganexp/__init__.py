@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from ganexp.batch import Batch
     from ganexp.cli.composing import compose
     from ganexp.config.build import build
-    from ganexp.config.loading import load
+    from ganexp.config.loading import load, load_discriminator
     from ganexp.facts import Facts, Misfit
     from ganexp.gan import GAN
     from ganexp.prior import Prior
@@ -24,10 +24,11 @@ HOMES = {
     "build": "ganexp.config.build",
     "compose": "ganexp.cli.composing",
     "load": "ganexp.config.loading",
+    "load_discriminator": "ganexp.config.loading",
 }
 """Where each name is defined; imported when it is first used, so that `--help` need not wait for torch."""
 
-__all__ = ["GAN", "Batch", "Facts", "Misfit", "Prior", "Step", "Trainer", "build", "compose", "load"]
+__all__ = ["GAN", "Batch", "Facts", "Misfit", "Prior", "Step", "Trainer", "build", "compose", "load", "load_discriminator"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
 """What a part is told of the run that it is chosen for, and how it says that it does not fit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Misfit(ValueError):
@@ -21,6 +22,19 @@ class Misfit(ValueError):
         super().__init__(f"{reason}: choose {choices}" if choices else reason)
 
 
+class Part:
+    """What parts of a run say of their settings, beside the contract of their group."""
+
+    on_device: ClassVar[Mapping[str, Any]] = {}
+    """Settings that may also be tensors without dimensions on the device, and of which type: None is that of the networks.
+
+    A setting that moves over a run and is not among them is a number on the host, and no CUDA graph holds the iteration.
+    """
+
+    fixed: ClassVar[Mapping[str, str]] = {}
+    """Settings that cannot move over a run, each with the reason: a predicate of which the setting is the subject."""
+
+
 @dataclass(kw_only=True)
 class Facts:
     """What a run consists of before it is built: counts, the machine, and the other parts.
@@ -32,6 +46,7 @@ class Facts:
         classes: How many the networks are conditioned on; 0 for none.
         flip: Whether images are mirrored at random.
         batch_size: Real samples per batch, over all processes.
+        g_batch: Latents of a batch that only G learns from; 0 is as many.
         pack: Samples that D scores together.
         iterations, d_steps: Of the run.
         processes: How many train together.
@@ -54,6 +69,7 @@ class Facts:
     classes: int = 0
     flip: bool = False
     batch_size: int = 64
+    g_batch: int = 0
     pack: int = 1
     iterations: int = 1
     d_steps: int = 1
@@ -74,6 +90,11 @@ class Facts:
     def scored(self) -> int:
         """How many scores a batch has: one for each sample, or pack of samples."""
         return self.batch_size // self.pack
+
+    @property
+    def scored_for_g(self) -> int:
+        """How many scores a batch has that only G learns from."""
+        return (self.g_batch or self.batch_size) // self.pack
 
     def warn(self, sentence: str) -> None:
         """Report, as a predicate of the part, what is allowed and probably unintended."""

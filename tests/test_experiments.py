@@ -1,5 +1,6 @@
 """The papers' presets: they have their papers' settings, build, train, and take other choices."""
 
+import math
 import re
 
 import pytest
@@ -8,8 +9,10 @@ from omegaconf import OmegaConf
 
 from ganexp import build
 from ganexp.config.check import check
+from ganexp.config.moving import movables
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
+from ganexp.schedules import Coefficient
 from tests.composing import CONF, composed, options
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
@@ -35,6 +38,8 @@ def small(experiment):
     cfg = composed(f"experiment={experiment}", "logger=[]")
     for side in ("generator", "discriminator"):
         cfg[side].width = 2
+    cfg.batch_size = min(8, cfg.batch_size)
+    cfg.g_batch = cfg.g_batch and 2 * cfg.batch_size
     if "warm_up" in cfg.wrapper:
         cfg.wrapper.warm_up.many = 2
     if experiment in PUBLISHED:
@@ -52,7 +57,7 @@ def small(experiment):
     ],
 )
 def test_every_experiment_builds_and_trains(experiment):
-    check(composed(f"experiment={experiment}"))
+    check(composed(f"experiment={experiment}", *(["batch_size=32"] if experiment == "r3gan" else [])))  # else 76 GiB
     cfg = small(experiment)
     cfg.iterations = 3
     assert build(cfg, trust=None).fit()["iteration"] == 3
@@ -96,6 +101,7 @@ def test_a_published_preset_names_its_source(experiment):
         ),
         ("dragan", {"penalty.dragan.weight": 10.0, "penalty.dragan.noise": 0.5, "optimizer.lr": 2e-4}),
         ("sngan", {"loss.name": "hinge", "d_steps": 5, "optimizer.lr": 2e-4, "optimizer.betas": [0.0, 0.9], "latent_dim": 128}),
+        ("sngan", {"batch_size": 64, "g_batch": 128}),
         (
             "sagan",
             {"optimizer.g.lr": 1e-4, "optimizer.d.lr": 4e-4, "generator.attention": True, "generator.spectral_norm": True},
@@ -106,12 +112,39 @@ def test_a_published_preset_names_its_source(experiment):
         ),
         ("ragan", {"loss.name": "ragan", "discriminator.spectral_norm": True, "batch_size": 32, "optimizer.lr": 2e-4}),
         ("ebgan", {"loss.name": "ebgan", "discriminator.name": "began", "optimizer.lr": 1e-3, "batch_size": 128}),
-        ("r3gan", {"loss.name": "rpgan", "penalty.r1r2.weight": 1.0, "optimizer.betas": [0.0, 0.99], "latent_dim": 64}),
+        ("r3gan", {"loss.name": "rpgan", "penalty.r1r2.weight": 0.05, "optimizer.betas": [0.0, 0.9], "latent_dim": 64}),
+        ("r3gan", {"batch_size": 512, "optimizer.lr": 2e-4, "schedule.final": 0.25, "strategy.new_reals": True, "flip": True}),
+        ("r3gan", {"augment.p": 0.0, "average.half_life": 0.0, "generator.width": 768, "generator.blocks": 2}),
     ],
 )
 def test_experiments_have_their_papers_settings(experiment, expected):
     cfg = composed(f"experiment={experiment}")
     assert {key: OmegaConf.select(cfg, key) for key in expected} == expected
+
+
+def published(images, start, end, until=2e7):
+    """Return a number of R3GAN's recipe for CIFAR-10 after so many images: half a cosine over 20 million of them."""
+    return end if images > until else start + (end - start) * (1 - math.cos(math.pi * images / until)) / 2
+
+
+def test_the_numbers_of_r3gan_move_as_published():
+    """Their code computes them from the images seen so far, in batches of 512; half-lives are images there."""
+    plan = check(composed("experiment=r3gan", "batch_size=32"))
+    schedule = plan.chosen.schedule
+    coefficients = {
+        key: Coefficient(None, one.start, one.move.to, type(schedule)(plan.config.iterations, final=0.0))
+        for key, one in movables(plan.config).items()
+    }
+    for t in (0, 1, 1000, 20_000, 39_000, 39_062):
+        seen = 512 * t
+        expected = {
+            "penalty.r1r2.weight": published(seen, 0.05, 0.005),
+            "optimizer.betas.1": published(seen, 0.9, 0.99),
+            "augment.p": published(seen, 0, 0.55),
+            "average.half_life": published(seen, 0, 5e6) / 512,
+        }
+        assert {key: one.value(t) for key, one in coefficients.items()} == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert 2e-4 * schedule.factor(t) == pytest.approx(published(seen, 2e-4, 5e-5), rel=1e-4)
 
 
 def test_an_experiment_can_be_overridden_from_the_command_line():

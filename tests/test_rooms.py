@@ -64,7 +64,7 @@ ALLOWED = {
     ),
     "sampling": (
         {"batch", "data", "evaluation", "printable", "distributed", "logging", "streams"},
-        FRAMEWORK | {"PIL", "av", "onnx", "onnxruntime", "onnxscript", "safetensors"},
+        FRAMEWORK | {"PIL", "av", "huggingface_hub", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "config": (
         SUBJECT | {"facts", "data", "evaluation", "instruments", "printable", "distributed", "logging", "sampling", "training"},

@@ -1,6 +1,6 @@
 """A probability that moves by how far D overfits, which augmentations apply themselves with."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Le, Lt
@@ -28,10 +28,10 @@ class Adaptive(Augmentation):
         every: Updates of D from one move of p to the next.
     """
 
-    p: Tensor
+    on_device: ClassVar = {"p": torch.float64, "target": torch.float64}
 
     def __init__(self, *, p: float | None, target: float, images: int, every: int) -> None:
-        self.constant = p
+        self.p: float | Tensor = p or 0.0
         self.reads_signs = p is None
         self.target = target
         self.images = images
@@ -39,13 +39,13 @@ class Adaptive(Augmentation):
 
     def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         super().begin(seed, device, pack)
-        zeros = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
-        self.p, self._signs, self._seen, self._updates = zeros
-        self.p += self.constant or 0
+        self.p = torch.full((), float(self.p), dtype=torch.float64, device=device)
+        self._signs, self._seen, self._updates = (torch.zeros_like(self.p) for _ in range(3))
 
     @torch.no_grad()
     def observe(self, real_scores: Tensor) -> None:
-        if self.constant is not None:
+        assert isinstance(self.p, Tensor)
+        if not self.reads_signs:
             return
         self._signs += (real_scores > 0).sum() - (real_scores < 0).sum()
         self._seen += len(real_scores)
@@ -57,6 +57,7 @@ class Adaptive(Augmentation):
             sum_so_far.masked_fill_(due, 0)
 
     def measurements(self) -> dict[str, Tensor]:
+        assert isinstance(self.p, Tensor)
         return {"augment/p": self.p}
 
     def state_dict(self) -> dict[str, Any]:
@@ -68,4 +69,5 @@ class Adaptive(Augmentation):
             tensor.copy_(state[name])
 
     def _tensors(self) -> dict[str, Tensor]:
+        assert isinstance(self.p, Tensor)
         return {"p": self.p, "signs": self._signs, "seen": self._seen, "updates": self._updates}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, Part
 from ganexp.instruments.scalar import Scalar
 from ganexp.streams import stream
 
@@ -16,7 +16,7 @@ Discriminator = Callable[..., Tensor]
 """From images, and what they are conditioned on, to scores."""
 
 
-class Augmentation:
+class Augmentation(Part):
     """A random transformation T of images, drawn anew for every batch that D scores, real and generated.
 
     D only ever sees T(x): in its own updates, in G's, whose gradient flows through T, in penalties, whose gradient is that of

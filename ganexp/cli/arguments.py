@@ -23,7 +23,7 @@ def parser() -> ArgumentParser:
     ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
     commands = ganexp.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
-    for describe in (evaluate, sample, report, dynamics, features, compare, dashboard):
+    for describe in (evaluate, sample, push, average, report, dynamics, features, compare, dashboard):
         text = inspect.getdoc(describe) or ""
         own = commands.add_parser(
             describe.__name__,
@@ -79,12 +79,17 @@ def sample(parser: ArgumentParser) -> None:
         ganexp sample outputs/latest --neighbours --n 8                 # beside the training images nearest to them
         ganexp sample outputs/latest --export --form onnx               # or torchscript, torch_export
         ganexp sample outputs/latest --save --output shared/digits      # weights, settings and a model card
+        ganexp sample hf://owner/name --output samples.png              # of the Hugging Face Hub
 
     A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
     drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
     --overwrite.
     """
-    parser.add_argument("run", type=_place, help="a run folder, a checkpoint or a saved generator; run=… is the same")
+    parser.add_argument(
+        "run",
+        type=_place_or_repository,
+        help="of a run, a checkpoint, a saved generator or one of the hub; run=… is the same",
+    )
     tasks = parser.add_mutually_exclusive_group()
     for task, said in TASKS.items():
         tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
@@ -113,6 +118,43 @@ def sample(parser: ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
     parser.add_argument("--output", type=Path, help="the file or folder of the result")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+
+
+def push(parser: ArgumentParser) -> None:
+    """Publish a trained generator on the Hugging Face Hub: weights as safetensors, settings, samples and a model card.
+
+        ganexp push outputs/latest owner/name --license mit
+        ganexp push outputs/latest owner/name --private
+
+    It needs pip install "ganexp[hub]" and a login (hf auth login, or HF_TOKEN). The repository is made unless it is there; a
+    second push is a further commit. ganexp.load("hf://owner/name") and ganexp sample hf://owner/name take it from there. Paths
+    and what else belongs to your machine stay out of it: ganexp sample RUN --save shows what would be published.
+    """
+    parser.add_argument("run", type=_place, help="a run folder, a checkpoint or a saved generator; run=… is the same")
+    parser.add_argument("repo", help="owner/name")
+    parser.add_argument("--license", help="as the hub calls it, such as mit or cc-by-4.0; that of the data may restrict it")
+    parser.add_argument("--private", action="store_true", help="a new repository is seen by its owner alone")
+    parser.add_argument("--message", default="Add a generator", help="of the commit")
+    parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+
+
+def average(parser: ArgumentParser) -> None:
+    """Make power-function averages of any width from the checkpoints of a run with average=power (Karras et al. 2024, EDM2).
+
+        ganexp average outputs/latest --width 0.05 0.07 0.15
+        ganexp evaluate outputs/latest/averages/*.pt                    # which width is best?
+        ganexp average outputs/latest --width 0.05 --iteration 2000
+
+    Each is a file in averages/ of the run, which ganexp sample, ganexp evaluate and ganexp.load take. An average is the closer,
+    the more checkpoints there are, of two widths: train with average=power average.beside=[0.05] and a keep_checkpoints that
+    keeps all; how close it is, is printed.
+    """
+    parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
+    parser.add_argument("--width", type=float, nargs="+", required=True, help="relative standard deviations, below 0.28")
+    parser.add_argument("--iteration", type=_positive, help="the end of the average; the last checkpoint's otherwise")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
@@ -207,6 +249,11 @@ def dashboard(parser: ArgumentParser) -> None:
 
 def _place(typed: str) -> Path:
     return Path(typed.removeprefix("run="))
+
+
+def _place_or_repository(typed: str) -> Path | str:
+    name = typed.removeprefix("run=")
+    return name if name.startswith("hf://") else Path(name)
 
 
 def _positive(typed: str) -> int:

@@ -35,7 +35,7 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
     (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("resume=")]
     if name in ("auto", "null", ""):
         return list(arguments)
-    checkpoint = find_checkpoint(name)
+    checkpoint = _fetched(name) if "wandb://" in name[:9] else find_checkpoint(name)
     recorded, recorded_options = recorded_command(RunFolder.of_checkpoint(checkpoint).path, f"resume={name}")
     _refuse_missing_options(options, recorded_options, f"resume={name}")
     further = [one for one in overrides if not one.startswith("resume=")]
@@ -69,6 +69,23 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
     refuse_risky(kept, f"sweep.resume={name}")
     own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
     return [*options, "-m", *kept, *further, *_trusting(further), *own]
+
+
+def _fetched(name: str) -> Path:
+    """Return the checkpoint of an artifact of W&B, which is then in a run folder below outputs/.
+
+    Raises:
+        ConfigError: W&B does not give it, or it cannot be written.
+    """
+    from ganexp.logging.wandb_account import WandbError
+    from ganexp.logging.wandb_artifacts import fetched
+
+    try:
+        return short(fetched(name.strip("'\""), Path("outputs")).resolve())
+    except WandbError as misfit:
+        raise ConfigError(f"resume={name} {misfit.reason}.") from None
+    except OSError as error:
+        raise ConfigError(f"resume={name} cannot be written: {error}.") from None
 
 
 def find_checkpoint(name: str) -> Path:

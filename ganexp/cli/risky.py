@@ -36,7 +36,7 @@ HARMLESS = re.compile(
 """All that a recorded override may say to Hydra: which launcher, and how many jobs of what size; no code, and no paths."""
 WRITTEN_TO = ("data_root", "dataset.root")
 """Where a run writes beside its folder: data sets are downloaded to these."""
-LOGGED = re.compile(r"logger|logger\.wandb\.(mode|entity|project|group|name|notes|tags)")
+LOGGED = re.compile(r"logger|logger\.wandb\.(mode|entity|project|group|name|notes|tags|artifacts)")
 """What may be said of loggers, of which any other setting may be a place to write to."""
 
 

@@ -95,6 +95,7 @@ def gan_of(
         choices["optimizer.d"].make(discriminator.parameters()),
         Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
         batch_size=config.batch_size,
+        g_batch=config.g_batch,
         pack=config.pack,
         penalty=parts.penalty,
         augment=parts.augment,

@@ -13,6 +13,7 @@ from ganexp.config.check import Plan, check
 from ganexp.config.demands import CPU_FLOPS
 from ganexp.config.loggers import loggers_of, refuse_used_folder
 from ganexp.config.metrics import high_is_best
+from ganexp.config.moving import with_coefficients
 from ganexp.config.resume import loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
@@ -150,7 +151,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
             synchronise(network, processes)
     if machine.autocast:
         execution.last_layer_in_float32(discriminator)
-    average = choices["average"].make(generator)
+    average = choices["average"].make(generator, discriminator)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average is a copy of what is not
     parts = copy.deepcopy(plan.parts)  # a plan may be built more than once
@@ -165,7 +166,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> 
         frequencies=frequencies,
         processes=processes,
     )
-    strategy, schedule = parts.strategy, parts.schedule
+    strategy, schedule = parts.strategy, with_coefficients(choices, parts, average, gan)
     step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
@@ -189,7 +190,7 @@ def _say_if_heavy(plan: Plan, processes: int) -> None:
     config = plan.config
     if plan.machine.device.type != "cpu" or plan.demands is None:
         return
-    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps) / processes
+    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps, g_batch=config.g_batch) / processes
     hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
     if hours > PATIENCE_HOURS:
         log.warning(

@@ -22,6 +22,7 @@ from ganexp.config.evaluation import (
     without_effect,
 )
 from ganexp.config.metrics import refuse_unknown_metric
+from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
@@ -114,6 +115,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         choices[key].ask(part.check, facts)
     if config.dynamics.every:
         ask("dynamics", {"every"}, Dynamics(**config.dynamics.model_dump()).check, facts)
+    moving = movables(choices)
+    refuse_unmovable(choices, parts, moving)
     asked: Demands | None = None
     if networks:
         generator, discriminator = networks
@@ -121,8 +124,9 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             for key, network in (("generator", generator), ("discriminator", discriminator)):
                 choices[key].ask(functools.partial(contract.check, network), facts)
             try_networks(choices, shape, classes, generator, discriminator)
-            share = config.model_copy(update={"batch_size": config.batch_size // processes})
-            choices["average"].ask(choices["average"].make(generator).check, facts)
+            largest = max(config.batch_size, config.g_batch or 0)
+            share = config.model_copy(update={"batch_size": largest // processes})
+            choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
             twice = parts.penalty.differentiates_gradients
             asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # many steps are alike
@@ -137,6 +141,11 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         try_values(choices, parts, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
+    if moving:
+        try:
+            _checked(json.dumps(at_the_end(json.loads(values), moving)), trust, processes)
+        except ConfigError as error:
+            raise ConfigError(f"moving ends where this run does not fit: {error}") from None
     missing = missing_for_evaluation(config, dataset, measures)
     return Plan(json.loads(values), config, machine, shape, classes, choices, parts, facts, measures, warnings, asked, missing)
 
@@ -179,6 +188,7 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
         classes=classes,
         flip=config.flip,
         batch_size=config.batch_size,
+        g_batch=config.g_batch or 0,
         pack=config.pack,
         iterations=config.iterations,
         d_steps=config.d_steps,
@@ -241,12 +251,14 @@ def _check_shares(config: Config, processes: int) -> None:
         ConfigError: The batch size, the pack, the device or the graph does not fit so many processes.
     """
     whole = processes * config.pack
-    if config.batch_size % whole:
-        by = " and ".join([f"packs of pack={config.pack}"] * (config.pack > 1) + [f"{processes} processes"] * (processes > 1))
-        raise ConfigError(
-            f"batch_size={config.batch_size} cannot be shared equally among {by}: choose a multiple of {whole}, such as "
-            f"batch_size={whole * -(-config.batch_size // whole)}."
-        )
+    for name, size in {"batch_size": config.batch_size, "g_batch": config.g_batch or whole}.items():
+        if size % whole:
+            packs = [f"packs of pack={config.pack}"] * (config.pack > 1)
+            by = " and ".join([*packs, *[f"{processes} processes"] * (processes > 1)])
+            raise ConfigError(
+                f"{name}={size} cannot be shared equally among {by}: choose a multiple of {whole}, such as "
+                f"{name}={whole * -(-size // whole)}."
+            )
     if config.pack > 1 and config.conditional:
         raise ConfigError(f"conditional=true has labels for samples, and D scores packs of pack={config.pack}: choose pack=1.")
     if processes > 1 and config.device.startswith("cuda:"):

@@ -14,7 +14,7 @@ from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, Node,
 from ganexp.config.targets import Target, Trust, target
 from ganexp.facts import Facts, Misfit
 
-FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 1}
+FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 2}
 """How many leading arguments of a target are not configured but given by the run, by group, where there are any."""
 GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes"}}
 """Keyword arguments that are given by the run as well, by group."""

@@ -37,9 +37,10 @@ class Demands:
             return batch_size * max(2 * self.d_bytes, self.g_bytes)
         return -(-batch_size // accumulate) * max(self.d_bytes, self.g_bytes) + whole * self.d_bytes
 
-    def flop(self, batch_size: int, d_steps: int, g_steps: int) -> float:
+    def flop(self, batch_size: int, d_steps: int, g_steps: int, *, g_batch: int | None = None) -> float:
         """Return the operations of an iteration of `detach`, which are among the fewest that a strategy needs."""
-        return batch_size * (d_steps * 6 * self.d_flop + g_steps * (2 * self.d_flop + 3 * self.g_flop))
+        of_d, of_g = d_steps * 6 * self.d_flop, g_steps * (2 * self.d_flop + 3 * self.g_flop)
+        return batch_size * of_d + (batch_size if g_batch is None else g_batch) * of_g
 
 
 def demands(

@@ -124,12 +124,19 @@ def dry_iteration(
     x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
     reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
     try:
-        copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=min(2, config.g_steps))
+        g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that the last update is that beside D's
+        copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
         gan.finish_iteration()
+        shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
         undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
     except ValueError as error:
         typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy")))
         raise ConfigError(f"{typed} do not fit: {error}.") from None
+    if shared:
+        raise ConfigError(
+            f"g_batch={config.g_batch} is for updates of G on fakes of their own, and {choices['strategy'].called} has "
+            "both networks learn from one batch: choose strategy=resample, or g_batch=null."
+        )
     if undeclared:
         raise ConfigError(
             f"{choices['loss'].called} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "

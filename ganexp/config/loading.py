@@ -1,21 +1,24 @@
 """A trained generator, ready to use, from a run folder or a checkpoint: no data, no optimiser, no training."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.config.choices import choose, name_of
 from ganexp.config.parsing import parse
-from ganexp.config.schema import ConfigError, effect_of
+from ganexp.config.schema import Config, ConfigError, effect_of
 from ganexp.config.targets import Trust
 from ganexp.data import default_folder, load_cached
+from ganexp.gan.packing import packed_shape
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
 from ganexp.sampling import Origin, SamplingError, Trained
+from ganexp.sampling.hub import is_on_hub, pulled
 from ganexp.sampling.saved import is_saved
 from ganexp.sampling.saved import read as saved
 from ganexp.training import CheckpointError, checkpoint
@@ -39,36 +42,25 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     """Load the generator of a run, with its averaged weights if there is an average. No data are touched.
 
     Args:
-        place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that `ganexp.sampling.save` has written.
-            It may be anyone's: nothing in it is executed.
+        place: A run folder, whose last checkpoint is taken, a checkpoint, a folder that `ganexp.sampling.save` has written, or
+            such a folder on the Hugging Face Hub: `hf://owner/name`, `hf://owner/name@v1`. It may be anyone's: nothing in it is
+            executed.
         trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
         device: Where to put it.
         averaged: False takes the generator's own weights even if there is an average.
 
     Raises:
         ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
-        CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration.
+        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration.
     """
-    path = Path(place)
+    path = _fetched(place)
     stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(_checkpoint_at(path), averaged)
-    config, path = parse(stored.config), stored.path
+    config = parse(stored.config)
     generator = choose("generator", config.generator, trust)
-    shape, classes = _shape(path, stored.shape), stored.classes
-    if type(classes) is not int or not 0 <= classes <= 2**20 or bool(classes) != config.conditional:
-        raise CheckpointError(f"{path} does not say how many classes its generator knows")
+    shape, classes = _shape_and_classes(stored, config)
     conditions = {"classes": classes} if classes else {}
     dtype = torch.float64 if config.precision == "fp64" else torch.float32
-    try:
-        with torch.device("meta"):  # so that a file with huge claims takes no memory
-            like = generator.make(config.latent_dim, shape, **conditions).to(dtype)
-        refuse_unlike("generator", like.state_dict(), stored.weights)
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise CheckpointError(f"{path} does not fit its own configuration ({' '.join(str(error).split())[:200]})") from None
-    with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
-        network = generator.make(config.latent_dim, shape, **conditions).to(dtype)
-    network.load_state_dict(stored.weights)
+    network = _filled(lambda: generator.make(config.latent_dim, shape, **conditions).to(dtype), stored)
     return Trained(
         network,
         latent_dim=config.latent_dim,
@@ -79,6 +71,70 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         dtype=dtype,
         origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures),
     )
+
+
+def load_discriminator(
+    place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True
+) -> nn.Module:
+    """Load the discriminator of a run, in evaluation mode, with its averaged weights where `average.of=both` has kept them.
+
+    It is called as `D(x)`, or as `D(x, labels)` if it is conditional; with packs, on packs of samples.
+
+    Args:
+        place: A run folder, whose last checkpoint is taken, or a checkpoint.
+        trust: Modules beside ganexp's that the discriminator's class may be of; None is any.
+        device: Where to put it.
+        averaged: False takes the discriminator's own weights even if there is an average.
+
+    Raises:
+        ConfigError: The discriminator is of a module that is not trusted, or the configuration has a mistake.
+        CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration; or the place is a saved
+            generator's, which has none.
+    """
+    if is_saved(Path(place)):
+        raise CheckpointError(f"{place} holds a generator alone: name the run, or one of its checkpoints")
+    stored = _of_checkpoint(_checkpoint_at(Path(place)), averaged, "discriminator")
+    config = parse(stored.config)
+    discriminator = choose("discriminator", config.discriminator, trust)
+    shape, classes = _shape_and_classes(stored, config)
+    conditions = {"classes": classes} if classes else {}
+    dtype = torch.float64 if config.precision == "fp64" else torch.float32
+    packs = packed_shape(shape, config.pack)
+    network = _filled(lambda: discriminator.make(packs, **conditions).to(dtype), stored)
+    return network.to(device).requires_grad_(False).eval()
+
+
+def _shape_and_classes(stored: _Stored, config: Config) -> tuple[tuple[int, ...], int]:
+    """Return the shape of a sample, and how many classes the networks know.
+
+    Raises:
+        CheckpointError: The file does not say so.
+    """
+    shape, classes = _shape(stored.path, stored.shape), stored.classes
+    if type(classes) is not int or not 0 <= classes <= 2**20 or bool(classes) != config.conditional:
+        raise CheckpointError(f"{stored.path} does not say how many classes its generator knows")
+    return shape, classes
+
+
+def _filled(make_it: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
+    """Make a network and give it the weights of a file.
+
+    Raises:
+        CheckpointError: They are those of another network.
+    """
+    try:
+        with torch.device("meta"):  # so that a file with huge claims takes no memory
+            like = make_it()
+        refuse_unlike("generator", like.state_dict(), stored.weights)
+    except ConfigError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{stored.path} does not fit its own configuration ({reason})") from None
+    with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
+        network = make_it()
+    network.load_state_dict(stored.weights)
+    return network
 
 
 def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
@@ -97,6 +153,20 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
 
 
+def _fetched(place: str | Path) -> Path:
+    """Return where a place is on this machine.
+
+    Raises:
+        CheckpointError: It is on the hub, and cannot be fetched.
+    """
+    if not is_on_hub(place):
+        return Path(place)
+    try:
+        return pulled(str(place))
+    except SamplingError as error:
+        raise CheckpointError(str(error)) from None
+
+
 def _checkpoint_at(place: Path) -> Path:
     """Return the checkpoint that is meant by a path.
 
@@ -112,7 +182,7 @@ def _checkpoint_at(place: Path) -> Path:
     return last
 
 
-def _of_checkpoint(path: Path, averaged: bool) -> _Stored:
+def _of_checkpoint(path: Path, averaged: bool, network: str = "generator") -> _Stored:
     state = checkpoint.load(path)
     if not state["config"] or not isinstance(state.get("shape"), list):
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
@@ -121,7 +191,7 @@ def _of_checkpoint(path: Path, averaged: bool) -> _Stored:
     rows = read(run.path).rows if path.parent == run.checkpoints else []  # what lies beside a lone checkpoint may be another's
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
-    weights = _weights(state["run"], averaged)
+    weights = _weights(state["run"], averaged, network)
     return _Stored(path, state["config"], state["shape"], state.get("classes"), weights, iterations, figures)
 
 
@@ -144,9 +214,9 @@ def _published(config: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _weights(run: Any, averaged: bool) -> Any:
-    """Find the averaged weights in a run's state, or else the generator's own."""
-    for path in (("step", "average", "generator"), ("gan", "generator"))[not averaged :]:
+def _weights(run: Any, averaged: bool, network: str) -> Any:
+    """Find the averaged weights of a network in a run's state, or else its own."""
+    for path in (("step", "average", network), ("gan", network))[not averaged :]:
         found = run
         for name in path:
             found = found.get(name) if isinstance(found, dict) else None

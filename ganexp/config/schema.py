@@ -66,6 +66,7 @@ class Config(Keys):
     )
 
     batch_size: Annotated[int, Field(ge=1, le=2**20)]
+    g_batch: Annotated[int, Field(ge=1, le=2**20)] | None = key(None, choices="null or an integer from 1 to 1048576")
     accumulate: Annotated[int, Field(ge=1, le=2**20)]
     iterations: Interval = key(effect="records")
     latent_dim: Annotated[int, Field(ge=1, le=2**20)]
@@ -76,6 +77,9 @@ class Config(Keys):
     g_steps: Steps
     redundant_gradients: bool
     clip_gradients: Off | Annotated[float, Field(gt=0)] = key(choices="off or a norm above 0, such as 1")
+    moving: dict[str, Any] | None = key(
+        None, choices="a mapping from settings to the numbers that they become, as in moving={penalty.r1.weight:0.1}"
+    )
 
     log_every: Interval = key(effect="records")
     sample_every: IntervalOrNever = key(effect="records")

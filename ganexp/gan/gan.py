@@ -37,6 +37,7 @@ class GAN:
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
         batch_size: How many latents one batch has, over all processes.
+        g_batch: How many a batch has that only G learns from; by default as many.
         pack: How many samples D scores together (PacGAN). Batches that a strategy sees, real and generated, are then of
             batch_size/pack packs, and so D, losses and penalties have packs for samples, and one score for each.
         penalty: A further term of D's loss, or a constraint on its weights.
@@ -64,6 +65,7 @@ class GAN:
         prior: Prior,
         *,
         batch_size: int = 64,
+        g_batch: int | None = None,
         pack: int = 1,
         penalty: Penalty | None = None,
         augment: Augmentation | None = None,
@@ -79,13 +81,15 @@ class GAN:
         self.loss = loss
         self.prior = prior
         self.processes = processes or Processes()
-        if batch_size % (self.processes.count * pack) and self.processes.count > 1:
-            whole = self.processes.count * pack
-            raise ValueError(
-                f"batch_size={batch_size} cannot be shared equally among {self.processes.count} processes: choose a multiple "
-                f"of {whole}, such as {whole * -(-batch_size // whole)}"
-            )
         self.batch_size = batch_size
+        self.g_batch = batch_size if g_batch is None else g_batch
+        whole = self.processes.count * pack
+        for name, size in {"batch_size": self.batch_size, "g_batch": self.g_batch}.items():
+            if size % whole and self.processes.count > 1:
+                raise ValueError(
+                    f"{name}={size} cannot be shared equally among {self.processes.count} processes: choose a multiple of "
+                    f"{whole}, such as {whole * -(-size // whole)}"
+                )
         self.pack = pack
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
@@ -128,6 +132,12 @@ class GAN:
     def sample(self) -> Batch:
         """Draw a batch of latents, `(B, latent_dim)`; of several processes each gets its share."""
         return self.processes.own(self.prior.sample(self.batch_size))
+
+    def sample_for_g(self) -> Batch:
+        """Draw a batch of latents that only G learns from; of the same size, it is drawn by `sample`."""
+        if self.g_batch == self.batch_size:
+            return self.sample()
+        return self.processes.own(self.prior.sample(self.g_batch))
 
     def generate(self, z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions, packed."""

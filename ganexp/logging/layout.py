@@ -78,6 +78,11 @@ class RunFolder:
         """The checkpoint in which a measurement was lowest."""
         return self.checkpoints / "best.pt"
 
+    @property
+    def averages(self) -> Path:
+        """The folder of averages that were made of checkpoints afterwards."""
+        return self.path / "averages"
+
     def checkpoint(self, iteration: int) -> Path:
         """Return the path of the checkpoint of an iteration."""
         return self.checkpoints / f"iteration_{iteration:09d}.pt"

@@ -21,6 +21,7 @@ from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
 from ganexp.logging.wandb_account import Mode, WandbError, resolved_mode
+from ganexp.logging.wandb_artifacts import artifact_of
 from ganexp.logging.wandb_record import recorded_iterations
 from ganexp.ranges import checked
 
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 START_S = 60
 """Patience beyond waiting for a server at the start: W&B's own process is slow to start on a busy machine."""
+SLOWEST = 2**20
+"""Bytes per second that an upload of a checkpoint is expected to reach at least."""
 
 
 class WandbLogger(Logger):
@@ -43,6 +46,8 @@ class WandbLogger(Logger):
         mode: `auto` is as `WANDB_MODE` says, or else online with an account and offline without; `disabled` is nothing.
         directory: Where the folder `wandb` lies; `outputs` if neither this nor `WANDB_DIR` says.
         entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own variables stand in for what is absent.
+        artifacts: Which checkpoint becomes an artifact of the run when it ends, however it ends: its last, or the one with the
+            best `keep_best`. Offline it is kept on this disk, and uploaded with the rest.
         timeout_s: Patience at the start; at the end, for the last rows, four times as much.
 
     Raises:
@@ -61,6 +66,7 @@ class WandbLogger(Logger):
         tags: list[str] | None = None,
         name: str | None = None,
         notes: str | None = None,
+        artifacts: Literal["off", "last", "best"] = "off",
         timeout_s: Annotated[float, Gt(0)] = 10,
     ) -> None:
         if project is not None and not re.fullmatch(r"[^/\\#?%:]{1,128}", project):
@@ -78,8 +84,9 @@ class WandbLogger(Logger):
             "notes": notes,
             "tags": tags or None,
         }
+        self._artifacts = artifacts
         self._timeout_s, self._patience_s = timeout_s, 5 * timeout_s
-        self._broken, self._written, self._begun = False, -1, False
+        self._broken, self._incomplete, self._written, self._begun = False, False, -1, False
 
     def check(self, run: Facts) -> None:
         """Refuse variables that W&B would refuse, and going online without an account.
@@ -111,6 +118,7 @@ class WandbLogger(Logger):
         self._wanted = self.mode == "online"
         self._background = Background()
         os.makedirs(self.directory, exist_ok=True)
+        self._folder = run.folder
         before, timeout_s, chosen = run.before, self._timeout_s, self._chosen
         named = " ".join(filter(None, [chosen["name"], run.label])) or os.environ.get("WANDB_NAME") or run.name
         run_id = before.wandb_id if before else None
@@ -170,21 +178,45 @@ class WandbLogger(Logger):
         if self.mode == "disabled":
             return
         if not self._broken:
+            patience_s = self._patience_s
+            if self._artifacts != "off":
+                patience_s += self._keep_checkpoint(self._artifacts)
             self._background.submit(functools.partial(self._finish, summary["state"]))
             try:
-                answered = self.flush(self._patience_s)
+                answered = self.flush(patience_s)
             except KeyboardInterrupt:  # whoever presses Ctrl-C now does not want to wait for W&B; the run itself has ended
                 answered = False
             if not answered:
                 self._give_up("its own process does not answer")
                 _kill_service()
         self._background.close()
-        if self.mode == "online" and not self._broken and not _upload_failed(Path(self.run.dir).parent):
+        if self.mode == "online" and not (self._broken or self._incomplete) and not _upload_failed(Path(self.run.dir).parent):
             summary["paths"]["W&B"] = str(self.run.url)
             return
         summary["paths"]["W&B"] = f"wandb leet {os.path.join(self.directory, 'wandb')}"
         if self._wanted:
             summary["paths"]["upload"] = f"wandb sync --include-online {shlex.quote(str(Path(self.run.dir).parent))}"
+
+    def _keep_checkpoint(self, which: Literal["last", "best"]) -> float:
+        """Begin to upload a checkpoint as an artifact, and return how long that may take, in seconds."""
+        path = RunFolder(self._folder).last if which == "last" else RunFolder(self._folder).best
+        upload_s = path.stat().st_size / SLOWEST if path.is_file() else 0.0
+
+        def keep() -> None:
+            try:
+                artifact = artifact_of(self._folder, which, self.run.id)
+                if artifact is None:
+                    log.warning("logger.wandb.artifacts=%s: there is no such checkpoint.", which)
+                    return
+                logged = self.run.log_artifact(artifact, aliases=[which])
+                if self.mode == "online":
+                    logged.wait(timeout=int(4 * self._timeout_s + upload_s) + 1)
+            except Exception as error:  # the run is finished without it, and W&B's record has it
+                log.warning("W&B has not taken the checkpoint (%s); it is in %s.", _first_line(error), path)
+                self._incomplete = True
+
+        self._background.submit(keep)
+        return upload_s
 
     def _started(self, timeout_s: float, arguments: dict[str, Any]) -> Any:
         import wandb
@@ -216,7 +248,8 @@ class WandbLogger(Logger):
             return
         for row in before.rows:
             if row["progress/iteration"] not in there and not self._broken:
-                self._log({key: Picture.read_back(value, before.folder) for key, value in row.items()})
+                read = {key: Picture.read_back(value, before.folder) for key, value in row.items()}
+                self._log({key: value for key, value in read.items() if value is not None})
 
     def _log(self, row: Row) -> None:
         if self._broken:

@@ -26,6 +26,7 @@ class ACGAN(Loss):
     """
 
     reads = "class_loss"
+    on_device: ClassVar = {"weight": None}
     remedy: ClassVar = {"discriminator.conditioning": "classifier"}
     measures: ClassVar = {
         "acgan/real": Scalar("cross-entropy of D's classification of real images", "last,min"),

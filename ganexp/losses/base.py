@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, Part
 from ganexp.instruments.scalar import Scalar
 
 UNREAD: dict[str, dict[str, Any]] = {
@@ -15,7 +15,7 @@ UNREAD: dict[str, dict[str, Any]] = {
 """Settings that fit a discriminator whose further numbers a loss does not read, by what these are."""
 
 
-class Loss(nn.Module):
+class Loss(nn.Module, Part):
     """Two objectives on scores of shape `(B,)`, one score per image. A loss never sees networks or images.
 
     One that `reads` further numbers of D is given `(B, 1 + k)` throughout: the score, and behind it k numbers per image, which
@@ -59,8 +59,14 @@ class Loss(nn.Module):
         """Refuse a discriminator that does not return what the loss reads.
 
         Raises:
-            Misfit: Its scores are of another kind, or what stands behind them is not what the loss reads.
+            Misfit: Its scores are of another kind, or what stands behind them is not what the loss reads; or G has batches of
+                another size and compares them with real ones.
         """
+        if self.g_needs_real and run.g_batch not in (0, run.batch_size):
+            reason = (
+                f"has G compare its fakes with as many real samples, and there are g_batch={run.g_batch} and {run.batch_size}"
+            )
+            raise Misfit(reason, g_batch=None)
         if run.scores and run.scores not in self.accepts:
             kinds = " or ".join(sorted(self.accepts))
             raise Misfit(

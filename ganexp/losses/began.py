@@ -28,6 +28,8 @@ class BEGAN(Loss):
     accepts = frozenset({"energy"})
     low_is_real = True
     uniform_ratio = True
+    on_device: ClassVar = {"gamma": None, "lambda_k": None}
+    fixed: ClassVar = {"k_0": "is where k_t begins, and counts once"}
     measures: ClassVar = {
         "began/k_t": Scalar("BEGAN's control variable", "last,max", label="k_t"),
         "began/convergence": Scalar("BEGAN's convergence measure M", "last,min"),

@@ -27,6 +27,7 @@ class EBGAN(Loss):
 
     accepts = frozenset({"energy"})
     low_is_real = True
+    on_device: ClassVar = {"margin": None}
     remedy: ClassVar = {"pulling_away": 0, "discriminator.returns_code": True}
 
     @checked

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, Part
 
 Discriminator = Callable[..., Tensor]
 """A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
@@ -35,13 +35,15 @@ class Seen:
     generate: Callable[[Batch], Batch]
 
 
-class Penalty:
+class Penalty(Part):
     """A further term of D's loss or of G's, or a constraint on D's weights.
 
     All have do-nothing defaults, so that any of them can be combined with any loss.
     """
 
-    weight = 1.0
+    on_device: ClassVar = {"weight": None}
+
+    weight: float | Tensor = 1.0
     """What the mean of the samples' values is multiplied by."""
 
     needs_logits = False

@@ -24,7 +24,7 @@ class Lazy(Penalty):
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0, every: Annotated[int, Ge(1)] = 1) -> None:
-        self.weight = weight
+        self.weight: float | Tensor = weight
         self.every = every
         self.keeps_count = every > 1
         self.updates = 0

@@ -2,7 +2,8 @@
 
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.exporting import export
+from ganexp.sampling.hub import push
 from ganexp.sampling.saved import save
 from ganexp.sampling.trained import Origin, Trained
 
-__all__ = ["Origin", "SamplingError", "Trained", "export", "save"]
+__all__ = ["Origin", "SamplingError", "Trained", "export", "push", "save"]

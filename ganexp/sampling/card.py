@@ -8,13 +8,18 @@ from ganexp.sampling.trained import Trained
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "wrapper", "optimizer", "average")
 SETTINGS = ("batch_size", "d_steps", "g_steps", "latent_dim", "prior", "precision", "seed")
 
+TO_CHOOSE = "license:  # choose one, such as mit, before you publish this"
+UNDECIDED = "To be chosen by whoever publishes it; that of the data may restrict the choice."
 
-def card(trained: Trained, picture: str | None = None) -> str:
-    """Return a card as Markdown, with the head that model hubs read; the licence is left to whoever publishes it.
+
+def card(trained: Trained, picture: str | None = None, *, place: str | None = None, licence: str | None = None) -> str:
+    """Return a card as Markdown, with the head that model hubs read; a licence is chosen by whoever publishes it.
 
     Args:
         trained: The generator.
         picture: The file of its samples beside the card, if there is one.
+        place: What `ganexp.load` is given; a folder that is yet to be named without it.
+        licence: As model hubs call it.
     """
     settings, origin = trained.origin.settings, trained.origin
     of = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
@@ -25,7 +30,7 @@ def card(trained: Trained, picture: str | None = None) -> str:
     call = "G.sample(16, seed=0, label=0)" if trained.classes else "G.sample(16, seed=0)"
     lines = [
         "---",
-        "license:  # choose one, such as mit, before you publish this",
+        *([f"license: {printable(licence)}"] if licence else [] if place else [TO_CHOOSE]),
         "library_name: ganexp",
         "tags: [gan, pytorch]",
         "---",
@@ -39,7 +44,7 @@ def card(trained: Trained, picture: str | None = None) -> str:
         "```python",
         "import ganexp",
         "",
-        'G = ganexp.load("path/to/this/folder")',
+        f'G = ganexp.load("{printable(place or "path/to/this/folder")}")',
         f"samples = {call}",
         "```",
         "",
@@ -53,7 +58,7 @@ def card(trained: Trained, picture: str | None = None) -> str:
         "",
         "## Licence",
         "",
-        "To be chosen by whoever publishes it; that of the data may restrict the choice.",
+        f"{printable(licence)}." if licence else UNDECIDED,
         "",
     ]
     return "\n".join(lines)

@@ -24,7 +24,9 @@ LARGEST_DOCUMENT = 2**20
 """Bytes; the JSON of a configuration has a few thousand."""
 
 
-def save(trained: Trained, folder: str | Path, *, overwrite: bool = False) -> Path:
+def save(
+    trained: Trained, folder: str | Path, *, overwrite: bool = False, place: str | None = None, licence: str | None = None
+) -> Path:
     """Write a generator to a folder, which `ganexp.load` reads wherever it is moved to.
 
     It holds `model.safetensors`, `generator.json`, `README.md`, a model card whose licence is left to you, and for images
@@ -34,6 +36,8 @@ def save(trained: Trained, folder: str | Path, *, overwrite: bool = False) -> Pa
         trained: The generator, as `ganexp.load` has returned it.
         folder: New, or empty.
         overwrite: Replace what the folder holds of another saved generator.
+        place: Where it will be loaded from, as the card says.
+        licence: As model hubs call it, such as `mit`; the card leaves it open otherwise.
 
     Raises:
         SamplingError: There is something in the folder, or the generator has no configuration.
@@ -55,7 +59,7 @@ def save(trained: Trained, folder: str | Path, *, overwrite: bool = False) -> Pa
         with atomic_write(folder / PICTURE) as file:
             Image.fromarray(image_grid(trained.sample(64))).save(file, "PNG")
     with atomic_write(folder / CARD) as file:
-        file.write(card(trained, picture=PICTURE if pictured else None).encode())
+        file.write(card(trained, PICTURE if pictured else None, place=place, licence=licence).encode())
     write_document(folder / DOCUMENT, _described(trained, weights))
     return folder
 

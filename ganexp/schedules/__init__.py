@@ -1,9 +1,21 @@
-"""Learning rates over a run: the contract is in base.py, what moves them in moving.py."""
+"""Learning rates, and other numbers of parts, over a run: the contract is in base.py, what moves them in moving.py."""
 
 from ganexp.schedules.base import Schedule
+from ganexp.schedules.coefficients import Coefficient, Coefficients, OptimizerSetting, Setting
 from ganexp.schedules.cosine import Cosine
 from ganexp.schedules.linear import Linear
-from ganexp.schedules.moving import Moving
+from ganexp.schedules.moving import Ending, Moving
 from ganexp.schedules.stalled import Stalled
 
-__all__ = ["Cosine", "Linear", "Moving", "Schedule", "Stalled"]
+__all__ = [
+    "Coefficient",
+    "Coefficients",
+    "Cosine",
+    "Ending",
+    "Linear",
+    "Moving",
+    "OptimizerSetting",
+    "Schedule",
+    "Setting",
+    "Stalled",
+]

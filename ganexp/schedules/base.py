@@ -20,7 +20,7 @@ class Schedule:
     """What the loss has to measure, as a key of the rows."""
 
     on_host: tuple[str, ...] = ()
-    """Names of optimisers whose rate moves and cannot be in a tensor, so that a CUDA graph would not see it."""
+    """Who reads what moves as a number on the host, so that a CUDA graph would not see it: "SGD reads a moving momentum"."""
 
     def __init__(self, iterations: int = 0) -> None:
         self.iterations = iterations
@@ -47,6 +47,10 @@ class Schedule:
 
     def rates(self) -> dict[str, float]:
         """Return the rates of the iteration that was done last, by network; empty if they do not move."""
+        return {}
+
+    def coefficients(self) -> dict[str, float]:
+        """Return what else moves, by name, as it was in the iteration that was done last."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

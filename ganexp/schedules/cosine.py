@@ -33,14 +33,14 @@ class Cosine(Ending):
         final: Annotated[float, Ge(0), Le(1)] = 0.0,
         of: Of = "both",
     ) -> None:
-        super().__init__(iterations, end=end, of=of)
+        super().__init__(iterations, end=end, final=final, of=of)
         self.refuse_at_end("warm_up", warm_up)
-        self.warm_up, self.final = warm_up, final
+        self.warm_up = warm_up
 
-    def factor(self, t: int) -> float:
+    def between(self, t: int, start: float, final: float) -> float:
         if t < self.warm_up:
-            return (t + 1) / self.warm_up
+            return start * ((t + 1) / self.warm_up)
         if t >= self.end:
-            return self.final
+            return final
         part = (t - self.warm_up) / (self.end - self.warm_up)
-        return self.final + (1 - self.final) * (1 + math.cos(math.pi * part)) / 2
+        return final + (start - final) * (1 + math.cos(math.pi * part)) / 2

@@ -32,11 +32,11 @@ class Linear(Ending):
         final: Annotated[float, Ge(0), Le(1)] = 0.0,
         of: Of = "both",
     ) -> None:
-        super().__init__(iterations, end=end, of=of)
+        super().__init__(iterations, end=end, final=final, of=of)
         self.refuse_at_end("begin", begin)
-        self.begins, self.final = begin, final
+        self.begins = begin
 
-    def factor(self, t: int) -> float:
+    def between(self, t: int, start: float, final: float) -> float:
         if t <= self.begins:
-            return 1.0
-        return self.final if t >= self.end else 1 + (self.final - 1) * (t - self.begins) / (self.end - self.begins)
+            return start
+        return final if t >= self.end else start + (final - start) * (t - self.begins) / (self.end - self.begins)

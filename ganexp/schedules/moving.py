@@ -37,7 +37,8 @@ class Moving(Schedule):
         for optimizer in optimizers.values():
             for group in optimizer.param_groups:
                 group.setdefault("initial_lr", float(group["lr"]))
-        self.on_host = tuple(type(one).__name__ for one in self._moved.values() if not keep_rate_on_device(one))
+        on_host = [type(one).__name__ for one in self._moved.values() if not keep_rate_on_device(one)]
+        self.on_host = tuple(f"{name} reads a scheduled learning rate" for name in on_host)
         self._used = {name: float(one.param_groups[0]["initial_lr"]) for name, one in optimizers.items()}
         self._apply()
 
@@ -78,20 +79,29 @@ class Ending(Moving):
     Args:
         iterations: How many the run has.
         end: Where the schedule ends; by default with the run.
+        final: What remains of the rates there.
         of: Whose rates are moved.
 
     Raises:
         ValueError: The schedule ends after the run.
     """
 
-    def __init__(self, iterations: int, *, end: int | None = None, of: Of = "both") -> None:
+    def __init__(self, iterations: int, *, end: int | None = None, final: float = 0.0, of: Of = "both") -> None:
         super().__init__(iterations, of=of)
         self.end = iterations if end is None else end
+        self.final = final
         if self.end > iterations:
             raise ValueError(
                 f"schedule.end={end} lies beyond the run's {iterations} iterations: lower it, or raise iterations, or leave "
                 "it null, which is the end of the run"
             )
+
+    def between(self, t: int, start: float, final: float) -> float:
+        """Return what has gone from `start` towards `final` in iteration t, counted from 0."""
+        raise NotImplementedError
+
+    def factor(self, t: int) -> float:
+        return self.between(t, 1.0, self.final)
 
     def refuse_at_end(self, name: str, iteration: int) -> None:
         """Refuse a first part of the schedule that lasts until its end.

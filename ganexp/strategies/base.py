@@ -8,13 +8,13 @@ from typing import Any
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, Part
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.strategies.steps import g_step
 
 
-class Strategy:
+class Strategy(Part):
     """One training iteration, written in the verbs of `ganexp.gan.GAN`. All that a subclass must say is `__call__`."""
 
     differentiates_gradients = False

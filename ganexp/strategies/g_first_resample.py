@@ -9,15 +9,17 @@ from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def g_first_resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+def g_first_resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int, new_reals: bool = False) -> None:
     """D learns from fakes of the updated G. Trace: `z G [r] f G+ z G r f D+`.
 
-    The first discriminator update shares the last generator update's real batch, if its loss needed one.
+    The first discriminator update shares the last generator update's real batch, if its loss needed one, or with `new_reals`
+    draws its own.
     """
     for _ in range(g_steps - 1):
         g_step(gan, reals)
     x = next(reals)
-    gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))
+    x_g = gan.reals_for_g(reals) if new_reals else x
+    gan.update_g(gan.g_loss(x_g, gan.generate(gan.sample_for_g())))
     with torch.no_grad():
         fake = gan.generate(gan.sample())
     gan.update_d(gan.d_loss(x, fake))

@@ -7,13 +7,15 @@ from ganexp.gan import GAN
 from ganexp.strategies.steps import d_step, g_step
 
 
-def resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+def resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int, new_reals: bool = False) -> None:
     """Goodfellow et al. 2014, algorithm 1. Trace: `z G r f D+ z G [r] f G+`.
 
-    The first generator update looks at the real batch of the last discriminator update, if its loss needs one.
+    The first generator update looks at the real batch of the last discriminator update, if its loss needs one, or with
+    `new_reals` at one of its own.
     """
     for _ in range(d_steps):
         x = d_step(gan, reals)
-    gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))
+    x_g = gan.reals_for_g(reals) if new_reals else x
+    gan.update_g(gan.g_loss(x_g, gan.generate(gan.sample_for_g())))
     for _ in range(g_steps - 1):
         g_step(gan, reals)

@@ -22,7 +22,7 @@ def d_step(gan: GAN, reals: Iterator[Batch]) -> Batch:
 def g_step(gan: GAN, reals: Iterator[Batch]) -> None:
     """Update G on new fakes, with a new real batch only if the loss compares with one. Trace: `z G [r] f G+`."""
     x = gan.reals_for_g(reals)
-    gan.update_g(gan.g_loss(x, gan.generate(gan.sample())))
+    gan.update_g(gan.g_loss(x, gan.generate(gan.sample_for_g())))
 
 
 @contextmanager

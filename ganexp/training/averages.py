@@ -1,22 +1,30 @@
-"""Averages of the generator's weights over a run."""
+"""Averages of the networks' weights over a run."""
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 
-from ganexp.facts import Facts
+from ganexp.facts import Facts, Part
 from ganexp.ranges import checked
 
+Of = Literal["generator", "both"]
+"""Whose weights are averaged: G's alone, or D's too."""
+Width = Annotated[float, Gt(0), Lt(0.28)]
+Buffers = dict[str, Tensor | None]
 
-class Average:
-    """The contract; by itself, the generator as it is, of which there is no average."""
 
-    def __init__(self, generator: nn.Module) -> None:
+class Average(Part):
+    """The contract; by itself, both networks as they are, of which there is no average."""
+
+    discriminator: nn.Module | None = None
+    """The averaged D, if there is one. Nothing in a run reads it: it is kept in checkpoints, for `load_discriminator`."""
+
+    def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None) -> None:
         self.generator = generator
         """What samples come from."""
 
@@ -28,10 +36,14 @@ class Average:
         """
 
     def update(self) -> None:
-        """Follow the generator by one iteration."""
+        """Follow the networks by one iteration."""
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the averages that there are, by the names of the networks."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint, apart from the generator itself."""
+        """Return the state to checkpoint, apart from the networks themselves."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -39,14 +51,28 @@ class Average:
 
 
 class RunningAverage(Average):
-    """A weighted mean of the weights after each iteration; buffers, such as running batch statistics, are copied."""
+    """A weighted mean of the weights after each iteration; buffers, such as running batch statistics, are copied.
 
-    def __init__(self, generator: nn.Module) -> None:
-        super().__init__(copy.deepcopy(generator).requires_grad_(False).eval())
-        self._fast: list[Tensor] = list(generator.parameters())
-        self._slow: list[Tensor] = list(self.generator.parameters())
-        modules = zip(self.generator.modules(), generator.modules(), strict=True)
-        self._buffers = [(slow._buffers, fast._buffers, name) for slow, fast in modules for name in fast._buffers]
+    Args:
+        generator: The one that is trained.
+        discriminator: Likewise; only needed with `of="both"`.
+        of: Whose weights are averaged.
+
+    Raises:
+        ValueError: There is no discriminator to average.
+    """
+
+    def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None, *, of: Of = "generator") -> None:
+        super().__init__(_frozen_copy(generator))
+        self._fast, self._slow = [*generator.parameters()], [*self.generator.parameters()]
+        self._buffers = [*_buffers(self.generator, generator)]
+        if of == "both":
+            if discriminator is None:
+                raise ValueError("of=both also averages the discriminator, which was not given")
+            self.discriminator = _frozen_copy(discriminator)
+            self._fast += discriminator.parameters()
+            self._slow += self.discriminator.parameters()
+            self._buffers += _buffers(self.discriminator, discriminator)
         self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
 
     def keep(self, updates: Tensor) -> Tensor:
@@ -61,28 +87,55 @@ class RunningAverage(Average):
         for slow, fast, name in self._buffers:  # by name, since a module may give one of them a new tensor
             _follow(slow, fast[name], name)
 
+    def networks(self) -> dict[str, nn.Module]:
+        return {"generator": self.generator} | ({} if self.discriminator is None else {"discriminator": self.discriminator})
+
     def state_dict(self) -> dict[str, Any]:
-        return {"generator": self.generator.state_dict(), "updates": int(self._updates)}
+        averaged = {"generator": self.generator.state_dict()}
+        if self.discriminator is not None:
+            averaged["discriminator"] = self.discriminator.state_dict()
+        return averaged | {"updates": int(self._updates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.load_state_dict(state["generator"])
+        if self.discriminator is not None:
+            self.discriminator.load_state_dict(state["discriminator"])
         self._updates.fill_(state["updates"])
 
 
 class EMA(RunningAverage):
-    """Exponential moving average (Yazıcı et al. 2019).
+    """Exponential moving average (Yazıcı et al. 2019): average ← d · average + (1 − d) · weights.
 
-    average ← d · average + (1 − d) · generator, with d = min(decay, (1 + t) / (10 + t)) after t iterations, so that the
-    start is forgotten early.
+    With a `decay`, d = min(decay, (1 + t) / (10 + t)) after t iterations, so that the start is forgotten early. With a
+    `half_life` h, d = 2^(−1/h), and 0 for h = 0, as in StyleGAN and R3GAN, which count it in images.
+
+    Args:
+        generator, discriminator, of: As in `RunningAverage`.
+        decay: The largest d.
+        half_life: Iterations after which the weights of an iteration count half as much; in place of the decay.
     """
 
+    on_device: ClassVar = {"decay": torch.float64, "half_life": torch.float64}
+
     @checked
-    def __init__(self, generator: nn.Module, *, decay: Annotated[float, Gt(0), Lt(1)] = 0.995) -> None:
-        super().__init__(generator)
-        self.decay = decay
+    def __init__(
+        self,
+        generator: nn.Module,
+        discriminator: nn.Module | None = None,
+        *,
+        decay: Annotated[float, Gt(0), Lt(1)] = 0.995,
+        half_life: Annotated[float, Ge(0)] | None = None,
+        of: Of = "generator",
+    ) -> None:
+        super().__init__(generator, discriminator, of=of)
+        self.decay: float | Tensor = decay
+        self.half_life: float | Tensor | None = half_life
 
     def keep(self, updates: Tensor) -> Tensor:
-        return ((1 + updates) / (10 + updates)).clamp(max=self.decay)
+        if self.half_life is None:
+            return ((1 + updates) / (10 + updates)).clamp(max=self.decay)
+        half_life = torch.zeros_like(updates) + self.half_life  # a number or a tensor
+        return torch.exp2(-1 / half_life)
 
 
 class UniformAverage(RunningAverage):
@@ -92,8 +145,15 @@ class UniformAverage(RunningAverage):
     """
 
     @checked
-    def __init__(self, generator: nn.Module, *, start: Annotated[int, Ge(0)] = 0) -> None:
-        super().__init__(generator)
+    def __init__(
+        self,
+        generator: nn.Module,
+        discriminator: nn.Module | None = None,
+        *,
+        start: Annotated[int, Ge(0)] = 0,
+        of: Of = "generator",
+    ) -> None:
+        super().__init__(generator, discriminator, of=of)
         self.start = start
 
     def check(self, run: Facts) -> None:
@@ -110,15 +170,49 @@ class PowerAverage(RunningAverage):
 
     By equations 1 and 2, d = (1 − 1/t)^(γ + 1). Its relative standard deviation, `width`, is
     √((γ + 1) / ((γ + 2)² (γ + 3))).
+
+    Args:
+        generator, discriminator, of: As in `RunningAverage`.
+        width: Of the average that samples come from.
+        beside: Widths of further averages of G, which checkpoints hold, so that `post_hoc` has two widths or more to go by.
     """
 
+    fixed: ClassVar = {"width": "belongs to the average over the whole run"}
+
     @checked
-    def __init__(self, generator: nn.Module, *, width: Annotated[float, Gt(0), Lt(0.28)] = 0.1) -> None:
-        super().__init__(generator)
+    def __init__(
+        self,
+        generator: nn.Module,
+        discriminator: nn.Module | None = None,
+        *,
+        width: Width = 0.1,
+        beside: Sequence[Width] = (),
+        of: Of = "generator",
+    ) -> None:
+        super().__init__(generator, discriminator, of=of)
         self.gamma = gamma_of(width)
+        self.beside = {f"{one:g}": PowerAverage(generator, width=one) for one in beside}
 
     def keep(self, updates: Tensor) -> Tensor:
         return (1 - 1 / updates) ** (self.gamma + 1)
+
+    def update(self) -> None:
+        super().update()
+        for one in self.beside.values():
+            one.update()
+
+    def networks(self) -> dict[str, nn.Module]:
+        further = {f"generator of width {width}": one.generator for width, one in self.beside.items()}
+        return super().networks() | further
+
+    def state_dict(self) -> dict[str, Any]:
+        own = super().state_dict()
+        return own | {"beside": {width: one.state_dict() for width, one in self.beside.items()}} if self.beside else own
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        for width, one in self.beside.items():
+            one.load_state_dict(state["beside"][width])
 
 
 def gamma_of(width: float) -> float:
@@ -145,11 +239,8 @@ class Snapshot(NamedTuple):
 def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dict[str, Tensor]:
     """Return the power-function average of another width, approximated by snapshots (EDM2, algorithm 3).
 
-    Its weight function over time is the combination of theirs that is nearest by least squares, so that the more snapshots of
-    two widths there are, the closer it is.
-
     Args:
-        snapshots: Averages of two widths or more, at several iterations.
+        snapshots: Averages at several iterations, of two widths or more for a close approximation.
         iteration: The one after which the average is wanted; snapshots of later ones are not used.
         width: The relative standard deviation that is wanted.
 
@@ -157,18 +248,32 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
         ValueError: There is no snapshot of that iteration or an earlier one, or no average of that width.
     """
     used = [one for one in snapshots if one.iteration <= iteration]
-    if not used:
+    shares, _ = shares_of([(one.iteration, one.gamma) for one in used], iteration, width)
+    mixed = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in used[-1].weights.items()}
+    for share, one in zip(shares, used, strict=True):
+        for name, tensor in mixed.items():
+            tensor.add_(one.weights[name].double(), alpha=share)
+    return {name: tensor.to(used[-1].weights[name].dtype) for name, tensor in mixed.items()}
+
+
+def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: float) -> tuple[list[float], float]:
+    """Return the shares of averages, each an iteration and a γ, whose sum is nearest to the average of a width, and how near.
+
+    Its weight function over time is nearest by least squares; the distance of the two is returned relative to its norm.
+
+    Raises:
+        ValueError: There is no average, or none of that width.
+    """
+    if not averages:
         raise ValueError(f"there is no snapshot of iteration {iteration} or an earlier one")
-    times, gammas = np.array([float(one.iteration) for one in used]), np.array([one.gamma for one in used])
+    times, gammas = np.array([float(time) for time, _ in averages]), np.array([gamma for _, gamma in averages])
+    end, gamma = np.array(float(iteration)), np.array(gamma_of(width))
     among = _inner(times[:, None], gammas[:, None], times, gammas)
-    wanted = _inner(times, gammas, np.array(float(iteration)), np.array(gamma_of(width)))
+    wanted = _inner(times, gammas, end, gamma)
     shares = np.linalg.lstsq(among, wanted, rcond=None)[0]
-
-    def mixed(name: str) -> Tensor:
-        together = torch.stack([one.weights[name].double() for one in used], -1) @ torch.from_numpy(shares)
-        return together.to(used[-1].weights[name].dtype)
-
-    return {name: mixed(name) for name in used[-1].weights}
+    square = _inner(end, gamma, end, gamma)
+    off = square - 2 * shares @ wanted + shares @ among @ shares
+    return shares.tolist(), float(np.sqrt(max(0.0, off / square)))
 
 
 def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
@@ -178,7 +283,18 @@ def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
     return (gamma + 1) * (other_gamma + 1) / (gamma + other_gamma + 1) * shares * earlier / (t * other_t)
 
 
-def _follow(slow: dict[str, Tensor | None], fast: Tensor | None, name: str) -> None:
+def _frozen_copy(network: nn.Module) -> nn.Module:
+    return copy.deepcopy(network).requires_grad_(False).eval()
+
+
+def _buffers(slow: nn.Module, fast: nn.Module) -> Iterator[tuple[Buffers, Buffers, str]]:
+    """Yield where the buffers of a network and of its copy stand, and their names."""
+    for module, original in zip(slow.modules(), fast.modules(), strict=True):
+        for name in original._buffers:
+            yield module._buffers, original._buffers, name
+
+
+def _follow(slow: Buffers, fast: Tensor | None, name: str) -> None:
     kept = slow[name]
     if fast is not None and kept is not None and kept.shape == fast.shape:
         kept.copy_(fast)

@@ -75,7 +75,7 @@ class Checkpoints:
         """Write a checkpoint; if that fails, warn, leave the last good one intact, and return False."""
         if self.folder is None:
             return True
-        wrong = unfit(run.gan, run.step.average.generator)
+        wrong = unfit(run.gan, run.step.average.networks())
         if wrong:
             log.warning("No checkpoint at iteration %d, since %s. The one before is intact.", run.iteration, wrong)
             return False

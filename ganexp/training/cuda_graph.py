@@ -202,7 +202,7 @@ def reason_against(
 ) -> str:
     """Return why iterations cannot be recorded, or an empty string."""
     if schedule and schedule.on_host:
-        return f"{schedule.on_host[0]} reads a scheduled learning rate on the host"
+        return f"{schedule.on_host[0]} on the host"
     if augment and augment.gathers and torch.are_deterministic_algorithms_enabled():
         return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
     for optimizer in optimizers:

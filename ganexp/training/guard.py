@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -94,7 +95,7 @@ def remedy(last: Path | None) -> str:
 
 
 @torch.no_grad()
-def unfit(gan: GAN, average: nn.Module) -> str:
+def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
     """Return why a run's state should not be saved as a good one, or an empty string.
 
     Whatever a checkpoint holds must be finite, and the losses and scores since the last row, the last scores and all
@@ -105,11 +106,11 @@ def unfit(gan: GAN, average: nn.Module) -> str:
     bounded: dict[str, list[Tensor]] = {
         "the generator": [*gan.generator.parameters()],
         "the discriminator": [*gan.discriminator.parameters()],
-        "the averaged generator": [*average.parameters()],
+        **{f"the averaged {name}": [*average.parameters()] for name, average in averages.items()},
         "a score": [scores for scores in (gan.meter.last_real, gan.meter.last_fake) if scores is not None],
     }
     unbounded: dict[str, list[Tensor]] = {
-        "a buffer": [buffer for module in (*networks, average, gan.loss) for buffer in module.buffers()],
+        "a buffer": [buffer for module in (*networks, *averages.values(), gan.loss) for buffer in module.buffers()],
         "an optimizer": [value for value in moments if isinstance(value, Tensor)],
     }
     largest = {name: _largest(tensors, gan.prior.device) for name, tensors in (bounded | unbounded).items()}

@@ -4,8 +4,9 @@ from ganexp.wrappers.anchoring import Anchoring
 from ganexp.wrappers.base import Wrapper
 from ganexp.wrappers.latent_step import LatentStep
 from ganexp.wrappers.lookahead import Lookahead
+from ganexp.wrappers.loss_change import LossChange
 from ganexp.wrappers.replay import Replay
 from ganexp.wrappers.step_counts import Balanced, WarmUp
 from ganexp.wrappers.topk import TopK
 
-__all__ = ["Anchoring", "Balanced", "LatentStep", "Lookahead", "Replay", "TopK", "WarmUp", "Wrapper"]
+__all__ = ["Anchoring", "Balanced", "LatentStep", "Lookahead", "LossChange", "Replay", "TopK", "WarmUp", "Wrapper"]

@@ -12,6 +12,7 @@ from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
+from ganexp.strategies.steps import d_step
 
 Part = TypeVar("Part")
 
@@ -20,7 +21,7 @@ def seen(part: Part, **instead: Any) -> Part:
     """Return a view of a GAN, or of a loss, in which some attributes or verbs are others; all state in it is the same.
 
     Views of views combine, whatever their order, as long as what replaces a verb calls no other one that may be replaced too:
-    wrappers replace `sample`, `shown_to_d`, `loss`, `move_d` and `move_g`, and nothing else.
+    wrappers replace `sample`, `sample_for_g`, `shown_to_d`, `loss`, `move_d` and `move_g`, and nothing else.
     """
     view = copy.copy(part)
     vars(view).update(instead)
@@ -30,7 +31,7 @@ def seen(part: Part, **instead: Any) -> Part:
 class Wrapper(Strategy):
     """A strategy around a strategy. What it does not say itself, such as what it refuses, the strategy inside says.
 
-    A subclass runs what is inside by `super().__call__`, which knows what to do where an outer wrapper lets D rest.
+    A subclass runs what is inside by `super().__call__`, which knows what to do where an outer wrapper lets a network rest.
 
     Args:
         strategy: What runs inside.
@@ -54,11 +55,13 @@ class Wrapper(Strategy):
         """Run one iteration of the strategy inside.
 
         With `d_steps=0` D rests: wrappers inside run as ever, and in place of the innermost strategy come G's updates alone, by
-        the objective that this strategy has for G.
+        the objective that this strategy has for G. With `g_steps=0` G rests, and D's updates come alone.
         """
-        if d_steps or isinstance(self.strategy, Wrapper):
+        if (d_steps and g_steps) or isinstance(self.strategy, Wrapper):
             self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
             return
+        for _ in range(d_steps):
+            d_step(gan, reals)
         for _ in range(g_steps):
             self.strategy.g_step(gan, reals)
 

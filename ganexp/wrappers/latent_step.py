@@ -62,12 +62,16 @@ class LatentStep(Wrapper):
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside, for which latents are drawn and moved."""
         if self.alpha:
-            gan = seen(gan, sample=partial(self.sample, gan))
+            gan = seen(
+                gan,
+                sample=partial(self.moved, gan, gan.sample),
+                sample_for_g=partial(self.moved, gan, gan.sample_for_g),
+            )
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
-    def sample(self, gan: GAN) -> Batch:
+    def moved(self, gan: GAN, sample: Callable[[], Batch]) -> Batch:
         """Draw a batch of latents, `(B, latent_dim)`, and move them; without a graph where none is recorded."""
-        drawn = Batch.of(gan.sample())
+        drawn = Batch.of(sample())
         through = self.through and torch.is_grad_enabled()
         with torch.enable_grad():
             z = drawn.values.detach().requires_grad_()

@@ -165,4 +165,4 @@ def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
 
 def _samples(gan: GAN) -> int:
     """Return how many samples D scores in an iteration, real and generated; of packs, how many packs."""
-    return 2 * (gan.batch_size // gan.pack)
+    return (gan.batch_size + gan.g_batch) // gan.pack

@@ -1,7 +1,7 @@
 """A wrapper that lets G learn from the fakes alone that D takes for most real."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ class TopK(Remembering):
         every: Iterations from one fall to the next.
     """
 
+    fixed: ClassVar = {"gamma": "is raised to the number of falls, and so has to be one number throughout"}
+
     @checked
     def __init__(
         self,
@@ -54,11 +56,10 @@ class TopK(Remembering):
         """
         if self.nu == 1:
             return
-        if max(1, round(self.nu * run.scored)) == run.scored:
-            raise Misfit(
-                f"leaves out none of a batch's {run.scored} fakes with nu={self.nu}", nu=0.5, batch_size=2 * run.batch_size
-            )
-        if self.k(run.scored, run.iterations - 1) == run.scored:
+        fakes = run.scored_for_g
+        if max(1, round(self.nu * fakes)) == fakes:
+            raise Misfit(f"leaves out none of a batch's {fakes} fakes with nu={self.nu}", nu=0.5, batch_size=2 * run.batch_size)
+        if self.k(fakes, run.iterations - 1) == fakes:
             run.warn(f"leaves out no fake within iterations={run.iterations}: lower every or gamma")
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:

@@ -103,7 +103,8 @@ def recipe_of(name: str) -> Recipe:
 
     Lazy penalties are in it.
     """
-    plan = check(compose(f"experiment={name}", "logger=[]", "device=cpu", "strategy=detach"))
+    cfg = compose(f"experiment={name}", "logger=[]", "device=cpu", "strategy=detach", "g_batch=null")
+    plan = check(cfg, processes=8)  # so that a batch need not fit into this machine
     config, processes = plan.config, Pretended(2)
     with META:
         networks = networks_of(plan.choices, plan.shape, plan.classes)

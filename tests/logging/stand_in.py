@@ -5,6 +5,9 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.logging.artifact_store import ArtifactStore
+from tests.logging.sweep_queue import SweepQueue
+
 
 class StandIn(ThreadingHTTPServer):
     """Answers what `wandb` asks of a server; `mood` is `well`, `stalls`, `dead`, or the HTTP status that every request gets."""
@@ -15,6 +18,7 @@ class StandIn(ThreadingHTTPServer):
     def __init__(self, mood):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.mood, self.rows, self.waiting = mood, [], threading.Event()
+        self.artifacts, self.sweep = ArtifactStore(self.url), SweepQueue()
 
     def handle_error(self, request, client_address):
         """Keep quiet about clients that hang up."""
@@ -40,7 +44,14 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(self.server.mood, int):
             return self.answer(self.server.mood, {"errors": [{"message": f"status {self.server.mood}, as planned"}]})
         if self.path == "/graphql":
-            return self.answer(200, {"data": _data(json.loads(body), self.server.url)})
+            asked = json.loads(body)
+            about = asked["query"], asked.get("variables") or {}
+            kept = self.server.artifacts.answer(*about) or self.server.sweep.answer(*about)
+            return self.answer(200, {"data": kept or _data(asked, self.server.url)})
+        if self.command == "PUT" and self.path.startswith("/stored/"):
+            self.server.artifacts.put(self.path, body)
+        if self.command == "GET" and self.path.startswith(("/stored/", "/artifacts")):
+            return self.send(200, self.server.artifacts.get(self.path), "application/octet-stream")
         if self.path.endswith("/file_stream"):
             history = json.loads(body).get("files", {}).get("wandb-history.jsonl", {})
             self.server.rows += [json.loads(row) for row in history.get("content", [])]
@@ -49,9 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST
 
     def answer(self, status, values):
-        body = json.dumps(values).encode()
+        self.send(status, json.dumps(values).encode(), "application/json")
+
+    def send(self, status, body, kind):
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -67,6 +80,10 @@ def _data(question, url):
     if "createRunFiles" in query:
         files = [{"name": name, "uploadUrl": f"{url}/upload"} for name in variables.get("files", [])]
         return {"createRunFiles": {"runID": "b", "uploadHeaders": [], "files": files}}
+    if "ServerFeaturesQuery" in query:
+        return {"serverInfo": {"features": []}}
+    if "viewer {" in query:
+        return {"viewer": {"id": "u", "entity": "someone", "username": "someone", "flags": "{}", "teams": {"edges": []}}}
     return {}
 
 

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp import build
+from ganexp import build, load, load_discriminator
 from ganexp.config.check import check
 from ganexp.networks import MLPGenerator
-from ganexp.training import EMA, PowerAverage, UniformAverage
+from ganexp.sampling import saved
+from ganexp.training import EMA, CheckpointError, PowerAverage, UniformAverage
 from ganexp.training.averages import Snapshot, gamma_of, post_hoc
 from tests.composing import composed
-from tests.small_runs import SMALL
+from tests.small_runs import SMALL, assert_resumes
 from tests.tiny import iterate
 
 
@@ -136,3 +137,57 @@ def test_without_one_samples_come_from_the_generator_itself():
 def test_an_average_of_less_than_two_iterations_is_warned_of(start, warned):
     plan = check(composed(*SMALL, "iterations=9", "average=uniform", f"average.start={start}"))
     assert any(one.startswith("average=uniform") for one in plan.warnings) == warned
+
+
+EVERY = {
+    "ema": ["average.decay=0.6"],
+    "uniform": ["average.start=2"],
+    "power": [],
+    "half_life": ["average=ema", "average.half_life=2"],
+}
+
+
+def shares(name, n):
+    """Return how much the weights after each iteration count in the average after n of them."""
+    keep = {
+        "ema": lambda t: min(0.6, (1 + t) / (10 + t)),
+        "uniform": lambda t: 1 - 1 / max(1, t - 2),
+        "power": lambda t: (1 - 1 / t) ** (gamma_of(0.1) + 1),
+        "half_life": lambda t: 0.5 ** (1 / 2),
+    }[name]
+    kept = np.array([keep(t) for t in range(1, n + 1)])
+    return np.append(kept.prod(), [(1 - kept[i]) * kept[i + 1 :].prod() for i in range(n)])  # the first are those at the start
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_discriminator_is_averaged_alike(name, tmp_path):
+    chosen = [*([f"average={name}"] if name != "half_life" else []), *EVERY[name], "average.of=both"]
+    settings = [*SMALL, *chosen, "precision=fp64", "iterations=6"]
+    made, weights = build(composed(*settings)), []
+    networks = {"generator": made.gan.generator, "discriminator": made.gan.discriminator}
+    for i in range(7):
+        iterate(made, 1 if i else 0)
+        weights.append({key: next(one.parameters()).detach().numpy().copy() for key, one in networks.items()})
+    for key, average in made.step.average.networks().items():
+        by_hand = np.tensordot(shares(name, 6), np.array([one[key] for one in weights]), 1)
+        np.testing.assert_allclose(next(average.parameters()).numpy(), by_hand, rtol=1e-10)
+    build(composed(*settings), tmp_path).fit()
+    for averaged, network in ((True, made.step.average.discriminator), (False, made.gan.discriminator)):
+        loaded = load_discriminator(tmp_path, averaged=averaged)
+        assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), network.parameters(), strict=True))
+
+
+def test_averages_of_both_networks_and_of_several_widths_resume(tmp_path):
+    assert_resumes(tmp_path, [*SMALL, "average=power", "average.beside=[0.05,0.2]", "average.of=both"], 7, stop_after=4)
+
+
+def test_a_generator_alone_has_no_discriminator_to_load(tmp_path):
+    build(composed(*SMALL, "iterations=2"), tmp_path / "run").fit()
+    saved.save(load(tmp_path / "run"), tmp_path / "saved")
+    with pytest.raises(CheckpointError, match="holds a generator alone"):
+        load_discriminator(tmp_path / "saved")
+
+
+def test_without_a_discriminator_there_is_none_to_average():
+    with pytest.raises(ValueError, match="of=both"):
+        EMA(MLPGenerator(3, (2,), width=4), of="both")

@@ -123,7 +123,7 @@ def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
     made = build(composed(*settings))
     made.fit()
     gan = made.gan
-    assert unfit(gan, made.step.average.generator) == ""
+    assert unfit(gan, made.step.average.networks()) == ""
     (first, *_) = gan.optimizer_d.state.values()
     places = {
         "generator": [*gan.generator.parameters()][-1],
@@ -138,4 +138,4 @@ def test_whatever_a_checkpoint_holds_is_judged(place, tmp_path):
             gan.meter.add("loss/d", torch.tensor(1e12))
         else:
             places[place][(-1,) * places[place].dim()] = math.nan if place in ("optimizer", "buffer") else -1e9
-    assert unfit(gan, made.step.average.generator) != ""
+    assert unfit(gan, made.step.average.networks()) != ""

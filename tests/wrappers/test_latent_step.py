@@ -46,7 +46,7 @@ def test_gs_gradient_through_the_step_is_that_of_finite_differences():
 
     def loss():
         gan.prior.rng.set_state(position)
-        return gan.g_loss(None, gan.generate(step.sample(gan))).loss
+        return gan.g_loss(None, gan.generate(step.moved(gan, gan.sample))).loss
 
     (by_weight,) = torch.autograd.grad(loss(), weight)
     direction, h = torch.randn_like(weight), 1e-6
@@ -63,7 +63,7 @@ def test_the_step_moves_no_state_and_stays_in_the_priors_range():
     gan.prior = Prior(LATENT, "uniform", seed=3, dtype=torch.float64)
     before = [b.clone() for b in gan.discriminator.buffers()]
     with torch.no_grad():
-        z = LatentStep(detach, alpha=1e9).sample(gan).values
+        z = LatentStep(detach, alpha=1e9).moved(gan, gan.sample).values
     assert all(torch.equal(a, b) for a, b in zip(before, gan.discriminator.buffers(), strict=True))
     assert not z.requires_grad
     assert z.abs().max() == 1

@@ -43,7 +43,7 @@ def test_samples_of_both_kinds_are_counted():
 @pytest.mark.parametrize("batch", range(5, 15))
 def test_an_accuracy_that_is_the_bound_is_not_below_it(batch):
     """Means of shares round: (0.7 + 0.9 + 0.8) / 3 is 0.7999999999999999."""
-    gan = SimpleNamespace(batch_size=batch, pack=1)
+    gan = SimpleNamespace(batch_size=batch, g_batch=batch, pack=1)
     for right in itertools.product(range(2 * batch + 1), repeat=2):
         share = Fraction(sum(right), 4 * batch)
         if share > Fraction(1, 2):
@@ -54,7 +54,7 @@ def test_an_accuracy_that_is_the_bound_is_not_below_it(batch):
             assert wrapped.accuracy(gan) < wrapped.bound
     wrapped = Balanced(detach)
     wrapped.right = [14, 18, 16]
-    assert wrapped.accuracy(SimpleNamespace(batch_size=10, pack=1)) == wrapped.bound
+    assert wrapped.accuracy(SimpleNamespace(batch_size=10, g_batch=10, pack=1)) == wrapped.bound
 
 
 @pytest.mark.slow

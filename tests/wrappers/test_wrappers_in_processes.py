@@ -5,7 +5,7 @@ import torch
 
 from ganexp.distributed.processes import Processes
 from ganexp.strategies import detach, joint
-from ganexp.wrappers import Balanced, LatentStep, Replay, TopK
+from ganexp.wrappers import Balanced, LatentStep, LossChange, Replay, TopK
 from tests.distributed.forks import several
 from tests.tiny import CASES, tiny_gan
 from tests.tiny import train_share as train
@@ -14,6 +14,7 @@ WRAPPED = {
     "topk": ("rpgan", lambda: TopK(joint, nu=0.5, gamma=0.7, every=2)),
     "replay": ("wgan_gp", lambda: Replay(detach, size=8, share=0.5)),
     "latent_step": ("hinge", lambda: LatentStep(joint, alpha=0.5)),
+    "loss_change": ("nonsaturating", lambda: LossChange(detach, factor=0.5)),
     "balanced": ("hinge", lambda: Balanced(detach, bound=0.6, window=2)),
 }
 

@@ -189,7 +189,10 @@ def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequenc
     return path
 
 
-def _beside(run: Path) -> Path:
+def _beside(run: Path | str) -> Path:
+    """Return the folder in which `generated/` is to lie: the run's, or for what is on a hub the one that we are in."""
+    if isinstance(run, str):
+        return Path()
     of_run = RunFolder.of_checkpoint(run)
     return run if run.is_dir() else of_run.path if run.parent == of_run.checkpoints else run.parent
 

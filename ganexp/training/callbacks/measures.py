@@ -25,10 +25,12 @@ class Measures(Callback):
         mean_ms = run.gan.timer.read_ms()
         images = (run.reals.images - self._images) / (run.iteration - self._iteration)
         self.begin(run)
-        rates: Row = {f"lr/{network}": rate for network, rate in run.step.schedule.rates().items()}
+        schedule = run.step.schedule
+        rates: Row = {f"lr/{network}": rate for network, rate in schedule.rates().items()}
+        moving: Row = {f"moving/{name}": value for name, value in schedule.coefficients().items()}
         times: Row = {f"time/{phase}_ms": mean_ms.get(phase, 0.0) for phase in PHASES}
         speed: Row = {"speed/images_per_s": 1000 * images / mean_ms["iteration"]}
-        return values | rates | times | speed | {"memory/peak_mib": peak_memory_mib(run.gan.prior.device)}
+        return values | rates | moving | times | speed | {"memory/peak_mib": peak_memory_mib(run.gan.prior.device)}
 
 
 def peak_memory_mib(device: torch.device) -> float:

@@ -1,0 +1,89 @@
+"""`ganexp average`: averages of a run's generator whose width is chosen afterwards."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from torch import Tensor
+
+from ganexp.cli.commands.together import unwritten
+from ganexp.config.loading import load
+from ganexp.config.parsing import parse
+from ganexp.config.schema import ConfigError
+from ganexp.config.targets import target
+from ganexp.logging.layout import RunFolder
+from ganexp.printable import printable
+from ganexp.training import CheckpointError, PowerAverage, checkpoint
+from ganexp.training.averages import Snapshot, gamma_of, post_hoc, shares_of
+from ganexp.training.checkpoint import State, stamped
+
+CLOSE = 0.05
+"""Relative distance of two averages' weights over time, above which a run had better keep more checkpoints."""
+
+WIDEST = 0.28
+"""Below the width of the uniform average, as for `average.width`."""
+
+
+class Refused(ValueError):
+    """There is nothing to average; the message is one sentence without its full stop."""
+
+
+def main(options: argparse.Namespace) -> list[Path]:
+    """Make the averages, and return their files."""
+    try:
+        folder = RunFolder(options.run)
+        for width in options.width:
+            if not 0 < width < WIDEST:
+                raise Refused(f"--width should be above 0 and below {WIDEST:g}, not {width:g}")
+        written = [averaged(folder, width, options) for width in options.width]
+    except (ConfigError, CheckpointError, Refused) as error:
+        sys.exit(printable(f"Error: {str(error).rstrip('.')}."))
+    except OSError as error:
+        sys.exit(printable(f"Error: {unwritten(error)}."))
+    return written
+
+
+def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Path:
+    """Make the average of a width, and return its file: a checkpoint of a generator alone."""
+    paths = [one for one in folder.numbered if options.iteration is None or _iteration(one) <= options.iteration]
+    if not paths:
+        raise Refused(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
+    iteration = options.iteration or _iteration(paths[-1])
+    place = folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
+    if place.exists() and not options.overwrite:
+        raise Refused(f"{place} is there already: add --overwrite to replace it")
+    last = checkpoint.load(paths[-1])
+    trained = {name for name, _ in load(paths[-1], trust=options.trust).network.named_parameters()}
+    snapshots = [one for path in paths for one in _snapshots(path, trained)]
+    _, off = shares_of([(one.iteration, one.gamma) for one in snapshots], iteration, width)
+    buffers = last["run"]["step"]["average"]["generator"]  # which are those of its last iteration, as in the run's own average
+    weights = buffers | post_hoc(snapshots, iteration, width)
+    settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
+    run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
+    checkpoint.write(stamped(run, settings, last["shape"], last["classes"]), place)
+    more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
+    print(f"Written to {place}: {100 * off:.2g} % off the weights over time of width {width:g}{more}")
+    return place
+
+
+def _snapshots(path: Path, trained: set[str]) -> Iterator[Snapshot]:
+    """Yield the averages that a checkpoint has, of parameters alone.
+
+    Raises:
+        Refused: They are not power-function averages.
+    """
+    state = checkpoint.load(path)
+    node = parse(state["config"]).average
+    if target(node, "average", ()) is not PowerAverage:
+        raise Refused(f"{path} has no power-function average: train with average=power")
+    average: State = state["run"]["step"]["average"]
+    kept = {float(node["width"]): average, **{float(width): one for width, one in average.get("beside", {}).items()}}
+    for width, one in kept.items():
+        weights: dict[str, Tensor] = {name: one["generator"][name] for name in trained}
+        yield Snapshot(state["run"]["iteration"], gamma_of(width), weights)
+
+
+def _iteration(path: Path) -> int:
+    digits = path.stem.removeprefix("iteration_")
+    return int(digits) if digits.isdecimal() else 0

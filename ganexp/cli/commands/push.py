@@ -1,0 +1,25 @@
+"""`ganexp push`: publish a trained generator on the Hugging Face Hub."""
+
+import argparse
+import sys
+
+from ganexp.cli.commands.together import unwritten
+from ganexp.config.loading import load
+from ganexp.config.schema import ConfigError
+from ganexp.sampling import SamplingError, push
+from ganexp.training import CheckpointError
+
+
+def main(options: argparse.Namespace) -> str:
+    """Publish a generator, and return its address."""
+    try:
+        generator = load(options.run, trust=options.trust, averaged=not options.plain_weights)
+        address = push(generator, options.repo, licence=options.license, private=options.private, message=options.message)
+    except (ConfigError, CheckpointError, SamplingError) as error:
+        sys.exit(f"Error: {str(error).rstrip('.')}.")
+    except OSError as error:
+        sys.exit(f"Error: {unwritten(error)}.")
+    print(f'Published at {address}; in Python: ganexp.load("hf://{options.repo}")')
+    if not options.license:
+        print("It has no licence yet: push it again with --license, or choose one there.")
+    return address

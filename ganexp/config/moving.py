@@ -1,0 +1,221 @@
+"""Which numbers of parts move over a run, and where to: the key `moving`."""
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import Field, ValidationError
+
+from ganexp.config.assemble import Parts
+from ganexp.config.choices import Choice, Choices
+from ganexp.config.parsing import shown, unknown_key
+from ganexp.config.schema import GROUPS, ConfigError, Node
+from ganexp.config.sections import Keys
+from ganexp.facts import Part
+from ganexp.gan import GAN
+from ganexp.schedules import Coefficient, Coefficients, Cosine, Ending, Linear, OptimizerSetting, Schedule, Setting
+from ganexp.schedules.coefficients import Place
+from ganexp.training import Average
+
+CURVES: dict[str, tuple[type[Ending], str]] = {"cosine": (Cosine, "warm_up"), "linear": (Linear, "begin")}
+"""The schedules that a number can move along, with the setting that each has beside its end."""
+MOVABLE = ("penalty", "augment", "loss", "strategy", "wrapper", "optimizer", "average")
+"""The groups whose parts read numbers throughout a run."""
+Iteration = Annotated[int, Field(ge=0, le=10**12)]
+
+
+class Move(Keys):
+    """Where a number goes, along what, and when."""
+
+    to: float
+    by: str = "cosine"
+    warm_up: Iteration = 0
+    begin: Iteration = 0
+    end: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+
+@dataclass(frozen=True)
+class Movable:
+    """A number of a configuration that moves.
+
+    Args:
+        start: What it is at first.
+        group: Where it lies: `penalty.r1`, `optimizer`, `optimizer.d`, `loss`.
+        name: The setting.
+        index: Which of the setting's numbers; None where it is one.
+        move: Where it goes.
+    """
+
+    start: float
+    group: str
+    name: str
+    index: int | None
+    move: Move
+
+
+def movables(choices: Choices) -> dict[str, Movable]:
+    """Return the numbers that move, by their keys.
+
+    Raises:
+        ConfigError: A key is none of a number that can move, or what is said of it is not understood.
+    """
+    return {key: _movable(choices, key, _move(key, said)) for key, said in _flat(choices.config.moving or {})}
+
+
+def at_the_end(values: Mapping[str, Any], moving: Mapping[str, Movable]) -> dict[str, Any]:
+    """Return a configuration in which every number that moves is what it will be in the end."""
+    ended: dict[str, Any] = copy.deepcopy({**values, "moving": None})
+    for one in moving.values():
+        for node in _nodes(ended, one.group):
+            if one.index is None:
+                node[one.name] = one.move.to
+            else:
+                node[one.name][one.index] = one.move.to
+    return ended
+
+
+def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movable]) -> None:
+    """Refuse what a part says of itself that it cannot move, and curves that do not fit the run.
+
+    Raises:
+        ConfigError: A number cannot move.
+    """
+    for key, one in moving.items():
+        _along(key, one.move, choices.config.iterations)
+        if one.group.startswith("optimizer"):
+            continue
+        made: Any = choices[one.group].target
+        part: Part = parts.by_key.get(one.group, made)  # the average is made with the networks
+        if one.name in part.fixed:
+            raise ConfigError(f"moving.{key} cannot move: {one.name} {part.fixed[one.name]}.")
+        if part is not made and one.name not in vars(part):
+            raise ConfigError(f"moving.{key} cannot move: {type(part).__name__} does not keep {one.name} as an attribute.")
+
+
+def with_coefficients(choices: Choices, parts: Parts, average: Average, gan: GAN) -> Schedule:
+    """Return a run's schedule, with the numbers that move beside the learning rates, if there are any."""
+    coefficients = {}
+    d, g = gan.optimizer_d, gan.optimizer_g
+    optimizers = {"optimizer.d": [d], "optimizer.g": [g], "optimizer": [d, g]}
+    by_key: dict[str, Any] = {**parts.by_key, "average": average}
+    for key, one in movables(choices).items():
+        if one.group.startswith("optimizer"):
+            place: Place = OptimizerSetting(optimizers[one.group], one.name, one.index)
+        else:
+            place = Setting(by_key[one.group], one.name)
+        coefficients[key] = Coefficient(place, one.start, one.move.to, _along(key, one.move, choices.config.iterations))
+    return Coefficients(parts.schedule, coefficients) if coefficients else parts.schedule
+
+
+def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is said of each key, whether it is written with dots or in levels."""
+    for name, below in said.items():
+        if isinstance(below, Mapping) and "to" not in below:
+            yield from _flat(below, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", below
+
+
+def _move(key: str, said: Any) -> Move:
+    """Understand what is said of a key: a number, which is where it goes, or a mapping."""
+    try:
+        move = Move.model_validate(said if isinstance(said, Mapping) else {"to": said}, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        below = ".".join([f"moving.{key}", *map(str, first["loc"])])
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(unknown_key(below, Move.model_fields)) from None
+        if not isinstance(said, Mapping):
+            raise ConfigError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
+        raise ConfigError(f"{below} {first['msg'][0].lower()}{first['msg'][1:]}, not {shown(first['input'])}.") from None
+    if move.by not in CURVES:
+        raise ConfigError(f"moving.{key}.by should be {' or '.join(CURVES)}, not {shown(move.by)}.")
+    for by, (_, own) in CURVES.items():
+        if by != move.by and getattr(move, own):
+            raise ConfigError(f"moving.{key}.{own} is for by={by}, and this moves by={move.by}: choose by={by}.")
+    return move
+
+
+def _along(key: str, move: Move, iterations: int) -> Ending:
+    """Make the curve of a move.
+
+    Raises:
+        ConfigError: It does not fit into the run.
+    """
+    curve, own = CURVES[move.by]
+    end = iterations if move.end is None else move.end
+    if end > iterations:
+        raise ConfigError(
+            f"moving.{key}.end={end} lies beyond the run's {iterations} iterations: lower it, or raise iterations."
+        )
+    if getattr(move, own) >= end:
+        raise ConfigError(f"moving.{key}.{own}={getattr(move, own)} should be less than its end, which is {end}: lower it.")
+    return curve(iterations, end=end, **{own: getattr(move, own)})
+
+
+def _movable(choices: Choices, key: str, move: Move) -> Movable:
+    """Find a number in a configuration.
+
+    Raises:
+        ConfigError: There is none under this key that can move, and why.
+    """
+    top = key.partition(".")[0]
+    if top not in MOVABLE:
+        reason = "its settings are read once, when a run begins" if top in GROUPS else f"{top} is no group of parts"
+        raise ConfigError(f"moving.{key} cannot move: {reason}; groups with numbers that can are {', '.join(MOVABLE)}.")
+    both = [choices["optimizer.g"], choices["optimizer.d"]]
+    groups = {key: [one] for key, one in choices.by_key.items() if key.partition(".")[0] == top}
+    groups |= {top: both} if top == "optimizer" else {}
+    group = next((one for one in groups if key.startswith(f"{one}.")), "")
+    named = groups.get(group, [])
+    name, _, index = key.removeprefix(f"{group}.").partition(".")
+    if not named or any(name not in one.settings for one in named):
+        settings = [f"{key}.{said}" for key, (first, *_) in groups.items() for said in first.settings]
+        raise ConfigError(f"moving.{key} is no setting of this run; {top}= has {', '.join(settings) or 'none'}.")
+    if group.startswith("optimizer") and name == "lr":
+        raise ConfigError(f"moving.{key} is a learning rate, which schedule= moves: choose schedule=cosine and schedule.final.")
+    found = [_number(key, one, name, index) for one in named]
+    if len(set(found)) > 1:
+        raise ConfigError(f"moving.{key} is another number for each network: move that of optimizer.d and of optimizer.g.")
+    return Movable(found[0], group, name, int(index) if index else None, move)
+
+
+def _number(key: str, choice: Choice, name: str, index: str) -> float:
+    """Return the number that a setting is at first.
+
+    Raises:
+        ConfigError: It is none that can move.
+    """
+    function = choice.target
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
+    value, hint = choice.settings[name], hints.get(name, float)
+    if get_origin(hint) is tuple and index.isdecimal() and int(index) < len(value):
+        return float(value[int(index)])
+    if value is None:
+        raise ConfigError(f"moving.{key} has no number to begin with: set {choice.key}.{name}.")
+    if index or not _is_float(hint):
+        kind = f"a list: name one of its numbers, such as {key}.0" if get_origin(hint) is tuple else "no number that can vary"
+        raise ConfigError(f"moving.{key} cannot move: {choice.called} has {name}={shown(value)}, which is {kind}.")
+    return float(value)
+
+
+def _is_float(hint: Any) -> bool:
+    """Return whether an annotation is that of a float, or of none in its place."""
+    if get_origin(hint) is Annotated:
+        return _is_float(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return any(_is_float(one) for one in get_args(hint))
+    return hint is float
+
+
+def _nodes(values: Mapping[str, Any], group: str) -> list[Node]:
+    """Return the nodes whose settings a key names: of `optimizer` those of both networks."""
+    if group == "optimizer":
+        return [values["optimizer"]["g"], values["optimizer"]["d"]]
+    node: Any = values
+    for name in group.split("."):
+        node = node[name]
+    return [node]

@@ -1,0 +1,91 @@
+"""Generators on the Hugging Face Hub, or on a server of one's own that speaks its protocol (`HF_ENDPOINT`)."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.saved import DOCUMENT, WEIGHTS, save
+from ganexp.sampling.trained import Trained
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+SCHEME = "hf://"
+
+
+def is_on_hub(place: str | Path) -> bool:
+    """Return whether a place is a repository: `hf://owner/name`, perhaps with a branch, tag or commit as in `@v1`."""
+    return str(place).startswith(SCHEME)
+
+
+def pulled(place: str) -> Path:
+    """Return the folder of the hub's cache in which a saved generator lies, downloaded unless it is there.
+
+    Only weights and settings are fetched. Without a connection, what was fetched before is taken.
+
+    Raises:
+        SamplingError: There is no such repository, it holds no generator, or it cannot be reached and was never fetched.
+    """
+    repo, _, revision = place.removeprefix(SCHEME).partition("@")
+    with _asking(place) as api:
+        folder = api.snapshot_download(repo, revision=revision or None, allow_patterns=[WEIGHTS, DOCUMENT])
+    return Path(folder)
+
+
+def push(
+    trained: Trained, repo: str, *, licence: str | None = None, private: bool = False, message: str = "Add a generator"
+) -> str:
+    """Publish a generator as a commit of a repository, which is made unless it is there, and return its address.
+
+    It is what `save` writes, with a card that says how to load it from there.
+
+    Args:
+        trained: The generator, as `ganexp.load` has returned it.
+        repo: `owner/name`.
+        licence: As the hub calls it, such as `mit`; without one, the card has none.
+        private: Whether a new repository is seen by its owner alone.
+        message: Of the commit.
+
+    Raises:
+        SamplingError: The hub refuses it or cannot be reached, or the generator has no configuration.
+        OSError: There is no room for the files.
+    """
+    repo = repo.removeprefix(SCHEME)
+    with tempfile.TemporaryDirectory() as folder:
+        save(trained, folder, place=f"{SCHEME}{repo}", licence=licence)
+        with _asking(repo) as api:
+            address = api.create_repo(repo, private=private, exist_ok=True)
+            api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
+    return str(address)
+
+
+@contextmanager
+def _asking(place: str) -> "Iterator[HfApi]":
+    """Talk to the hub, and say in one sentence what it refuses.
+
+    Raises:
+        SamplingError: The package is missing, or the hub does not do what it is asked for.
+    """
+    try:
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+    except ImportError:
+        raise SamplingError(f'{place} needs the package huggingface_hub, which is missing: pip install "ganexp[hub]"') from None
+    try:
+        yield HfApi(library_name="ganexp")
+    except RepositoryNotFoundError:
+        raise SamplingError(
+            f"{place} is not on the hub, or not for you: correct it, or log in by hf auth login or HF_TOKEN"
+        ) from None
+    except LocalEntryNotFoundError:
+        raise SamplingError(f"{place} cannot be reached, and was never fetched before: connect to the internet once") from None
+    except Exception as error:  # what the hub, the network and bad names raise has no common type
+        if isinstance(error, OSError) and error.errno and error.filename:  # a full disk
+            raise
+        cause = error.__cause__ or error if type(error) is RuntimeError else error  # which says that a file failed, and no more
+        said = " ".join(str(cause).split())[:300]
+        remedy = ": log in by hf auth login or HF_TOKEN" if "401" in said or "403" in said else ""
+        raise SamplingError(f"{place}: the hub does not do that ({type(cause).__name__}: {said}){remedy}") from None

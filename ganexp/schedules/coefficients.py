@@ -1,0 +1,159 @@
+"""Numbers of parts that move over a run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ganexp.facts import Facts
+from ganexp.schedules.base import Schedule
+from ganexp.schedules.moving import Ending
+
+
+class Place(Protocol):
+    """Where a number stands that moves."""
+
+    @property
+    def on_host(self) -> str:
+        """Who reads it as a number on the host, as a part of a sentence; empty where it is read from a tensor."""
+
+    def begin(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Prepare for writing in a run with networks on a device and of a type."""
+
+    def write(self, value: float) -> None:
+        """Let the number be this one from now on."""
+
+
+class Setting:
+    """A setting of a part, under the attribute of its name.
+
+    Where the part can read it from the device, as its `on_device` says, it is written into one tensor there, which recorded
+    iterations see. Otherwise it is a number on the host.
+    """
+
+    def __init__(self, part: Any, name: str) -> None:
+        self.part, self.name = part, name
+        self._tensor: Tensor | None = None
+
+    @property
+    def on_host(self) -> str:
+        return "" if self.name in on_device(self.part) else f"{type(self.part).__name__} reads a moving {self.name}"
+
+    def begin(self, device: torch.device, dtype: torch.dtype) -> None:
+        if self.name in on_device(self.part):
+            self._tensor = torch.zeros((), dtype=on_device(self.part)[self.name] or dtype, device=device)
+            setattr(self.part, self.name, self._tensor)
+
+    def write(self, value: float) -> None:
+        if self._tensor is None:
+            setattr(self.part, self.name, value)
+        else:
+            self._tensor.fill_(value)
+
+
+class OptimizerSetting:
+    """A setting of optimisers, such as `momentum`, or one number of a pair, such as the second of `betas`: on the host."""
+
+    def __init__(self, optimizers: Sequence[Optimizer], name: str, index: int | None = None) -> None:
+        self.optimizers, self.name, self.index = optimizers, name, index
+
+    @property
+    def on_host(self) -> str:
+        return f"{type(self.optimizers[0]).__name__} reads a moving {self.name}"
+
+    def begin(self, device: torch.device, dtype: torch.dtype) -> None:
+        pass
+
+    def write(self, value: float) -> None:
+        for group in (group for one in self.optimizers for group in one.param_groups):
+            pair = group[self.name]
+            if self.index is None:
+                group[self.name] = value
+            else:
+                group[self.name] = (*pair[: self.index], value, *pair[self.index + 1 :])
+
+
+class Coefficient:
+    """A number that goes from one value to another over a run.
+
+    Args:
+        place: Where it stands.
+        start: Its value at first.
+        to: Its value in the end.
+        along: The curve, of which only the shape counts.
+    """
+
+    def __init__(self, place: Place, start: float, to: float, along: Ending) -> None:
+        self.place, self.start, self.to, self.along = place, start, to, along
+
+    def value(self, t: int) -> float:
+        """Return its value in iteration t, counted from 0."""
+        return self.along.between(t, self.start, self.to)
+
+
+class Coefficients(Schedule):
+    """A schedule of learning rates beside which other numbers move.
+
+    They are set before each iteration, from t alone, so that a resumed run goes on to the last bit.
+
+    Args:
+        rates: What moves the learning rates.
+        moving: What else moves, by name.
+    """
+
+    def __init__(self, rates: Schedule, moving: Mapping[str, Coefficient]) -> None:
+        super().__init__(rates.iterations)
+        self.of_rates, self.moving = rates, dict(moving)
+        self.needs = rates.needs
+        self.done = 0
+        self._used = {name: one.start for name, one in self.moving.items()}
+
+    def check(self, run: Facts) -> None:
+        self.of_rates.check(run)
+
+    def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
+        self.of_rates.begin(optimizers)
+        parameter = next(iter(optimizers.values())).param_groups[0]["params"][0]
+        for one in self.moving.values():
+            one.place.begin(parameter.device, parameter.dtype)
+        there = [one.place.on_host for one in self.moving.values()]
+        self.on_host = (*self.of_rates.on_host, *filter(None, there))
+        self._apply()
+
+    def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
+        self.of_rates.observe(measured)
+
+    def advance(self) -> None:
+        self.of_rates.advance()
+        self._used = {name: one.value(self.done) for name, one in self.moving.items()}
+        self.done += 1
+        self._apply()
+
+    def rates(self) -> dict[str, float]:
+        return self.of_rates.rates()
+
+    def coefficients(self) -> dict[str, float]:
+        return self._used
+
+    def state_dict(self) -> dict[str, Any]:
+        ends = {name: one.along.end for name, one in self.moving.items()}
+        return {"rates": self.of_rates.state_dict(), "done": self.done, "ends": ends}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.of_rates.load_state_dict(state["rates"])
+        self.done = state["done"]
+        for name, one in self.moving.items():
+            one.along.end = state["ends"][name]
+        self._apply()
+
+    def _apply(self) -> None:
+        for one in self.moving.values():
+            one.place.write(one.value(self.done))
+
+
+def on_device(part: Any) -> Mapping[str, torch.dtype | None]:
+    """Return which settings a part can read from tensors on the device: see `on_device` of its contract."""
+    declared: Mapping[str, torch.dtype | None] = part.on_device
+    return declared

@@ -1,0 +1,72 @@
+"""A wrapper in which one network moves at a time: the one whose loss has changed more."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Gt
+
+from ganexp.batch import Batch
+from ganexp.gan import GAN
+from ganexp.ranges import checked
+from ganexp.wrappers.base import Remembering
+
+
+class LossChange(Remembering):
+    """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang & Agam 2021); Δ is the change since the iteration before.
+
+    Both losses are those of one batch before the step, without penalties. D's `d_steps` updates are on batches of their own, of
+    which the first real one is that batch; G's `g_steps` updates are by the objective of the strategy inside. In the first
+    iteration, which has none before it, both networks move as inside.
+
+    Two numbers are read from the device in each iteration, which waits for them, and forming them takes a pass of G and two of
+    D without a graph. Departures: fakes for the losses are not those of the update, so that any strategy fits; losses are
+    multiplied and not divided, so that one of 0 is no error.
+
+    Args:
+        strategy: What runs inside.
+        factor: λ, of which the authors compare several; above 1, G moves more often.
+    """
+
+    constant_steps = False
+
+    @checked
+    def __init__(self, strategy: Callable[..., None], *, factor: Annotated[float, Gt(0)] = 1.0) -> None:
+        super().__init__(strategy)
+        self.factor = factor
+        self.losses: list[float] = []
+        """L_D and L_G of the iteration before."""
+
+    def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
+        """Run one iteration, in which one network moves, or both in the first one."""
+        first = next(reals)
+        reals, before = itertools.chain([first], reals), self.losses
+        losses = formed(gan, first)
+        if not losses.is_meta:
+            self.losses = losses.tolist()
+        if before and d_steps and g_steps:
+            d_moves = d_should_move(before, self.losses, self.factor)
+            d_steps, g_steps = (d_steps, 0) if d_moves else (0, g_steps)
+        super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
+
+    def remembered(self) -> dict[str, Any]:
+        """Return its own state."""
+        return {"losses": self.losses}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        """Take over its own state."""
+        self.losses = list(state["losses"])
+
+
+@torch.no_grad()
+def formed(gan: GAN, x: Batch) -> torch.Tensor:
+    """Return L_D and L_G on a real batch and new fakes, `(2,)`, without penalties."""
+    real, fake = gan.score_real(x), gan.score_fake(gan.generate(gan.sample()))
+    return torch.stack([gan.loss.d_loss(real, fake), gan.loss.g_loss(real, fake)]).double()
+
+
+def d_should_move(before: list[float], now: list[float], factor: float) -> bool:
+    """Return whether D's loss has changed by more than `factor` times as much as G's, both relative to what they were."""
+    (d_before, g_before), (d_now, g_now) = before, now
+    return abs(d_now - d_before) * abs(g_before) > factor * abs(g_now - g_before) * abs(d_before)

@@ -1,0 +1,97 @@
+"""`ganexp average`: against averages over the weights of every iteration, and as a generator that other commands take."""
+
+import numpy as np
+import pytest
+import torch
+
+import ganexp
+from ganexp import build
+from ganexp.training.averages import gamma_of
+from tests.calling import call
+from tests.composing import composed
+from tests.small_runs import SMALL
+from tests.tiny import iterate
+
+RUN = [*SMALL, "precision=fp64", "average=power", "average.beside=[0.05]", "checkpoint_every=8", "keep_checkpoints=50"]
+N = 160
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return the folder of a run, and the first weights of its generator after each iteration, from one like it."""
+    folder = tmp_path_factory.mktemp("runs") / "mine"
+    build(composed(*RUN, f"iterations={N}"), folder).fit()
+    like, saved = build(composed(*RUN, f"iterations={N}")), []
+    for _ in range(N):
+        iterate(like, 1)
+        saved.append(next(like.gan.generator.parameters()).detach().numpy().copy())
+    return folder, np.array(saved)
+
+
+def of_width(saved, width):
+    """Average weights by the power of time that a width has: each iteration counts for the integral over it."""
+    t, gamma = np.arange(1, len(saved) + 1.0), gamma_of(width)
+    shares = t ** (gamma + 1) - (t - 1) ** (gamma + 1)
+    return np.tensordot(shares / shares.sum(), saved, 1)
+
+
+def first(place):
+    return next(ganexp.load(place).network.parameters()).numpy()
+
+
+def test_an_average_of_any_width_is_nearly_that_over_the_saved_weights(run):
+    folder, saved = run
+    for place, width in zip(call("average", folder, "--width", 0.05, 0.07, 0.15), (0.05, 0.07, 0.15), strict=True):
+        wanted, other = of_width(saved, width), of_width(saved, 0.1)
+        near = 1e-8 if width == 0.05 else np.abs(other - wanted).max() / 10
+        assert np.abs(first(place) - wanted).max() < near
+
+
+def test_an_average_ends_where_it_is_told_to(run):
+    folder, saved = run
+    (place,) = call("average", folder, "--width", 0.1, "--iteration", 80)
+    np.testing.assert_allclose(first(place), of_width(saved[:80], 0.1), rtol=1e-8)
+
+
+def test_other_commands_take_it(run, tmp_path, capsys):
+    folder, _ = run
+    (place,) = call("average", folder, "--width", 0.12)
+    assert "% off the weights over time of width 0.12" in capsys.readouterr().out
+    made = call("sample", place, "--images", "--n", 3, "--format", "npz", "--output", tmp_path / "s.npz")
+    assert np.load(made)["arr_0"].shape == (3, 4, 4, 3)
+    asked = ("--measures", "sliced_wasserstein", "--features", "raw", "--samples", 100, "--output", tmp_path)
+    assert call("evaluate", place, *asked).exists()
+    assert ganexp.load(place).origin.settings["average"]["width"] == 0.12
+
+
+def test_few_checkpoints_are_said_to_be_few(tmp_path, capsys):
+    few = [one for one in RUN if "every" not in one and "beside" not in one]
+    build(composed(*few, "iterations=20", "checkpoint_every=10"), tmp_path / "few").fit()
+    call("average", tmp_path / "few", "--width", 0.05)
+    assert "more checkpoints" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--width", 0.3], "--width"),
+        (["--width", 0.1, 0], "--width"),
+        (["--width", 0.1, "--iteration", 3], "has no checkpoint"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(run, arguments, said):
+    with pytest.raises(SystemExit, match=said):
+        call("average", run[0], *arguments)
+
+
+def test_another_average_cannot_be_widened(tmp_path):
+    build(composed(*SMALL, "iterations=3"), tmp_path / "ema").fit()
+    with pytest.raises(SystemExit, match="average=power"):
+        call("average", tmp_path / "ema", "--width", 0.1)
+
+
+def test_what_is_there_stays(run):
+    call("average", run[0], "--width", 0.2)
+    with pytest.raises(SystemExit, match="--overwrite"):
+        call("average", run[0], "--width", 0.2)
+    assert torch.load(*call("average", run[0], "--width", 0.2, "--overwrite"), weights_only=True)["run"]["iteration"] == N

@@ -1,0 +1,206 @@
+"""Numbers of parts that move: every one of them is, to the last bit, a run in which somebody sets it at each iteration."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.config.check import check
+from ganexp.config.moving import movables
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
+from ganexp.config.schema import ConfigError
+from ganexp.training.cuda_graph import Recorded, reason_against
+from tests.composing import composed, discriminator_for, options, suited
+from tests.small_runs import CONVOLUTIONAL, NARROW, SMALL, assert_resumes, rows
+from tests.tiny import iterate, state
+from tests.training.tape import Tape
+
+N = 4
+BEGAN = [*CONVOLUTIONAL, "generator=began", "discriminator=began"]
+LABELS = [*NARROW, "device=cpu", "conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
+FIXED = {"wrapper.topk.gamma", "loss.k_0", "average.width"}
+
+
+def cosine(t, start, to):
+    return to + (start - to) * (1 + math.cos(math.pi * t / N)) / 2
+
+
+def by_hand(trainer, key, value):
+    """Write a number where its part keeps it."""
+    *path, name = key.split(".")
+    if path[0] == "optimizer":
+        last = int(name) if name.isdigit() else None
+        path, name = (path[:-1], path[-1]) if last is not None else (path, name)
+        for side in path[1:] or ("d", "g"):
+            (group,) = getattr(trainer.gan, f"optimizer_{side}").param_groups
+            pair = [*group[name]] if last is not None else value
+            if last is not None:
+                pair[last] = value
+            group[name] = tuple(pair) if last is not None else value
+        return
+    part = trainer.gan if path[0] in ("penalty", "augment", "loss") else trainer.step
+    part = getattr(part, "average" if path[0] == "average" else "strategy" if path[0] == "wrapper" else path[0])
+    part = part.parts()[path[1]] if path[0] == "penalty" and len(trainer.gan.penalty.__dict__.get("_parts", ())) else part
+    if isinstance(getattr(part, name), torch.Tensor):
+        getattr(part, name).fill_(value)
+    else:
+        setattr(part, name, value)
+
+
+def ends(cfg, ends_at, *, moving):
+    """Train, with numbers that move or are written by hand; return weights, averages and buffers."""
+    cfg = copy.deepcopy(cfg)
+    cfg.iterations, cfg.precision, cfg.moving = N, "fp64", ends_at
+    starts = {key: one.start for key, one in movables(parse(plain(cfg))).items()}
+    cfg.moving = ends_at if moving else None
+    trainer = build(cfg)
+    for t in range(N):
+        for key, to in ends_at.items() if not moving else ():
+            by_hand(trainer, key, cosine(t, starts[key], to))
+        iterate(trainer, 1)
+    return [*state(trainer.gan), *(p.clone() for p in trainer.step.average.generator.parameters())]
+
+
+def same(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "to"),
+    [
+        ([*SMALL, "penalty=[r1,spectral]", "penalty.r1.every=2"], "penalty.r1.weight", 0.1),
+        ([*SMALL, "penalty=weight_clipping"], "penalty.weight_clipping.bound", 0.2),
+        ([*SMALL, "augment=ada", "augment.p=0"], "augment.p", 0.9),
+        pytest.param([*BEGAN, "loss=began", "loss.k_0=0.5"], "loss.lambda_k", 0.5, marks=pytest.mark.slow),
+        ([*SMALL, "strategy=consensus"], "strategy.gamma", 2.0),
+        ([*SMALL, "wrapper=[lookahead]", "wrapper.lookahead.every=2"], "wrapper.lookahead.alpha", 0.9),
+        (SMALL, "optimizer.betas.1", 0.9),
+        (SMALL, "optimizer.d.betas.0", 0.0),
+        ([*SMALL, "optimizer=sgd"], "optimizer.momentum", 0.9),
+        ([*SMALL, "average.decay=0.1"], "average.decay", 0.05),
+        ([*SMALL, "average.half_life=0"], "average.half_life", 5.0),
+    ],
+)
+def test_a_number_that_moves_is_one_that_is_written_before_each_iteration(settings, key, to):
+    cfg = composed(*settings)
+    moved = ends(cfg, {key: to}, moving=True)
+    assert same(moved, ends(cfg, {key: to}, moving=False))
+    assert not same(moved, ends(cfg, {}, moving=False))
+
+
+def with_every_float(group, option):
+    """Return a run with an option, and what each of its settings that is a float is to become, by its key."""
+    settings = [*SMALL, f"{group}={option}"]
+    if group == "loss":
+        settings = LABELS if option == "acgan" else [*(BEGAN if discriminator_for(option) else SMALL), f"loss={option}"]
+    if group == "strategy":
+        settings += [f"loss={suited(option)}"]
+    cfg = composed(*settings)
+    nodes = getattr(parse(plain(cfg)), group)
+    node, place = (nodes[option], f"{group}.{option}") if group in ("penalty", "wrapper") else (nodes, group)
+    floats = {name: value for name, value in node.items() if type(value) is float and name != "lr"}
+    return cfg, {f"{place}.{name}": 0.9 * value or 0.01 for name, value in floats.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", ["penalty", "augment", "loss", "strategy", "wrapper", "optimizer", "average"])
+def test_so_is_every_float_of_every_option_but_those_that_say_why_not(group):
+    for cfg, ends_at in (with_every_float(group, option) for option in options(group)):
+        for key in FIXED & ends_at.keys():
+            with pytest.raises(ConfigError, match=r"cannot move: [a-z_0-9]+ (is|belongs)"):
+                check({**plain(cfg), "moving": {key: ends_at.pop(key)}})
+        assert not ends_at or same(*(ends(cfg, ends_at, moving=moving) for moving in (True, False)))
+
+
+def test_along_a_line_after_a_beginning_and_a_cosine_after_a_warm_up(tmp_path):
+    moving = "moving={average.decay:{to:0.5,by:linear,begin:3,end:7},optimizer.betas.1:{to:0.9,warm_up:4}}"
+    build(composed(*SMALL, "iterations=10", "log_every=1", "average.decay=0.9", moving), tmp_path).fit()
+    found = [(row["moving/average.decay"], row["moving/optimizer.betas.1"]) for row in rows(tmp_path) if "loss/d" in row]
+    line = [0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.5, 0.5]
+    half = [0.9 + 0.099 * (1 + math.cos(math.pi * t / 6)) / 2 for t in range(6)]
+    warm = [0.999 * share for share in (0.25, 0.5, 0.75, 1)]
+    assert [decay for decay, _ in found] == pytest.approx(line, rel=1e-12)
+    assert [beta for _, beta in found] == pytest.approx([*warm, *half], rel=1e-12)
+
+
+RISING = ["augment=ada", "augment.images=40", "augment.every=1", "augment.target=-0.9", "optimizer.lr=0.02"]
+MANY = ["penalty=r1", "schedule=linear", "schedule.final=0.5", "average.half_life=1"]
+MANY += ["moving={penalty.r1.weight:0.1,optimizer.betas.1:0.9,average.half_life:4}"]
+
+
+def test_a_killed_run_goes_on_where_its_numbers_were(tmp_path):
+    assert_resumes(tmp_path, [*SMALL, *MANY], 11, stop_after=5)
+
+
+def test_numbers_stay_where_the_first_run_was_to_end(tmp_path):
+    build(composed(*SMALL, *MANY, "iterations=6"), tmp_path).fit()
+    longer = build(composed(*SMALL, *MANY, "iterations=12"), checkpoint=tmp_path / "checkpoints/last.pt")
+    iterate(longer, 3)
+    assert longer.step.schedule.coefficients() == {
+        "penalty.r1.weight": 0.1,
+        "optimizer.betas.1": 0.9,
+        "average.half_life": 4.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "moving"),
+    [
+        ([*SMALL, "penalty=r1", "average.half_life=0"], "moving={penalty.r1.weight:0.1,average.half_life:3}"),
+        ([*SMALL, "augment=ada", "augment.p=0.2"], "moving={augment.p:0.9,average.decay:0.2}"),
+        ([*SMALL, *RISING], "moving={augment.target:0.99}"),
+        pytest.param(
+            [*BEGAN, "loss=began", "loss.k_0=0.5"], "moving={loss.gamma:0.1,loss.lambda_k:0.4}", marks=pytest.mark.slow
+        ),
+        pytest.param([*BEGAN, "loss=ebgan"], "moving={loss.margin:0.01}", marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_read_on_the_device_moves_in_a_recorded_iteration_too(settings, moving):
+    runs = []
+    for recorded in (False, True):
+        trainer = build(composed(*settings, moving, "iterations=12", "precision=fp64"))
+        if recorded:
+            trainer.step = Recorded(trainer.step, Tape)
+        iterate(trainer, 12)
+        runs.append([*state(trainer.gan), *(p.clone() for p in trainer.step.average.generator.parameters())])
+        assert not recorded or len(trainer.step.recording.operations) > 50
+    assert same(*runs)
+    still = build(composed(*settings, "iterations=12", "precision=fp64"))
+    iterate(still, 12)
+    assert not same(runs[0], [*state(still.gan), *still.step.average.generator.parameters()])
+
+
+@pytest.mark.parametrize("moving", ["optimizer.betas.1:0.9", "strategy.gamma:2"])
+def test_what_is_read_on_the_host_is_not_recorded(moving):
+    made = build(composed(*SMALL, "strategy=consensus", f"moving={{{moving}}}"))
+    assert "reads a moving" in reason_against(made.step.strategy, made.gan.penalty, made.step.schedule)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (["moving={penalty.r1.weight:1}"], "moving.penalty.r1.weight"),
+        (["moving={optimizer.lr:1e-4}"], "moving.optimizer.lr"),
+        (["moving={optimizer.betas:1}"], "moving.optimizer.betas"),
+        (["optimizer.d.betas=[0,0.9]", "moving={optimizer.betas.1:0.99}"], "moving.optimizer.betas.1"),
+        (["penalty=r1", "moving={penalty.r1.every:2}"], "moving.penalty.r1.every"),
+        (["penalty=r1", "moving={penalty.r1.weight:-1}"], "penalty.r1.weight"),
+        (["penalty=r1", "moving={penalty.r1.weight:few}"], "moving.penalty.r1.weight"),
+        (["moving={dataset.n:3}"], "moving.dataset.n"),
+        (["moving={batch_size:3}"], "moving.batch_size"),
+        (["moving={average.half_life:3}"], "moving.average.half_life"),
+        (["moving={average.decay:{to:0.9,end:99}}", "iterations=10"], "moving.average.decay.end"),
+        (["moving={average.decay:{to:0.9,warm_up:10}}", "iterations=10"], "moving.average.decay.warm_up"),
+        (["moving={average.decay:{to:0.9,begin:2}}"], "moving.average.decay.begin"),
+        (["moving={average.decay:{to:0.9,by:steps}}"], "moving.average.decay.by"),
+        (["moving={average.decay:{to:0.9,ends:3}}"], "moving.average.decay.ends"),
+        (["moving=3"], "moving"),
+        (["average=none", "moving={average.decay:0.9}"], "moving.average.decay"),
+    ],
+)
+def test_what_cannot_move_is_refused(overrides, key):
+    with pytest.raises(ConfigError, match=rf"(^|: ){key.replace('.', '[.]')}\b"):
+        check(composed(*SMALL, *overrides))
