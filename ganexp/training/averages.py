@@ -64,7 +64,8 @@ class RunningAverage(Average):
 
     def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None, *, of: Of = "generator") -> None:
         super().__init__(_frozen_copy(generator))
-        self._fast, self._slow = [*generator.parameters()], [*self.generator.parameters()]
+        self._fast: list[Tensor] = [*generator.parameters()]
+        self._slow: list[Tensor] = [*self.generator.parameters()]
         self._buffers = [*_buffers(self.generator, generator)]
         if of == "both":
             if discriminator is None:

@@ -46,7 +46,7 @@ def by_hand(case, iterations, factor):
     return state(gan), moved
 
 
-@pytest.mark.parametrize(("case", "factor"), [("hinge", 1.0), ("nonsaturating", 0.5), ("ragan", 1.0)])
+@pytest.mark.parametrize(("case", "factor"), [("hinge", 1.0), ("nonsaturating", 0.5), ("ragan", 1.05)])
 def test_the_loop_by_hand(case, factor):
     expected, moved = by_hand(case, 14, factor)
     assert {"d", "g"} <= {*moved}
