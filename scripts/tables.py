@@ -28,7 +28,7 @@ from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.choices import choose
 from ganexp.config.metrics import measures_of, measures_offered
-from ganexp.config.plain import plain
+from ganexp.config.plain import flat, plain
 from ganexp.logging.keys import KEYS
 from ganexp.strategies import Strategy
 
@@ -95,7 +95,25 @@ def figures() -> Rows:
         yield from ((f"`{name}`", f"`{key}`", one.best, one.meaning) for key, one in measure.keys.items())
 
 
-TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures)}
+def protocols() -> Rows:
+    """Yield every protocol, with what it sets, and what its file says of figures that compare."""
+    yield "`evaluation.protocol=`", "what it is", "sets", "comparable", "not comparable", "source"
+    group = "evaluation.protocol"
+    for option in options(group, [CONF]):
+        said: dict[str, list[str]] = {}
+        for line in (CONF / group / f"{option.name}.yaml").read_text().splitlines():
+            if begun := re.match(r"# ([a-z ]+): (.*)", line):
+                said[begun[1]] = [begun[2]]
+            elif said and line.startswith("#   "):
+                said[next(reversed(said))].append(line[4:])
+        sets = ", ".join(f"`{key}={value}`" for key, value in flat(option.node) if key not in ("defaults", group))
+        (measures,) = option.node["defaults"]
+        chosen = f"`measure=[{','.join(measures['override /measure'])}]`"
+        remarks = (" ".join(said[one]) for one in ("comparable", "not comparable", "source"))
+        yield f"`{option.name}`", option.meaning, f"{chosen}, {sets}", *remarks
+
+
+TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols)}
 
 
 @functools.cache

@@ -55,7 +55,13 @@ def evaluate(parser: ArgumentParser) -> None:
     names = ", ".join(path.stem for path in sorted((conf_folder() / "measure").glob("*.yaml")))
     measured.add_argument("--measure", nargs="+", metavar="NAME", help=f"{names}; and settings, as in kid.subsets=50")
     measured.add_argument("--config-dir", type=Path, help="YAML files of your own, as for training, with further measures")
-    measured.add_argument("--features", help="classifier, inception, raw or a file, which is code and runs")
+    protocols = ", ".join(path.stem for path in sorted((conf_folder() / "evaluation.protocol").glob("*.yaml")))
+    measured.add_argument(
+        "--protocol", metavar="NAME", help=f"how a publication evaluates, where nothing else is said: {protocols}"
+    )
+    measured.add_argument("--against", choices=["train", "test"], help="which real samples they are compared with")
+    measured.add_argument("--features", nargs="+", help="such as classifier, inception, dinov2_vitb14; a file is code and runs")
+    measured.add_argument("--feature-weights", help="the folder with weights of DINOv2 and CLIP")
     measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
     measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
     images = parser.add_argument_group("folders of images")

@@ -80,7 +80,7 @@ def sentence(error: Exception) -> str:
         return f"{_last_override(error)}a group takes one of its options, as in loss=hinge."
     if "Ambiguous value" in text:  # a plain HydraException
         key, _, value = text.splitlines()[0].split("'")[1].partition("=")
-        a_list = "" if key in (*GROUPS, "experiment") else f", or write {key}=[{value}] for a list"
+        a_list = "" if key in (*GROUPS, "experiment", "evaluation.protocol") else f", or write {key}=[{value}] for a list"
         return f"{key}={value} is several values: add -m to run each of them{a_list}."
     if text.startswith("Sweep parameters '"):  # likewise
         override = text.split("'")[1]

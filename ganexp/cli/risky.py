@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 
 from ganexp.config.plain import flat
 from ganexp.config.schema import ConfigError
-from ganexp.config.sections import FEATURES
+from ganexp.config.sections import files_among
 
 LAUNCHER_KEYS = (
     *(
@@ -56,7 +56,7 @@ def risk_of(override: str) -> str | None:
     if "${" in f"{override} {value!r}":  # Hydra's escapes may hide it in the one, and sweeps nest the other
         return "read what it should not, by its interpolation"
     said = dict(flat({key: value}))
-    if said.get("evaluation.features", "auto") not in FEATURES:
+    if files_among(said.get("evaluation.features", "auto")):
         return "run code"
     logged = any(one.startswith("logger") and not LOGGED.fullmatch(one) and value is not None for one, value in said.items())
     return "write elsewhere" if logged or any(said.get(place) is not None for place in WRITTEN_TO) else None

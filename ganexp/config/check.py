@@ -98,11 +98,9 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     choices["dataset"].ask(dataset.check, facts)
     shape, classes = facts.shape, facts.classes
     measures = measures_chosen(choices.of("measure"), config, facts)
-    for name, measure in measures.items():
-        choices[f"measure.{name}"].ask(measure.check, facts)
     refuse_features(config, dataset, measures)
     refuse_reals(config, dataset, measures)
-    figures = figures_of(measures)
+    figures = figures_of(config, measures, dataset)
     refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
     for key in ("generator", "discriminator"):

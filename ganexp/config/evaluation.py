@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from ganexp.batch import Batch
 from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
 from ganexp.config.schema import AUTO, Config, ConfigError, Node
+from ganexp.config.sections import files_among
 from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
 from ganexp.data.digest import of_data
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import (
     Classifier,
     EvaluationError,
-    Evaluator,
+    Evaluators,
     Exported,
     Features,
     Inception,
@@ -33,6 +35,7 @@ from ganexp.evaluation import (
 from ganexp.evaluation.classifier import stored, train_if_missing
 from ganexp.evaluation.evaluator import labelled, real_batches
 from ganexp.evaluation.library import needed
+from ganexp.evaluation.vision_transformers import NETWORKS, missing, weights_folder
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
 from ganexp.streams import undisturbed
@@ -54,7 +57,7 @@ def classifier_file(node: Node) -> Path:
 
 
 def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Measures:
-    """Return the measures of a run, by name and in the order of their list; none if it is not evaluated.
+    """Make the measures of a run and ask whether they fit, in the order of their list; none if it is not evaluated.
 
     Args:
         offered: Those of the list, and those that `auto` may take.
@@ -62,11 +65,12 @@ def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Me
         run: What the measures are told.
 
     Raises:
-        ConfigError: There is none, or two of them have a key in common.
+        ConfigError: There is none, one does not fit, or two of them have a key in common.
     """
     if not config.evaluate_every:
         return {}
-    made = {one.key.partition(".")[2]: one.make() for one in offered}
+    choices = {one.key.partition(".")[2]: one for one in offered}
+    made = {name: choice.make() for name, choice in choices.items()}
     fitting = sorted(
         (one for one in made if one not in config.measure and made[one].suits(run)), key=lambda one: made[one].rank
     )
@@ -75,27 +79,40 @@ def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Me
         raise ConfigError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
     of: dict[str, str] = {}
     for name in names:
+        choices[name].ask(made[name].check, run)
         for key in made[name].keys:
             if of.setdefault(key, name) != name:
                 raise ConfigError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
     return {name: made[name] for name in names}
 
 
-def figures_of(measures: Measures) -> dict[str, Scalar]:
-    """Return which keys the rows of a run have beside those of its loss."""
-    return {key: figure for measure in measures.values() for key, figure in measure.keys.items()}
+def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str, Scalar]:
+    """Return which keys the rows of a run may have beside those of its loss: the same ones for each of further features."""
+    suffixes = ["", *(f"/{_key_of(one)}" for one in _features_asked(config, dataset.shape)[1:])]
+    return {
+        key + suffix: figure
+        for measure in measures.values()
+        for key, figure in measure.keys.items()
+        for suffix in (suffixes if measure.sees_features(dataset.modes) else [""])
+    }
 
 
 def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse features of images where there are none.
+    """Refuse names that no features have, and features of images where there are none.
 
     Raises:
-        ConfigError: The data are points, and the features see images.
+        ConfigError: There are no such features, or the data are points, and the features see images.
     """
     asked = _features_asked(config, dataset.shape)
-    if asked != "raw" and len(dataset.shape) != 3 and _sees(measures, dataset):
+    names = ["auto", "classifier", "inception", "raw", *NETWORKS]
+    if unknown := [one for one in asked if one not in names and one not in files_among(asked)]:
         raise ConfigError(
-            f"evaluation.features={asked} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
+            f"evaluation.features={unknown[0]} are unknown: choose from {', '.join(names)}, or a file, as in ./{unknown[0]}."
+        )
+    of_images = [one for one in asked if one != "raw"]
+    if of_images and len(dataset.shape) != 3 and _sees(measures, dataset):
+        raise ConfigError(
+            f"evaluation.features={of_images[0]} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
         )
 
 
@@ -115,14 +132,18 @@ def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:
 def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures) -> list[str]:
     """Say, one sentence each, which files and packages an evaluation lacks here."""
     said = []
-    asked = _features_asked(config, dataset.shape)
-    path = _path_of(asked, config, dataset) if _sees(measures, dataset) else None
-    if path and not path.is_file() and not lacks_classifier(config, dataset, measures):
-        if asked == "classifier":
-            remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
-        else:
-            remedy = "choose classifier, inception, raw, or a file that is there"
-        said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+    for asked in _features_asked(config, dataset.shape) if _sees(measures, dataset) else ():
+        if asked in NETWORKS:
+            sentence = missing(asked, weights_folder(config.evaluation.feature_weights))
+            said += [f"evaluation.features={sentence}."] if sentence else []
+            continue
+        path = _path_of(asked, config, dataset)
+        if path and not path.is_file() and not lacks_classifier(config, dataset, measures):
+            if asked == "classifier":
+                remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
+            else:
+                remedy = "choose classifier, inception, raw, or a file that is there"
+            said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
     for library in sorted({measure.library for measure in measures.values()} - {""}):
         try:
             needed(library)
@@ -133,7 +154,7 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
 
 def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bool:
     """Return whether a classifier has to be trained before features can be had; data that cannot be read have none."""
-    if not _sees(measures, dataset) or _features_asked(config, dataset.shape) != "classifier":
+    if not _sees(measures, dataset) or "classifier" not in _features_asked(config, dataset.shape):
         return False
     try:
         labelled = bool(dataset.classes)
@@ -161,7 +182,7 @@ def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
     return said
 
 
-def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: Measures) -> Evaluator | None:
+def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: Measures) -> Evaluators | None:
     """Make what evaluates a run, before it has seen the data; None without measures. Moves no random stream.
 
     The classifier of a data set is trained if it is not there.
@@ -174,8 +195,9 @@ def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: M
     against = "" if config.evaluation.against == "train" else "held-out data"
     try:
         with undisturbed(machine.device):
-            features = _features(config, dataset, machine.device) if _sees(measures, dataset) else Raw(dataset.shape)
-            return Evaluator(measures, features, samples=config.evaluation.samples, modes=dataset.modes, against=against)
+            asked = _features_asked(config, dataset.shape) if _sees(measures, dataset) else ["raw"]
+            features = {_key_of(one): _features(one, config, dataset, machine.device) for one in asked}
+            return Evaluators(measures, features, samples=config.evaluation.samples, modes=dataset.modes, against=against)
     except EvaluationError as error:
         raise ConfigError(f"evaluation: {error}.") from error
 
@@ -186,7 +208,7 @@ def evaluation_of(
     dataset: Dataset,
     reals: Resident | Streamed,
     processes: Processes,
-    evaluator: Evaluator | None,
+    evaluator: Evaluators | None,
 ) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
     """Make the callback that evaluates a run, with the real set already seen where it writes, and say what its figures are.
 
@@ -203,17 +225,15 @@ def evaluation_of(
             if processes.writes:
                 compared = compared_with(config, dataset, reals)
                 workers = reals.workers if isinstance(reals, Streamed) else 0
-                batches: Iterable[Tensor | Batch]
-                batches = real_batches(compared.data, machine.device, machine.dtype, workers=workers)
-                if any(measure.looks_at_labels for measure in evaluator.measures.values()):
-                    batches = labelled(batches, compared.dataset.labels())
+                batches = partial(compared.batches, machine, workers, with_labels=evaluator.looks_at_labels)
                 n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
                 folder = default_folder().with_name("statistics")
                 evaluator.see_reals(batches, n, folder=folder, identity=_computed(compared.identity, machine))
+    except (EvaluationError, torch.OutOfMemoryError, MemoryError) as error:
+        reason = (str(error).splitlines() or ["there is not enough memory"])[0].rstrip(".")
+        raise ConfigError(f"evaluation: {reason}.") from error
     except OSError as error:
         raise ConfigError(f"dataset: {error}.") from error
-    except EvaluationError as error:
-        raise ConfigError(f"evaluation: {error}.") from error
     of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
     if processes.count == 1:
         return Evaluation(config.evaluate_every, evaluator, **of), evaluator.keys
@@ -230,9 +250,14 @@ def _sees(measures: Measures, dataset: Dataset) -> bool:
     return any(measure.sees_features(dataset.modes) for measure in measures.values())
 
 
-def _features_asked(config: Config, shape: tuple[int, ...]) -> str:
-    asked = config.evaluation.features
-    return asked if asked != "auto" else "classifier" if len(shape) == 3 else "raw"
+def _features_asked(config: Config, shape: tuple[int, ...]) -> list[str]:
+    auto = "classifier" if len(shape) == 3 else "raw"
+    return [*dict.fromkeys(auto if one == "auto" else one for one in config.evaluation.named)]
+
+
+def _key_of(asked: str) -> str:
+    """Return what keys of figures call features: of a file its name, without what ends it."""
+    return Path(asked).stem if files_among(asked) else asked
 
 
 def _path_of(asked: str, config: Config, dataset: Dataset) -> Path | None:
@@ -249,8 +274,9 @@ def _classified(config: Config, dataset: Dataset) -> tuple[str, Dataset]:
     return (type(channels).__name__.lower(), channels) if channels else (name_of(config.dataset), dataset)
 
 
-def _features(config: Config, dataset: Dataset, device: torch.device) -> Features:
-    asked = _features_asked(config, dataset.shape)
+def _features(asked: str, config: Config, dataset: Dataset, device: torch.device) -> Features:
+    if asked in NETWORKS:
+        return NETWORKS[asked].load(asked, weights_folder(config.evaluation.feature_weights), device)
     path = _path_of(asked, config, dataset)
     if path is None:
         return Raw(dataset.shape) if asked == "raw" else Inception(device)
@@ -295,6 +321,15 @@ class Compared:
     dataset: Dataset
     data: Tensor | MapStyle[Tensor]
     identity: str
+
+    def batches(self, machine: Machine, workers: int, *, with_labels: bool) -> Iterable[Batch | Tensor]:
+        """Return them batch by batch, in a random order that is always the same.
+
+        Raises:
+            OSError, ValueError: Their labels cannot be read.
+        """
+        values = real_batches(self.data, machine.device, machine.dtype, workers=workers)
+        return labelled(values, self.dataset.labels()) if with_labels else values
 
 
 def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) -> Compared:

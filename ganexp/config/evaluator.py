@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.batch import Batch
 from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import (
     compared_with,
@@ -23,10 +24,9 @@ from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.run_data import dataset_of, reals_of
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.sections import FEATURES
 from ganexp.config.targets import Trust
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import EvaluationError, Evaluator, real_batches
+from ganexp.evaluation import EvaluationError, Evaluators, real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
@@ -78,10 +78,7 @@ class RunEvaluator:
             classes=classes,
             against=config.evaluation.against,
         )
-        offered = chosen_of(config, "measure")
-        measures = measures_chosen(offered, config, run)
-        for choice in (one for one in offered if one.key.partition(".")[2] in measures):
-            choice.ask(measures[choice.key.partition(".")[2]].check, run)
+        measures = measures_chosen(chosen_of(config, "measure"), config, run)
         refuse_features(config, dataset, measures)
         refuse_reals(config, dataset, measures)
         if missing := missing_for_evaluation(config, dataset, measures):
@@ -148,7 +145,7 @@ class RunEvaluator:
         """
         place = (self.machine.device, self.machine.dtype)
         try:
-            figures = self.evaluation.evaluate(real_batches(data, *place))
+            figures = self.evaluation.evaluate(map(Batch, real_batches(data, *place)))
             return self._result(figures, next(real_batches(data, *place))[:SHOWN])
         except OSError as error:
             raise EvaluationError(str(error)) from error
@@ -162,9 +159,9 @@ class RunEvaluator:
         return nearest(samples, self._real_batches(), see, k)
 
     @property
-    def evaluator(self) -> Evaluator:
+    def evaluator(self) -> Evaluators:
         """What measures."""
-        assert isinstance(self.evaluation.evaluate, Evaluator)
+        assert isinstance(self.evaluation.evaluate, Evaluators)
         return self.evaluation.evaluate
 
     def some_reals(self) -> Tensor:
@@ -196,9 +193,9 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     choose("dataset", config.dataset, trust)
     if asked.get("measure") is None:
         chosen_of(config, "measure", trust)
-    if asked.get("features") is None and config.evaluation.features not in FEATURES:
+    if asked.get("features") is None and config.evaluation.files:
         raise ConfigError(
-            f"evaluation.features={config.evaluation.features} is code that the run names and that would be executed: "
+            f"evaluation.features={config.evaluation.files[0]} is code that the run names and that would be executed: "
             "name it yourself with --features if you trust it."
         )
     return config, state["run"]["iteration"]

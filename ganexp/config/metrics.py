@@ -58,9 +58,10 @@ def refuse_unknown_metric(
     if metric is None:
         return
     by_key = {one: name for name, measure in measures_offered().items() for one in measure.keys}
-    if figures is not None and metric not in figures and metric in by_key:
+    if figures is not None and metric not in figures and (plain := _in_first_features(metric)) in by_key:
+        features = "" if plain == metric else f" evaluation.features=[…,{metric.removeprefix(plain)[1:]}]"
         raise ConfigError(
-            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[metric]}]."
+            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[plain]}]{features}."
         )
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
     if not may_be_logged(metric, measures):
@@ -78,5 +79,10 @@ def high_is_best(
     further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(chosen).items())
     figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
-    declared = {**known(measures), **figures}.get(metric or "")
+    declared = {**known(measures), **figures}.get(_in_first_features(metric or ""))
     return declared is not None and declared.best == "highest"
+
+
+def _in_first_features(key: str) -> str:
+    """Return the key of the same figure in the first features, which has no name of features behind it."""
+    return "/".join(key.split("/")[:2]) if key.startswith("eval/") else key

@@ -10,7 +10,7 @@ from pydantic.errors import PydanticUserError
 
 from ganexp.config.defaults import completed
 from ganexp.config.foreign_names import ELSEWHERE
-from ganexp.config.schema import GROUPS, LISTS, Config, ConfigError, choices_of, keys_of
+from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, choices_of, keys_of
 
 LONGEST_SHOWN = 200
 """How many characters of a wrong value a sentence quotes."""
@@ -72,7 +72,7 @@ def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> s
     below = (
         [f"add ~{group}.{name} if an experiment has set it"]
         if preset
-        else [f"a key below {group}.{one}" for one in there[:1] if one != "auto"]
+        else [f"a key below {group}.{one}" for one in there[:1] if one != AUTO]
     )
     remedies = " or ".join([f"choose a list with it, such as {group}=[{','.join([*there, name])}]", *below])
     return f"{group}.{name} is no key of the configuration; there is no {name} in {group}=[{','.join(there)}]: {remedies}."

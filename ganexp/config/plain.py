@@ -30,6 +30,9 @@ def plain(cfg: Any) -> dict[str, Any]:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
     assert isinstance(values, dict)
+    match values:
+        case {"evaluation": {"protocol": str()}, "measure": dict(measures)}:  # whose settings of others than were typed lapse
+            values["measure"] = {key: node for key, node in measures.items() if key == "auto" or "_target_" in node}
     return {str(key): value for key, value in values.items()}
 
 

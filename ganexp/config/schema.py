@@ -26,6 +26,8 @@ Node = dict[str, Any]
 """A member of a group: the class or function that its `_target_` names, and settings."""
 Nodes = dict[str, Node]
 """Several members of a group by name, in their order."""
+AUTO = "auto"
+"""What stands for the measures that fit the data; those that it may take lie below it."""
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]

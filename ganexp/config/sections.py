@@ -1,5 +1,6 @@
 """How a key is declared, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
@@ -16,8 +17,8 @@ def _false(value: bool) -> bool:
 Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
 """What turns off something that else has a number; `Literal[False]` would take the number 0 for it."""
 
-FEATURES = ("auto", "classifier", "inception", "raw")
-"""What `evaluation.features` may be beside a file, which is code."""
+FEATURES = r"\w+"
+"""A name of features; what has any other character is a file, which is code."""
 
 Effect = Literal["training", "machine", "speed", "records"]
 """What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
@@ -36,6 +37,13 @@ def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -
         effect: What it changes.
     """
     return Field(default, json_schema_extra={"choices": choices, "effect": effect})
+
+
+def files_among(features: Any) -> list[str]:
+    """Return which features are files, and so code."""
+    return [
+        str(one) for one in (features if isinstance(features, list) else [features]) if not re.fullmatch(FEATURES, str(one))
+    ]
 
 
 class Keys(BaseModel):
@@ -58,15 +66,29 @@ class SweepConfig(Keys):
     resume: str | None
 
 
+Named = Annotated[str, Field(min_length=1)]
+
+
 class EvaluationConfig(Keys):
     """The keys below `evaluation`."""
 
-    features: Annotated[str, Field(min_length=1)]
+    features: Named | Annotated[list[Named], Field(min_length=1)] = key(choices="a name, a file, or a list of them")
+    feature_weights: Named | None
     samples: Annotated[int, Field(ge=2, le=10**7)]
     of: Literal["average", "generator"]
     against: Literal["train", "test"]
     protocol: str | None
     standing: Annotated[int, Field(ge=0, le=10_000)]
+
+    @property
+    def named(self) -> list[str]:
+        """The features, each once."""
+        return [*dict.fromkeys([self.features] if isinstance(self.features, str) else self.features)]
+
+    @property
+    def files(self) -> list[str]:
+        """Those of them that are files, which are code."""
+        return files_among(self.features)
 
 
 class DynamicsConfig(Keys):

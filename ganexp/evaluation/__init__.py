@@ -12,6 +12,7 @@ from ganexp.evaluation.evaluator import Evaluator, real_batches
 from ganexp.evaluation.features import Exported, Features, Inception, PerChannel, Raw
 from ganexp.evaluation.measures import (
     CAS,
+    CMMD,
     FID,
     KID,
     DensityCoverage,
@@ -24,15 +25,18 @@ from ganexp.evaluation.measures import (
     PrecisionRecall,
     SlicedWasserstein,
 )
+from ganexp.evaluation.several import Evaluators
 
 __all__ = [
     "CAS",
+    "CMMD",
     "FID",
     "KID",
     "Classifier",
     "DensityCoverage",
     "EvaluationError",
     "Evaluator",
+    "Evaluators",
     "Exported",
     "FIDInfinity",
     "Features",

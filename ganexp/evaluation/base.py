@@ -66,8 +66,15 @@ class Measure(Generic[S]):
         """Return whether the figures depend on features, given the known modes of the data."""
         return True
 
+    def unsuited(self, features: Features, modes: Modes | None) -> str:
+        """Say why the figures have no meaning in some features, as in "it needs features with classes"; empty if they have one.
+
+        Of several features a measure is left out of those that do not suit it.
+        """
+        return ""
+
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse `real` or `generated` sets that are too small, and features that cannot be used.
+        """Refuse `real` or `generated` sets that are too small.
 
         Raises:
             EvaluationError: The measure has no value, or one that means nothing.
@@ -76,11 +83,7 @@ class Measure(Generic[S]):
             raise EvaluationError(f"it needs at least 2 {of} samples, and there are {n}")
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
-        """Return the statistic of an empty set that will be a generated one.
-
-        Raises:
-            EvaluationError: The modes of the data are not known, or not by these features.
-        """
+        """Return the statistic of an empty set that will be a generated one."""
         return self.keeps()
 
     def statistic_of_reals(self, features: Features, modes: Modes | None) -> S:
@@ -126,11 +129,6 @@ def refuse_without_labels(run: Facts) -> None:
         raise Misfit("needs samples that are generated under class labels, and these have none", conditional=True)
 
 
-def refuse_without_classes(features: Features) -> None:
-    """Refuse features without classes.
-
-    Raises:
-        EvaluationError: The features have none.
-    """
-    if not features.classes:
-        raise EvaluationError(f"it needs features with classes, and {features.name} have none")
+def without_classes(features: Features) -> str:
+    """Return why a measure of classes does not suit features that have none, and nothing of others."""
+    return "" if features.classes else f"it needs features with classes, and {features.name} have none"

@@ -26,8 +26,8 @@ from ganexp.instruments.scalar import Scalar
 
 BATCH = 250
 
-_Statistics = Mapping[Kind, Statistic]
-"""By what tells them apart: measures that need the same one share it."""
+Statistics = Mapping[Kind, Statistic]
+"""Those of one set, by what tells them apart: measures that need the same one share it."""
 
 
 class Evaluator:
@@ -55,12 +55,13 @@ class Evaluator:
     ) -> None:
         self.measures = dict(measures)
         self.features, self.samples, self.modes, self.against = features, samples, modes, against
-        self._real: _Statistics = {}
+        self._real: Statistics = {}
         self._of_halves: dict[str, float] = {}
         self._half = 0
         for name, measure in self.measures.items():
             with _about(name):
-                measure.statistic(features, modes)
+                if reason := measure.unsuited(features, modes):
+                    raise EvaluationError(reason)
                 if measure.library:
                     needed(measure.library)
                 measure.refuse(features, samples, "generated")
@@ -106,9 +107,9 @@ class Evaluator:
         path = cache.place(folder, described, self.features, n, statistics) if folder and identity else None
         halves = None if path is None else cache.recall(path, statistics)
         if halves is None:
-            one, other = self._empty_reals(), self._empty()
+            one, other = self._empty_reals(), self.empty()
             extracted = (self._extracted(batch, "real") for batch in batches)
-            _update(statistics, _passing_on(extracted, (one, other), self._half, further=bool(statistics)))
+            update(statistics, _passing_on(extracted, (one, other), self._half, further=bool(statistics)))
             halves = self._halves_compared(one, other)
             if path is not None:
                 cache.keep(path, statistics, halves)
@@ -141,8 +142,15 @@ class Evaluator:
         Raises:
             EvaluationError: The set has another number of samples than was said, or a measure has no value.
         """
-        statistics = self._empty()
-        count = _update(statistics, batches)
+        statistics = self.empty()
+        return self.figures(statistics, update(statistics, batches))
+
+    def figures(self, statistics: Statistics, count: int) -> dict[str, float]:
+        """Return the figures of a generated set of `count` samples by its statistics.
+
+        Raises:
+            EvaluationError: The set has another number of samples than was said, or a measure has no value.
+        """
         if count != self.samples:
             raise EvaluationError(f"{self.samples} generated samples were announced, and there are {count}")
         figures: dict[str, float] = {}
@@ -153,7 +161,7 @@ class Evaluator:
                 raise EvaluationError(f"{key} is {figure}")
         return figures
 
-    def _halves_compared(self, one: _Statistics, other: _Statistics) -> dict[str, float]:
+    def _halves_compared(self, one: Statistics, other: Statistics) -> dict[str, float]:
         """Return the figures of a half of the real set against the other, but for measures to which they are too small."""
         figures: dict[str, float] = {}
         for measure in self.measures.values():
@@ -162,16 +170,16 @@ class Evaluator:
                 figures |= self._figures(measure, one, other)
         return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 
-    def _empty(self) -> _Statistics:
+    def empty(self) -> Statistics:
         """Return the statistics of an empty set that will be a generated one."""
         return _by_kind(measure.statistic(self.features, self.modes) for measure in self.measures.values())
 
-    def _empty_reals(self) -> _Statistics:
+    def _empty_reals(self) -> Statistics:
         """Return the statistics of an empty set that will be the real one."""
         looking = (measure for measure in self.measures.values() if measure.looks_at_reals)
         return _by_kind(measure.statistic_of_reals(self.features, self.modes) for measure in looking)
 
-    def _figures(self, measure: Measure[Any], reals: _Statistics, fakes: _Statistics) -> dict[str, float]:
+    def _figures(self, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
         """Return what a measure says of two sets; one that does not look at reals is given the generated set twice."""
         fake = fakes[measure.statistic(self.features, self.modes).kind]
         if not measure.looks_at_reals:
@@ -189,12 +197,12 @@ class Evaluator:
         return FeatureBatch(samples, features, logits, labels)
 
 
-def _by_kind(statistics: Iterable[Statistic]) -> _Statistics:
+def _by_kind(statistics: Iterable[Statistic]) -> Statistics:
     return {one.kind: one for one in statistics}
 
 
 def _passing_on(
-    batches: Iterable[FeatureBatch], halves: tuple[_Statistics, _Statistics], n: int, *, further: bool
+    batches: Iterable[FeatureBatch], halves: tuple[Statistics, Statistics], n: int, *, further: bool
 ) -> Iterator[FeatureBatch]:
     """Let two halves keep what they need of the first `n` samples and of the next; `further` goes on after them."""
     begin = 0
@@ -202,14 +210,14 @@ def _passing_on(
         for half, first in zip(halves, (0, n), strict=True):
             own = slice(max(first - begin, 0), max(first + n - begin, 0))
             if own.start < own.stop and own.start < len(batch.features):
-                _update(half, [batch[own]])
+                update(half, [batch[own]])
         begin += len(batch.features)
         yield batch
         if not further and begin >= 2 * n:
             return
 
 
-def _update(statistics: _Statistics, batches: Iterable[FeatureBatch]) -> int:
+def update(statistics: Statistics, batches: Iterable[FeatureBatch]) -> int:
     """Update the statistics of a set, and return how many samples it has."""
     n = 0
     for batch in batches:

@@ -52,8 +52,8 @@ class FeatureBatch:
         return self._each(lambda one: one[which] if len(one) else one)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "FeatureBatch":
-        values = (self.samples, self.features, self.logits, self.labels)
-        return FeatureBatch(*(one if one is None else change(one) for one in values))
+        further = (None if one is None else change(one) for one in (self.logits, self.labels))
+        return FeatureBatch(change(self.samples), change(self.features), *further)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self.to("cpu"))  # from one process to another, which may not have the device

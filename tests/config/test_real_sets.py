@@ -1,15 +1,20 @@
 """What samples are compared with: the training data or those that are held out, with their labels where classes count."""
 
+import struct
+
+import numpy as np
 import pytest
 import torch
 
 from ganexp import build
+from ganexp.batch import Batch
 from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
-from ganexp.data import Ring
-from ganexp.evaluation import Evaluator, Raw, real_batches
+from ganexp.data import MNIST, Ring
+from ganexp.data.feed import to_range
+from ganexp.evaluation import Evaluator, Raw, SlicedWasserstein, real_batches
 from ganexp.evaluation.evaluator import labelled
 from ganexp.training import Evaluation
 from tests.composing import composed
@@ -33,7 +38,7 @@ def test_samples_are_compared_with_what_is_trained_on_or_with_what_is_held_out(a
     trainer = trained(*RING, "measure=[sliced_wasserstein]", f"evaluation.against={against}")
     data = Ring(n=500) if against == "train" else Ring(n=500).held_out()
     (callback,) = (one for one in trainer.callbacks if isinstance(one, Evaluation))
-    by_hand = Evaluator({"sliced_wasserstein": callback.evaluate.measures["sliced_wasserstein"]}, Raw((2,)), samples=300)
+    by_hand = Evaluator({"sliced_wasserstein": SlicedWasserstein()}, Raw((2,)), samples=300)
     by_hand.see_reals(real_batches(data.load()), data.n)
     callback.evaluate = by_hand
     assert trainer.last_row["eval/sliced_wasserstein"] == callback(trainer)["eval/sliced_wasserstein"]
@@ -60,6 +65,32 @@ def test_measures_of_classes_and_of_copies_change_no_bit_of_a_run_and_have_value
         *("eval/fid_infinity", "eval/intra_fid", "eval/cas"),
         *("eval/authenticity", "eval/copies", "eval/nearest_distance"),
     }
+
+
+@pytest.fixture
+def mnist(tmp_path, monkeypatch):
+    """MNIST of noise: 60 images for training and 40 for tests, of the class that is their number modulo 10."""
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    for part, n in (("train", 60), ("t10k", 40)):
+        pixels = np.random.default_rng(n).integers(0, 256, n * 28 * 28, np.uint8)
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, n, 28, 28) + pixels.tobytes())
+        labels = bytes(i % 10 for i in range(n))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + labels)
+    return MNIST(str(tmp_path), image_size=4)
+
+
+def test_the_test_part_is_at_no_distance_from_itself_within_its_classes(mnist):
+    """Which needs its own labels at its own images; under other labels it is far away."""
+    settings = (*SHORT, "dataset=mnist", f"data_root={mnist.root}", "dataset.image_size=4", "conditional=true", *TINY)
+    settings += ("evaluation.features=raw", "evaluation.samples=40", "measure=[intra_fid]", "evaluation.against=test")
+    (callback,) = (one for one in build(composed(*settings)).callbacks if isinstance(one, Evaluation))
+    test = mnist.held_out()
+    images, labels = to_range(test.load(), torch.float32), test.labels()
+    right, wrong = (callback.evaluate([Batch(images, (of,))])["eval/intra_fid"] for of in (labels, labels.roll(1)))
+    assert right == pytest.approx(0, abs=1e-6)
+    assert wrong > 0.05
 
 
 def test_held_out_data_have_an_identity_of_their_own():

@@ -1,9 +1,11 @@
 """Several processes evaluate together: figures are those of one, to the last bit, and what fails in one fails in all."""
 
 import math
+import warnings
 
 import pytest
 import torch
+from torch import nn
 
 from ganexp import build
 from ganexp.distributed.processes import Processes
@@ -16,13 +18,22 @@ RING = ["experiment=ring", "dataset.n=500", "generator.width=8", "discriminator.
 DIGITS = ["dataset.image_size=16", "generator=mlp", "discriminator=mlp", "batch_size=6", "conditional=true"]
 CASES = {
     "points": (*RING, "measure=[sliced_wasserstein,modes,density_coverage,fid]"),
-    "images": (*DIGITS, "measure=[density_coverage,sliced_wasserstein]", "evaluation.features=raw"),
+    "images": (*DIGITS, "measure=[density_coverage,sliced_wasserstein]", "evaluation.features=[raw,./halves.ts]"),
 }
 
 
+class Halves(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images[:, :, ::2].flatten(1)
+
+
 @pytest.fixture(autouse=True)
-def _many_batches(monkeypatch):
+def _many_batches(monkeypatch, tmp_path):
     monkeypatch.setattr(evaluation, "BATCH", 9)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(Halves()).save("halves.ts")
 
 
 def trainer_of(name, processes):
@@ -46,6 +57,7 @@ def figures(processes):
 def test_figures_are_those_of_one_process(count, tmp_path):
     alone = figures(Processes())
     assert all(len(one) >= 3 for one in alone.values())
+    assert {"eval/density", "eval/density/halves"} < {*alone["images"]}
     assert [*several(count, figures, tmp_path)] == [alone] + [{name: {} for name in CASES}] * (count - 1)
 
 

@@ -31,7 +31,7 @@ def test_a_file_of_somebody_else_counts_once(tmp_path, monkeypatch):
 
     first = figures(tmp_path)
     monkeypatch.setattr(Path, "touch", refused)
-    monkeypatch.setattr("ganexp.evaluation.evaluator._update", lambda *_: pytest.fail("seen again"))
+    monkeypatch.setattr("ganexp.evaluation.evaluator.update", lambda *_: pytest.fail("seen again"))
     recalled = Evaluator(NAMES, Raw((2,)), samples=300)
     recalled.see_reals([points(0)], 300, folder=tmp_path, identity="points")
     monkeypatch.undo()

@@ -245,14 +245,17 @@ def test_cas_refuses_points():
         (IntraFID(), 1, "real"),
         (Memorisation(), 2, "real"),
         (CAS(), 127, "generated"),
-        (InceptionScoreInfinity(), 5000, "generated"),
+        (InceptionScoreInfinity(), 999, "generated"),
     ],
 )
 def test_sets_that_are_too_small_are_refused(measure, n, of):
     with pytest.raises(EvaluationError, match=r"^it needs "):
         measure.refuse(Raw((6,)), n, of)
-    if not isinstance(measure, InceptionScoreInfinity):
-        measure.refuse(Raw((6,)), n + 1, of)
+    measure.refuse(Raw((6,)), n + 1, of)
+
+
+def test_features_without_classes_have_no_inception_score():
+    assert "classes" in InceptionScoreInfinity().unsuited(Raw((6,)), None)
 
 
 @pytest.mark.parametrize("k", [2, 7])

@@ -13,7 +13,7 @@ from torchmetrics.image.fid import FrechetInceptionDistance
 from torchmetrics.image.kid import KernelInceptionDistance
 
 from ganexp.data import Digits, Ring, StackedMNIST
-from ganexp.evaluation import KID, EvaluationError, Evaluator, InceptionScore, ModeCounting, Raw
+from ganexp.evaluation import CMMD, KID, EvaluationError, Evaluator, InceptionScore, ModeCounting, Raw
 from ganexp.evaluation.statistics import FeatureBatch, FirstFeatures, FirstLogits, Moments, Projections
 from ganexp.facts import Facts, Misfit
 from tests.composing import CONF, measures
@@ -179,6 +179,51 @@ def test_sliced_wasserstein_of_shifted_sets_and_of_other_sizes():
     assert both == pytest.approx(np.sqrt(((quantiles[0] - quantiles[1]) ** 2).mean()), rel=1e-12)
 
 
+def test_cmmd_is_the_double_sum_whatever_the_lengths_of_embeddings():
+    real, fake = drawn(40), drawn(30, mean=0.5, seed=1)
+    x, y = (one.numpy() / np.linalg.norm(one.numpy(), axis=1, keepdims=True) for one in (real, fake))
+    for sigma in (10.0, 0.5):
+        kernels = [np.exp(-((p[:, None] - q[None]) ** 2).sum(-1) / (2 * sigma**2)).mean() for p, q in ((x, x), (y, y), (x, y))]
+        expected = 1000 * (kernels[0] + kernels[1] - 2 * kernels[2])
+        found = CMMD(sigma=sigma)(kept(FirstFeatures, real), kept(FirstFeatures, 3 * fake))
+        assert found == {"eval/cmmd": pytest.approx(expected, rel=1e-9)}
+        assert expected > 0
+
+
+def test_cmmd_of_duplicates_and_of_two_samples():
+    """Orthogonal e₁ and e₂ are at a squared distance of 2: copies of them are 2000 (1 − exp(−1/σ²)) apart, halves a quarter."""
+    one, other = torch.eye(6)[:1], torch.eye(6)[1:2]
+    apart = 2000 * -math.expm1(-0.01)
+
+    def cmmd(x, y):
+        return CMMD()(kept(FirstFeatures, x), kept(FirstFeatures, y))["eval/cmmd"]
+
+    assert cmmd(one.repeat(200, 1), one.repeat(3, 1)) == 0
+    assert cmmd(one.repeat(200, 1), other.repeat(2, 1)) == pytest.approx(apart, rel=1e-12)
+    assert cmmd(one.repeat(2, 1), torch.cat([one, other])) == pytest.approx(apart / 4, rel=1e-12)
+    x = drawn(1500)
+    assert cmmd(x, x.flip(0)) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["a constant feature", "duplicates", "in a plane"])
+def test_fid_of_singular_covariances_is_the_papers_formula(case):
+    """By the eigenvalues of S^½ C S^½, which is symmetric: no square root of a product is taken."""
+    real, fake = drawn(40), drawn(30, mean=0.5, seed=1)
+    for x in (real, fake):
+        if case == "a constant feature":
+            x[:, 2] = 1
+        elif case == "duplicates":
+            x[:] = x[torch.arange(len(x)) % 3]
+        else:
+            x[:, 2:] = x[:, :2] @ torch.ones(2, 4, dtype=torch.float64)
+    (m, s), (w, c) = ((x.numpy().mean(0), np.cov(x.numpy(), rowvar=False)) for x in (real, fake))
+    values, vectors = np.linalg.eigh(s)
+    root = vectors * np.sqrt(values.clip(0)) @ vectors.T
+    cross = np.sqrt(np.linalg.eigvalsh(root @ c @ root).clip(0)).sum()
+    expected = ((m - w) ** 2).sum() + np.trace(s + c) - 2 * cross
+    assert figures("fid", real, fake)["eval/fid"] == pytest.approx(expected, rel=1e-6)
+
+
 def test_what_is_kept_is_bounded():
     first = FirstFeatures()
     for _ in range(5):
@@ -195,10 +240,11 @@ def test_what_is_kept_is_bounded():
         ("inception_score", 500),
         ("modes", 500),
         ("kid", 1),
+        ("cmmd", 500),
     ],
 )
 def test_what_a_measure_cannot_use_is_refused(name, n):
-    with pytest.raises(EvaluationError, match=f"^{name}: it needs "):
+    with pytest.raises(EvaluationError, match=f"^{name}: it (needs|is) "):
         Evaluator(measures(name), Raw((6,)), samples=n)
 
 

@@ -38,7 +38,9 @@ PICTURED = 24
 """Of so many sets of samples the page has pictures."""
 ROWS, NEAREST = 8, 6
 """Samples that are shown beside their nearest training images, and how many of these."""
-ASKED = ("features", "samples", "of", "device")
+ASKED = ("features", "feature_weights", "samples", "of", "against", "device")
+PUBLISHED = ("protocol", "features", "samples", "against")
+"""What a protocol says beside measures."""
 
 
 class Refused(ValueError):
@@ -156,11 +158,15 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         ConfigError: There is no such measure, or it has no such setting.
     """
     asked = {key: getattr(options, key) for key in ASKED}
-    if not options.measure:
+    if not options.measure and not options.protocol:
         return asked
-    names, settings = ([one for one in options.measure if ("=" in one) is such] for such in (False, True))
-    words = [f"measure=[{','.join(names)}]", *(f"measure.{one}" for one in settings)]
-    return asked | {"measure": plain(compose(*words, config_dir=options.config_dir))["measure"]}
+    names, settings = ([one for one in options.measure or () if ("=" in one) is such] for such in (False, True))
+    words = [f"evaluation.protocol={options.protocol}"] if options.protocol else []
+    words += [f"measure=[{','.join(names)}]"] if names or not options.protocol else []
+    composed = plain(compose(*words, *(f"measure.{one}" for one in settings), config_dir=options.config_dir))
+    published = {key: composed["evaluation"][key] for key in PUBLISHED} if options.protocol else {}
+    typed = {key: value for key, value in asked.items() if value is not None}
+    return {**asked, **published, **typed, "measure": composed["measure"]}
 
 
 def _checkpoints(place: Path, weights: str) -> list[Path]:

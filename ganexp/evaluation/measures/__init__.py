@@ -1,6 +1,7 @@
 """The measures, each in a file of its own; `conf/measure/` has a name and the settings of each."""
 
 from ganexp.evaluation.measures.cas import CAS
+from ganexp.evaluation.measures.cmmd import CMMD
 from ganexp.evaluation.measures.density_coverage import DensityCoverage
 from ganexp.evaluation.measures.fid import FID
 from ganexp.evaluation.measures.fid_infinity import FIDInfinity
@@ -15,6 +16,7 @@ from ganexp.evaluation.measures.sliced_wasserstein import SlicedWasserstein
 
 __all__ = [
     "CAS",
+    "CMMD",
     "FID",
     "KID",
     "DensityCoverage",

@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from ganexp.evaluation.base import Measure, high, refuse_without_classes
+from ganexp.data.modes import Modes
+from ganexp.evaluation.base import Measure, high, without_classes
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
@@ -36,9 +37,12 @@ class InceptionScore(Measure[FirstLogits]):
         """Return so many logits of an empty set."""
         return FirstLogits(self.max_samples)
 
+    def unsuited(self, features: Features, modes: Modes | None) -> str:
+        """Refuse features without classes."""
+        return without_classes(features)
+
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse features without classes, and sets with fewer than ten samples in a split."""
-        refuse_without_classes(features)
+        """Refuse splits of less than ten samples."""
         n = min(n, self.max_samples)
         if n < 10 * self.splits:
             raise EvaluationError(f"it needs at least {10 * self.splits} {of} samples, and there are {n}")

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from ganexp.evaluation.base import Measure, high, refuse_without_classes
+from ganexp.evaluation.base import Measure, high, without_classes
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.extrapolation import at_infinity
 from ganexp.evaluation.features import Features
@@ -40,9 +40,12 @@ class InceptionScoreInfinity(Measure[FirstLogits]):
         """Return so many logits of an empty set."""
         return FirstLogits(self.max_samples)
 
+    def unsuited(self, features: Features, modes: object) -> str:
+        """Refuse features without classes."""
+        return without_classes(features)
+
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse features without classes, and sets of which a part has fewer than 100 samples."""
-        refuse_without_classes(features)
+        """Refuse sets of which a part has fewer than 100 samples."""
         if n < 100 * self.sizes:
             raise EvaluationError(f"it needs at least {100 * self.sizes:,} {of} samples, and there are {n:,}")
 

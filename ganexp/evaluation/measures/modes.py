@@ -6,7 +6,6 @@ import torch
 
 from ganexp.data.modes import Modes
 from ganexp.evaluation.base import Measure, high, low
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import ModeCounts
 from ganexp.facts import Facts, Misfit
@@ -45,19 +44,20 @@ class ModeCounting(Measure[ModeCounts]):
         """Return whether modes are classes, which features tell apart."""
         return modes is not None and modes.by_classes
 
-    def statistic(self, features: Features, modes: Modes | None) -> ModeCounts:
-        """Return counts of no samples.
-
-        Raises:
-            EvaluationError: The modes of the data are not known, or are classes and the features have others.
-        """
+    def unsuited(self, features: Features, modes: Modes | None) -> str:
+        """Refuse data whose modes are not known, or are classes of which the features have others."""
         if modes is None:
-            raise EvaluationError("it needs data whose modes are known, as those of ring, grid and stacked_mnist are")
+            return "it needs data whose modes are known, as those of ring, grid and stacked_mnist are"
         if modes.by_classes and features.classes != modes.count:
-            raise EvaluationError(
+            return (
                 f"its {modes.count} modes need features with as many classes, and {features.name} have {features.classes}: "
                 "choose evaluation.features=classifier"
             )
+        return ""
+
+    def statistic(self, features: Features, modes: Modes | None) -> ModeCounts:
+        """Return counts of no samples."""
+        assert modes is not None
         return ModeCounts(modes)
 
     def basis(self, features: Features, modes: Modes | None) -> str:

@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import EvaluationError, Evaluator
+from ganexp.evaluation import EvaluationError, Evaluators
 from ganexp.logging import Row
 from ganexp.prior import Prior
 from ganexp.training.callbacks.drawing import looking, made
@@ -25,16 +25,20 @@ Of = Literal["average", "generator"]
 class Evaluation(Callback):
     """Measures samples of a generator, from latents and labels that are always the same, batch by batch.
 
-    Where a measure has no value, as for samples that are not finite, the log says why, and the row has no number.
+    Where a measure has no value, as for samples that are not finite, the log says why, and the row has no number. The same
+    holds for whatever else goes wrong in a measure, such as a lack of memory: the training goes on.
 
     Args:
         every: The interval in iterations.
-        evaluate: Takes the samples as batches, with their labels if they have any, and returns figures by key, as a
-            `ganexp.evaluation.Evaluator` does.
+        evaluate: Takes the samples as batches, with their labels if they have any, and returns figures by key, as
+            `ganexp.evaluation.Evaluators` do.
         samples: How many.
         of: The averaged generator, or the one that is trained.
         standing: Batches of 250 from which batch norm's statistics are computed anew; 0 is the running ones, of training.
     """
+
+    failures: tuple[type[Exception], ...] = (EvaluationError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
+    """What may go wrong in a measure without an end of the training."""
 
     def __init__(
         self,
@@ -51,8 +55,9 @@ class Evaluation(Callback):
         generator = run.step.average.generator if self.of == "average" else run.gan.generator
         try:
             return {**self.figures(generator, run.gan.prior)}
-        except EvaluationError as error:
-            log.warning("No evaluation at iteration %d: %s.", run.iteration, error)
+        except self.failures as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            log.warning("No evaluation at iteration %d: %s.", run.iteration, reason)
             return {}
 
     def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
@@ -98,14 +103,17 @@ class SharedEvaluation(Evaluation):
 
     Args:
         every, samples, of, standing: As above.
-        evaluator: Of the one that writes, with the real set already seen.
+        evaluator: Those of the one that writes, with the real set already seen.
         processes: All of them.
     """
+
+    failures = (EvaluationError,)
+    """Nothing else, since the other processes would wait for the one that goes on."""
 
     def __init__(
         self,
         every: int,
-        evaluator: Evaluator,
+        evaluator: Evaluators,
         *,
         samples: int,
         of: Of = "average",

@@ -70,7 +70,7 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
     assert re.search(
-        r"Features: raw, subsets 10, subset_size 1000, 120 samples: eval/kid is the kernel distance, .* "
+        r"Features: raw, subsets 10, subset_size 1000, max_samples 10000, 120 samples: eval/kid is the kernel distance, .* "
         r"\(lowest is best; real data, two halves of 120: ",
         " ".join(printed.split()),
     )
@@ -159,10 +159,28 @@ def test_real_images_in_a_folder_are_found_among_the_data(tmp_path):
     page, found, _ = evaluated(folder, *asked)
     assert page == tmp_path / "images_evaluation/evaluation.html"
     assert found[str(folder)]["figures"]["eval/precision"]["value"] == 1
-    assert found[str(folder)]["figures"]["eval/precision"]["meaning"].startswith("precision, features: raw, 40 samples; ")
+    assert found[str(folder)]["figures"]["eval/precision"]["meaning"].startswith(
+        "precision, features: raw, neighbours 3, max_samples 10000, 40 samples; "
+    )
     assert re.search(
         r"nearest one is at distances of 0 to \d(\.\d+)?e-\d+|nearest one is at distances of 0 to 0", page.read_text()
     )
+
+
+def test_a_protocol_is_followed_but_for_what_is_typed(runs, tmp_path):
+    typed = ("--protocol", "mimicry", "--measure", "kid", "kid.subsets=3", "--features", "raw", "--samples", "120")
+    _, results, _ = evaluated(runs[0] / "digits", *typed, "--output", tmp_path)
+    figures = results["digits"]["figures"]
+    assert [*figures] == ["eval/kid"]
+    assert "raw, subsets 3, subset_size 5000, max_samples 50000, 120 samples;" in figures["eval/kid"]["meaning"]
+
+
+def test_a_run_is_compared_with_held_out_data_if_that_is_asked(runs, tmp_path):
+    _, results, _ = evaluated(runs[0] / "sweep" / "0_plain", "--against", "test", "--output", tmp_path)
+    (result,) = results.values()
+    assert "300 samples against held-out data;" in result["figures"]["eval/sliced_wasserstein"]["meaning"]
+    assert values(result)["eval/sliced_wasserstein"] != runs[1]["sweep/0_plain"]["eval/sliced_wasserstein"]
+    assert values(result)["eval/mode_kl"] == runs[1]["sweep/0_plain"]["eval/mode_kl"]
 
 
 def refused(*arguments):

@@ -1,0 +1,132 @@
+"""One generated set, measured in several features."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.data.modes import Modes
+from ganexp.evaluation.base import Measure
+from ganexp.evaluation.errors import EvaluationError
+from ganexp.evaluation.evaluator import Evaluator, update
+from ganexp.evaluation.features import Features
+from ganexp.evaluation.statistics import FeatureBatch
+from ganexp.instruments.scalar import Scalar
+
+
+@dataclass
+class SeenBatch:
+    """A batch as each evaluator looks at it, in their order."""
+
+    by_each: list[FeatureBatch]
+
+    def to(self, device: torch.device | str) -> "SeenBatch":
+        """Return it on a device."""
+        return SeenBatch([one.to(device) for one in self.by_each])
+
+
+class Evaluators:
+    """Measures generated sets in one or several features; each sample is generated once, and seen by each of the networks.
+
+    A measure is taken in all features that suit it. Its figures in the first of these have its keys, and those in a further one
+    have the name of the features behind them, as in `eval/fid/dinov2_vitb14`. So features alone have the keys that they always
+    had. A measure that looks at no features is taken once.
+
+    Args:
+        measures: Measures, by the names that sentences call them.
+        features: What images are seen by, by the names that keys have; the first is that of neighbours and pictures.
+        samples: How many generated samples a set has.
+        modes: Known modes of the data, for measures that count them.
+        against: As for an `Evaluator`.
+
+    Raises:
+        EvaluationError: A measure has no value for any of the features or for so few samples, or features have no measure.
+    """
+
+    def __init__(
+        self,
+        measures: Mapping[str, Measure[Any]],
+        features: Mapping[str, Features],
+        *,
+        samples: int,
+        modes: Modes | None = None,
+        against: str = "",
+    ) -> None:
+        own: dict[str, dict[str, Measure[Any]]] = {one: {} for one in features}
+        self._suffixes: dict[str, dict[str, str]] = {one: {} for one in features}
+        for name, measure in measures.items():
+            reasons = {one: measure.unsuited(seen, modes) for one, seen in features.items()}
+            suited = [one for one, reason in reasons.items() if not reason] or [*features][:1]  # which then says its reason
+            for one in suited if measure.sees_features(modes) else suited[:1]:
+                own[one][name] = measure
+                self._suffixes[one] |= dict.fromkeys(measure.keys, "" if one == suited[0] else f"/{one}")
+        for one, chosen in own.items():
+            if not chosen:
+                raise EvaluationError(f"none of the measures has a meaning in the features {one}")
+        self.each = {
+            one: Evaluator(own[one], seen, samples=samples, modes=modes, against=against) for one, seen in features.items()
+        }
+
+    @property
+    def features(self) -> Features:
+        """The first features."""
+        return next(iter(self.each.values())).features
+
+    @property
+    def looks_at_labels(self) -> bool:
+        """Whether figures depend on the classes of samples."""
+        return any(measure.looks_at_labels for one in self.each.values() for measure in one.measures.values())
+
+    @property
+    def keys(self) -> dict[str, Scalar]:
+        """What the figures are, each with the features that it depends on, and its value for real data once they are seen."""
+        return {key + self._suffixes[one][key]: said for one, by in self.each.items() for key, said in by.keys.items()}
+
+    def see_reals(
+        self, batches: Callable[[], Iterable[Batch | Tensor]], n: int, *, folder: Path | None = None, identity: str = ""
+    ) -> None:
+        """Keep the statistics of the real set, as an `Evaluator` does; the set is gone through once for each of the features.
+
+        Raises:
+            EvaluationError: The set is too small for a measure, or not finite.
+        """
+        for one in self.each.values():
+            one.see_reals(batches(), n, folder=folder, identity=identity)
+
+    @torch.no_grad()
+    def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:
+        """Compare a generated set, given batch by batch, and return the figures by key.
+
+        Raises:
+            EvaluationError: The set is not finite, has another number of samples than was said, or a measure has no value.
+        """
+        return self.compare(map(self.extract, batches))
+
+    @torch.no_grad()
+    def extract(self, samples: Batch | Tensor) -> SeenBatch:
+        """Return what measures look at of a batch of a generated set.
+
+        Raises:
+            EvaluationError: The samples or their features are not finite.
+        """
+        return SeenBatch([one.extract(samples) for one in self.each.values()])
+
+    @torch.no_grad()
+    def compare(self, batches: Iterable[SeenBatch]) -> dict[str, float]:
+        """Compare a generated set, given as `extract` returns it, and return the figures by key.
+
+        Raises:
+            EvaluationError: The set has another number of samples than was said, or a measure has no value.
+        """
+        statistics, counts = [one.empty() for one in self.each.values()], [0] * len(self.each)
+        for batch in batches:
+            for i, seen in enumerate(batch.by_each):
+                counts[i] += update(statistics[i], [seen])
+        figures: dict[str, float] = {}
+        for (one, by), kept, count in zip(self.each.items(), statistics, counts, strict=True):
+            figures |= {key + self._suffixes[one][key]: figure for key, figure in by.figures(kept, count).items()}
+        return figures
