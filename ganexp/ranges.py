@@ -57,7 +57,9 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
         yield " or ".join(map(str, get_args(hint)))
     elif get_origin(hint) in (Union, types.UnionType):
         if value is not None:
-            yield from _violated(value, next(one for one in get_args(hint) if one is not type(None)))
+            kinds = [one for one in get_args(hint) if one is not type(None)]
+            several = isinstance(value, (list, tuple))
+            yield from _violated(value, next((one for one in kinds if (get_origin(one) is tuple) == several), kinds[0]))
     elif get_origin(hint) is Sequence:
         for part in value:
             yield from _violated(part, *get_args(hint))

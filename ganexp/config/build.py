@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ganexp.config import starting
 from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import Plan, check
 from ganexp.config.demands import CPU_FLOPS
@@ -97,7 +98,7 @@ def build(
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.writes else 0
     held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that networks begin alike, whatever the data have drawn
-    step = _step(plan, obtained.frequencies, processes)
+    step = _step(plan, obtained.frequencies, processes, resumed=state is not None)
     if folder:
         _say_if_heavy(plan, processes.count)
     trainer = Trainer(
@@ -135,11 +136,12 @@ def build(
     return trainer
 
 
-def _step(plan: Plan, frequencies: list[float] | None, processes: Processes) -> Step:
+def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, resumed: bool) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine, choices = plan.config, plan.machine, plan.choices
     made = networks_of(choices, plan.shape, plan.classes)
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
+    starting.begin(config, generator, discriminator, resumed=resumed)
     asked = plan.demands
     _say_size(choices["generator"].called, generator, asked.g_flop if asked else None)
     _say_size(choices["discriminator"].called, discriminator, asked.d_flop if asked else None)

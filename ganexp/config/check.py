@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
 from ganexp.config.choices import Choices, ask, chosen_by
 from ganexp.config.demands import Demands
@@ -127,6 +128,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
             twice = parts.penalty.differentiates_gradients
             asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
+            networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
+            starting.begin(config, *networks, resumed=config.resume is not None)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # many steps are alike
             dry_iteration(choices, machine, shape, classes, parts, generator, discriminator, few)
         except RuntimeError as error:

@@ -54,7 +54,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration.
     """
     path = _fetched(place)
-    stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(_checkpoint_at(path), averaged)
+    stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(checkpoint_at(path), averaged)
     config = parse(stored.config)
     generator = choose("generator", config.generator, trust)
     shape, classes = _shape_and_classes(stored, config)
@@ -93,7 +93,7 @@ def load_discriminator(
     """
     if is_saved(Path(place)):
         raise CheckpointError(f"{place} holds a generator alone: name the run, or one of its checkpoints")
-    stored = _of_checkpoint(_checkpoint_at(Path(place)), averaged, "discriminator")
+    stored = _of_checkpoint(checkpoint_at(Path(place)), averaged, "discriminator")
     config = parse(stored.config)
     discriminator = choose("discriminator", config.discriminator, trust)
     shape, classes = _shape_and_classes(stored, config)
@@ -167,7 +167,7 @@ def _fetched(place: str | Path) -> Path:
         raise CheckpointError(str(error)) from None
 
 
-def _checkpoint_at(place: Path) -> Path:
+def checkpoint_at(place: Path) -> Path:
     """Return the checkpoint that is meant by a path.
 
     Raises:

@@ -78,6 +78,8 @@ class Config(Keys):
     d_steps: Steps
     g_steps: Steps
     redundant_gradients: bool
+    init_from: str | None
+    freeze_d: Annotated[int, Field(ge=0, le=10_000)]
     clip_gradients: Off | Annotated[float, Field(gt=0)] = key(choices="off or a norm above 0, such as 1")
     moving: dict[str, Any] | None = key(
         None, choices="a mapping from settings to the numbers that they become, as in moving={penalty.r1.weight:0.1}"

@@ -11,6 +11,8 @@ from ganexp.data.modes import Modes
 from ganexp.facts import Facts, Misfit
 
 Side = Annotated[int, Ge(1), Le(4096)]
+Size = Side | tuple[Side, Side]
+"""Side of square images, or height and width."""
 """Pixels along one side of a square image."""
 
 
@@ -110,3 +112,11 @@ def stamp(path: Path) -> Stamp:
     """
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def sides(size: Size) -> tuple[int, int]:
+    """Return height and width of images."""
+    if isinstance(size, int):
+        return size, size
+    height, width = size
+    return height, width

@@ -10,6 +10,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from ganexp.data.dataset import Size, sides
 from ganexp.printable import printable
 
 
@@ -25,13 +26,13 @@ class DecodingError(OSError):
 
 
 def decoded(
-    path: Path, size: int, channels: int, *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
+    path: Path, size: Size, channels: int, *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
 ) -> Tensor:
-    """Return the central square of an image, `(channels, size, size)`, uint8; `ImageFolder` states the rules.
+    """Return the middle of an image, `(channels, H, W)`, uint8; `ImageFolder` states the rules.
 
     Args:
         path: The file.
-        size: Side to which the square is scaled.
+        size: Side to which the central square is scaled, or height and width of what is cut out.
         channels: 3 for colour, 1 for grey.
         crop: Side of the square before it is scaled; the image's shorter side by default.
         read: Returns the content of a file that lies in an archive.
@@ -46,13 +47,13 @@ def decoded(
             if crop:
                 left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
                 upright = upright.crop((left, top, left + crop, top + crop))
-            square = _central_square(_of_eight_bits(upright), size)
+            middle = _middle(_of_eight_bits(upright), *sides(size))
     except Exception as error:  # what a broken file makes Pillow raise has no common type
         unknown = isinstance(error, UnidentifiedImageError)  # whose text repeats the path, or tells an address in memory
         reason = "its format is not known" if unknown else error or type(error).__name__
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
-    pixels = np.array(square if channels == 3 else square.convert("L"))
-    return torch.from_numpy(pixels.reshape(size, size, channels)).permute(2, 0, 1)
+    pixels = np.array(middle if channels == 3 else middle.convert("L"))
+    return torch.from_numpy(pixels.reshape(*sides(size), channels)).permute(2, 0, 1)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -79,25 +80,27 @@ def _of_eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(values * np.float32(255 / white)).astype(np.uint8))
 
 
-def _central_square(image: Image.Image, size: int) -> Image.Image:
-    """Scale the shorter side to `size` and cut out the middle, in RGB, touching only the pixels that come to be seen.
+def _middle(image: Image.Image, height: int, width: int) -> Image.Image:
+    """Scale an image until it covers height and width, and cut out the middle, in RGB, touching only what comes to be seen.
 
     To within one level of 255, the result is that of torchvision's `Resize` and `CenterCrop`, which would first scale the
     whole image: gigabytes, for one that is very long and one pixel wide.
     """
-    long, short = max(image.size), min(image.size)
-    scaled = size * long // short
+    wide = image.width * height > image.height * width  # something is cut off at the left and the right
+    long, short = image.size if wide else image.size[::-1]
+    along, across = (width, height) if wide else (height, width)
+    scaled = across * long // short
     scale = long / scaled
-    begin = round((scaled - size) / 2)
-    left, right = begin * scale, min((begin + size) * scale, long)
-    support = math.ceil(max(scale, 1)) + 1  # how far beside the square the filter reaches
+    begin = round((scaled - along) / 2)
+    left, right = begin * scale, min((begin + along) * scale, long)
+    support = math.ceil(max(scale, 1)) + 1  # how far beside the middle the filter reaches
     first, last = max(0, math.floor(left) - support), min(long, math.ceil(right) + support)
     box: tuple[float, float, float, float] = (left - first, 0, right - first, short)
-    if image.width > image.height:
+    if wide:
         image = image.crop((first, 0, last, short))
     else:
         image, box = image.crop((0, first, short, last)), (box[1], box[0], box[3], box[2])
-    return _over_white(image).resize((size, size), Image.Resampling.BILINEAR, box)
+    return _over_white(image).resize((width, height), Image.Resampling.BILINEAR, box)
 
 
 def _over_white(image: Image.Image) -> Image.Image:

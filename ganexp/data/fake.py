@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from ganexp.data.dataset import Dataset, Side
+from ganexp.data.dataset import Dataset, Size, sides
 from ganexp.ranges import checked
 
 
@@ -15,12 +15,12 @@ class Fake(Dataset):
 
     @checked
     def __init__(
-        self, *, image_size: Side = 32, channels: Annotated[int, Ge(1), Le(1024)] = 3, n: Annotated[int, Ge(1)] = 1024
+        self, *, image_size: Size = 32, channels: Annotated[int, Ge(1), Le(1024)] = 3, n: Annotated[int, Ge(1)] = 1024
     ) -> None:
-        self.shape = (channels, image_size, image_size)
+        self.shape = (channels, *sides(image_size))
         self.n = n
 
     def load(self) -> Tensor:
-        """Return `(n, channels, image_size, image_size)`, uint8."""
+        """Return `(n, channels, H, W)`, uint8."""
         generator = torch.Generator().manual_seed(0)
         return torch.randint(0, 256, (self.n, *self.shape), dtype=torch.uint8, generator=generator)

@@ -16,14 +16,16 @@ def sample(files: Sequence[Path]) -> Sequence[Path]:
     return files[:: -(-len(files) // LOOKED_AT) or 1]
 
 
-def smaller(files: Sequence[Path], side: int, opened: Callable[[Path], IO[bytes]]) -> list[tuple[Path, tuple[int, int]]]:
-    """Return which images have a side of fewer pixels, and their sizes `(width, height)`, as they are stored.
+def smaller(
+    files: Sequence[Path], size: tuple[int, int], opened: Callable[[Path], IO[bytes]]
+) -> list[tuple[Path, tuple[int, int]]]:
+    """Return which images are too small, and their sizes `(width, height)`, as they are stored.
 
     Of one whose header cannot be read nothing is known: the decoder will say what is wrong with it.
 
     Args:
         files: Their paths.
-        side: In pixels.
+        size: Height and width that are wanted.
         opened: Opens one of them.
     """
     found = []
@@ -32,9 +34,9 @@ def smaller(files: Sequence[Path], side: int, opened: Callable[[Path], IO[bytes]
         for path in files:
             try:
                 with opened(path) as file, Image.open(file) as image:
-                    size = image.size
+                    found_size = image.size
             except Exception:  # what a broken file makes Pillow raise has no common type
                 continue
-            if min(size) < side:
-                found.append((path, size))
+            if found_size[0] < size[1] or found_size[1] < size[0]:
+                found.append((path, found_size))
     return found

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.archive import Archive
-from ganexp.data.dataset import Dataset, Side, Stamp
+from ganexp.data.dataset import Dataset, Size, Stamp, sides
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import EXTENSIONS, Folder
@@ -45,7 +45,7 @@ class ImageFolder(Dataset):
 
     Args:
         path: The folder, or the archive.
-        image_size: Side of the square images.
+        image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         strict: Whether an image that cannot be decoded, or is smaller than `image_size`, is refused. If not, those that cannot
             be decoded are named in a warning and left out when the set is decoded as a whole; where it is streamed, which
@@ -57,9 +57,9 @@ class ImageFolder(Dataset):
     """
 
     @checked
-    def __init__(self, path: str, *, image_size: Side = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
+    def __init__(self, path: str, *, image_size: Size = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
         self.strict = strict
-        self.shape = (channels, image_size, image_size)
+        self.shape = (channels, *sides(image_size))
         self.folder = Path(path).expanduser()
         if not self.folder.is_dir() and not self.folder.is_file():
             raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
@@ -78,7 +78,7 @@ class ImageFolder(Dataset):
         return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()], self._place.head)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(C, image_size, image_size)`, uint8, decoded as it is read.
+        """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
 
         Raises:
             OSError: An image is smaller, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
@@ -145,15 +145,15 @@ class ImageFolder(Dataset):
     def _look_at(self, files: list[Path]) -> None:
         """Say whether images would be enlarged."""
         looked_at = files if self.strict else sample(files)
-        side = self.shape[-1]
-        found = smaller(looked_at, side, self._place.open)
+        _, height, width = self.shape
+        found = smaller(looked_at, (height, width), self._place.open)
         if not found:
             return
-        path, (width, height) = found[0]
+        path, (first_width, first_height) = found[0]
         some = "images" if len(looked_at) == len(files) else "images looked at"
         said = (
-            f"{printable(self.folder)}: {len(found):,} of {len(looked_at):,} {some} are smaller than {side}×{side} pixels, "
-            f"{printable(path.relative_to(self.folder))} ({width}×{height}) among them"
+            f"{printable(self.folder)}: {len(found):,} of {len(looked_at):,} {some} are smaller than {height}×{width} pixels, "
+            f"{printable(path.relative_to(self.folder))} ({first_width}×{first_height}) among them"
         )
         if self.strict:
             raise OSError(f"{said}: lower dataset.image_size, leave them out of the folder, or choose dataset.strict=false")
@@ -164,7 +164,8 @@ class _Images(MapStyle[Tensor]):
     def __init__(self, files: list[Path], shape: tuple[int, ...], read: Callable[[Path], bytes] | None) -> None:
         self.files = files
         self.read = read
-        self.channels, self.size, _ = shape
+        self.channels, height, width = shape
+        self.size = height, width
 
     def __len__(self) -> int:
         return len(self.files)

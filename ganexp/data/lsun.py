@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.dataset import Dataset, Side, stamp
+from ganexp.data.dataset import Dataset, Size, sides, stamp
 from ganexp.data.decoding import DecodingError, decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import Folder
@@ -34,16 +34,16 @@ class LSUN(Dataset):
     Args:
         root: Where the folders are. They cannot be downloaded from here.
         category: The category with its part, such as `bedroom_train` or `church_outdoor_val`, or several of them.
-        image_size: Side of the square images.
+        image_size: Side of the square images, or height and width.
 
     Raises:
         ValueError: No category is given, or one twice or that is no name; its folder is missing, or the package lmdb is.
     """
 
     @checked
-    def __init__(self, root: str, *, category: str | list[str] = "bedroom_train", image_size: Side = 64) -> None:
+    def __init__(self, root: str, *, category: str | list[str] = "bedroom_train", image_size: Size = 64) -> None:
         categories = [category] if isinstance(category, str) else list(category)
-        self.shape = (3, image_size, image_size)
+        self.shape = (3, *sides(image_size))
         self.root = Path(root).expanduser()
         if not categories or len(set(categories)) < len(categories) or not all(map(NAME.fullmatch, categories)):
             raise ValueError(f"category should be a name such as bedroom_train, or several in a list, not {category}")
@@ -65,12 +65,12 @@ class LSUN(Dataset):
         return of_files(self.root, sizes, Folder(self.root).head)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(3, image_size, image_size)`, uint8, decoded as it is read.
+        """Return a map-style dataset of `(3, H, W)`, uint8, decoded as it is read.
 
         Raises:
             OSError: A database is broken or empty.
         """
-        return _Scenes(self._folders, [_keys(folder) for folder in self._folders], self.shape[-1])
+        return _Scenes(self._folders, [_keys(folder) for folder in self._folders], (self.shape[1], self.shape[2]))
 
     def labels(self) -> Tensor:
         """Return the category of each image, `(N,)`, int64, in the order of `load`.
@@ -86,7 +86,7 @@ class LSUN(Dataset):
 
 
 class _Scenes(MapStyle[Tensor]):
-    def __init__(self, folders: Sequence[Path], keys: Sequence[np.ndarray], size: int) -> None:
+    def __init__(self, folders: Sequence[Path], keys: Sequence[np.ndarray], size: tuple[int, int]) -> None:
         self.folders = folders
         self.keys = keys
         self.size = size

@@ -27,15 +27,15 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
         most: So many at most are taken, drawn at random, always the same ones.
 
     Raises:
-        ValueError: There are no images, one is of another size, or `shape` is no shape of square images.
+        ValueError: There are no images, one is of another size, or `shape` is no shape of images.
         OSError: The archive cannot be read, or no image can be decoded.
     """
-    if len(shape) != 3 or shape[0] not in (1, 3) or shape[1] != shape[2]:
+    if len(shape) != 3 or shape[0] not in (1, 3):
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
     listed: Any = ImageFolder(str(place), image_size=1).load()
     for path in listed.files:
         _refuse_other_size(path, io.BytesIO(listed.read(path)) if listed.read else path, (shape[2], shape[1]))
-    folder = ImageFolder(str(place), image_size=shape[1], channels=1 if shape[0] == 1 else 3)
+    folder = ImageFolder(str(place), image_size=(shape[1], shape[2]), channels=1 if shape[0] == 1 else 3)
     data: Any = load(folder, default_folder())
     if most is None or most >= len(data):
         return data

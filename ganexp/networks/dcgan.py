@@ -1,4 +1,4 @@
-"""Deep convolutional networks (Radford et al. 2016), for square images of any power-of-two side from 16."""
+"""Deep convolutional networks (Radford et al. 2016), for images whose sides are powers of two from 16."""
 
 import itertools
 
@@ -16,7 +16,7 @@ from ganexp.networks.conditions import (
     classifies,
 )
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
-from ganexp.networks.sizes import Width, halvings
+from ganexp.networks.sizes import Width, doublings, first_map
 from ganexp.ranges import checked
 
 
@@ -27,7 +27,7 @@ class DCGANGenerator(nn.Module):
 
     Args:
         latent_dim: Length of a latent vector.
-        shape: `(C, H, W)` with H = W = 16, 32, 64, …
+        shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter one has 4 in the smallest map.
         width: Channels of the layer before the image; each earlier layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the last.
         classes: Of a conditional GAN, whose gains and biases in batch norm are those of the class; without batch norm,
@@ -41,9 +41,10 @@ class DCGANGenerator(nn.Module):
         super().__init__()
         self.condition = ConcatenatedEmbedding(classes, latent_dim) if classes and not batch_norm else None
         latent_dim *= 2 if self.condition else 1
-        channels = [width * min(8, 2**i) for i in reversed(range(halvings(shape)))]
+        first = first_map(shape)
+        channels = [width * min(8, 2**i) for i in reversed(range(doublings(shape)))]
         layers: list[nn.Module] = [nn.Unflatten(1, (latent_dim, 1, 1))]
-        layers += [nn.ConvTranspose2d(latent_dim, channels[0], 4, bias=not batch_norm)]
+        layers += [nn.ConvTranspose2d(latent_dim, channels[0], first, bias=not batch_norm)]
         for before, after in itertools.pairwise(channels):
             layers += _normalized_relu(before, batch_norm, classes)
             layers += [nn.ConvTranspose2d(before, after, 4, stride=2, padding=1, bias=not batch_norm)]
@@ -60,7 +61,7 @@ class DCGANDiscriminator(nn.Module):
     """Halve the side by 4×4 convolutions with leaky ReLU 0.2 until it is 4, then one logit.
 
     Args:
-        shape: `(C, H, W)` with H = W = 16, 32, 64, …
+        shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter one has 4 in the smallest map.
         width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
             it lets images of one batch see each other, which penalties and `one_stage` cannot have.
@@ -86,8 +87,9 @@ class DCGANDiscriminator(nn.Module):
         classes: int = 0,
     ) -> None:
         super().__init__()
-        channels = [shape[0]] + [width * min(8, 2**i) for i in range(halvings(shape))]
-        self.classifier = Classifier(classes, 16 * channels[-1]) if classifies(conditioning, classes) else None
+        height, side = first_map(shape)
+        channels = [shape[0]] + [width * min(8, 2**i) for i in range(doublings(shape))]
+        self.classifier = Classifier(classes, height * side * channels[-1]) if classifies(conditioning, classes) else None
         self.projection = Projection(classes, channels[-1]) if classes and not self.classifier else None
         self.further = "class_loss" if self.classifier else ""
         layers: list[nn.Module] = []
@@ -96,7 +98,7 @@ class DCGANDiscriminator(nn.Module):
             layers += [nn.Conv2d(before, after, 4, stride=2, padding=1, bias=not normalized)]
             layers += [nn.BatchNorm2d(after)] if normalized else []
             layers += [nn.LeakyReLU(0.2)]
-        last: nn.Module = nn.Conv2d(channels[-1] + minibatch_deviation, 1, 4)
+        last: nn.Module = nn.Conv2d(channels[-1] + minibatch_deviation, 1, (height, side))
         layers += [nn.Sequential(MinibatchDeviation(), last) if minibatch_deviation else last, nn.Flatten(0)]
         self.layers = nn.Sequential(*layers).apply(_initialize)
         if self.classifier is not None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ganexp.networks.conditions import ConcatenatedEmbedding, Projection
 from ganexp.networks.resampling import Down, Up
-from ganexp.networks.sizes import Depth, Width, halvings
+from ganexp.networks.sizes import Depth, Width, doublings, first_map
 from ganexp.ranges import checked
 
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
@@ -34,7 +34,7 @@ class R3GANGenerator(nn.Module):
 
     Args:
         latent_dim: Length of a latent vector; 64 in the paper.
-        shape: `(C, H, W)` with H = W = 16, 32, 64, …
+        shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
         classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as they are; as
@@ -52,7 +52,7 @@ class R3GANGenerator(nn.Module):
             latent_dim *= 2
         first, *others = _channels(shape, width)
         total, before = blocks * (1 + len(others)), first
-        self.basis = nn.Parameter(torch.randn(first, 4, 4))
+        self.basis = nn.Parameter(torch.randn(first, *first_map(shape)))
         self.linear = _scaled(nn.Linear(latent_dim, first, bias=False))
         layers: list[nn.Module] = _stage(first, blocks, total)
         for after in others:
@@ -70,7 +70,7 @@ class R3GANDiscriminator(nn.Module):
     """A 1×1 convolution; stages of blocks with half the side between; a weighted sum of each 4×4 map; one logit.
 
     Args:
-        shape: `(C, H, W)` with H = W = 16, 32, 64, …
+        shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
         classes: Of a conditional GAN, whose linear layer has `width` outputs instead of one; the logit is their inner product
@@ -89,7 +89,7 @@ class R3GANDiscriminator(nn.Module):
         for after in others:
             layers += [Down(), *_changed(before, after), *_stage(after, blocks, total)]
             before = after
-        layers += [_scaled(nn.Conv2d(before, before, 4, groups=before, bias=False)), nn.Flatten(1)]
+        layers += [_scaled(nn.Conv2d(before, before, first_map(shape), groups=before, bias=False)), nn.Flatten(1)]
         self.layers = nn.Sequential(*layers)
         self.linear = _scaled(nn.Linear(before, before if classes else 1, bias=False))
         self.projection = Projection(classes, before) if classes else None
@@ -129,7 +129,8 @@ class Bottleneck(nn.Module):
 
 def _channels(shape: tuple[int, ...], width: int) -> list[int]:
     """Return the channels of each stage, from 4×4 to the image's side."""
-    return [max(1, width >> max(0, doublings - 3)) for doublings in range(halvings(shape) + 1)]
+    first_map(shape)  # which refuses others
+    return [max(1, width >> max(0, done - 3)) for done in range(doublings(shape) + 1)]
 
 
 def _stage(channels: int, blocks: int, total: int) -> list[nn.Module]:

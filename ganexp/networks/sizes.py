@@ -36,12 +36,17 @@ def first_map(shape: tuple[int, ...], *, smallest: int = 16) -> tuple[int, int]:
     height, width = _sides(shape)
     if min(height, width) < smallest or height & (height - 1) or width & (width - 1):
         raise ValueError(
-            f"shape should have sides that are powers of two from {smallest}, such as {smallest}×{smallest} or "
+            f"shape should be of sides that are powers of two from {smallest}, such as {smallest}×{smallest} or "
             f"{2 * smallest}×{4 * smallest}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, or "
             "choose the mlp networks"
         )
     shorter = min(height, width)
     return 4 * height // shorter, 4 * width // shorter
+
+
+def doublings(shape: tuple[int, ...]) -> int:
+    """Return how often the first map of an image, as `first_map` says it, is doubled."""
+    return min(shape[1:]).bit_length() - 3
 
 
 def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:

@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.resampling import Down, Filter, Up
-from ganexp.networks.sizes import Depth, Width, first_map
+from ganexp.networks.sizes import Depth, Width, doublings, first_map
 from ganexp.ranges import checked
 
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear, nn.Embedding)
@@ -324,8 +324,7 @@ def equalized(layer: Layer, rate: float = 1.0) -> Layer:
 
 def _channels(shape: tuple[int, ...], width: int, base: int) -> list[int]:
     """Return the channels of each side, from that of the first map to that of the image."""
-    shorter = min(shape[1:])
-    return [max(1, min(base >> doubling, width)) for doubling in range(2, shorter.bit_length())]
+    return [max(1, min(base >> doubling, width)) for doubling in range(2, 3 + doublings(shape))]
 
 
 def _scaled(x: Tensor) -> Tensor:

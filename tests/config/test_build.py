@@ -6,7 +6,7 @@ import torch
 from omegaconf import OmegaConf
 from PIL import Image
 
-from ganexp import build, strategies
+from ganexp import build, load, strategies
 from ganexp.config.check import check
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
 from ganexp.streams import stream
@@ -222,3 +222,33 @@ def test_plain_dictionaries_do_as_well_as_hydras():
 
 def test_every_strategy_of_the_package_has_a_name_under_conf():
     assert set(strategies.__all__) - {"Strategy"} <= {declared("strategy", name).__name__ for name in options("strategy")}
+
+
+WIDE = ["dataset=fake", "dataset.image_size=[16,32]", "dataset.n=23", "batch_size=5", "latent_dim=3", "logger=[]", "device=cpu"]
+
+
+@pytest.mark.parametrize("network", ["dcgan", "mlp"])
+def test_images_need_not_be_square(network, tmp_path):
+    narrow = [f"generator={network}", f"discriminator={network}", "generator.width=2", "discriminator.width=2"]
+    asked = ["evaluate_every=2", "evaluation.features=raw", "evaluation.samples=20", "evaluation.measures=[kid]"]
+    trainer = build(composed(*WIDE, *narrow, *asked, "iterations=2", "augment=diffaugment", "flip=true"), tmp_path)
+    trainer.fit()
+    assert "eval/kid" in trainer.last_row
+    assert load(tmp_path).sample(3).shape == (3, 3, 16, 32)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["generator=resnet"], "shape should be one of 32×32, 48×48, 64×64, 128×128, not 16×32"),
+        (["augment=ada"], "it transforms square images"),
+        (["dataset=digits"], r"dataset\.image_size should be a valid integer, not \[16, 32\]"),
+        (["dataset.image_size=[16,32,3]"], "dataset.image_size"),
+        (["dataset.image_size=[16,0]"], "dataset.image_size"),
+    ],
+)
+def test_where_they_have_to_be_square_a_sentence_says_so(overrides, said):
+    settings = [one for one in WIDE if not (overrides == ["dataset=digits"] and one == "dataset.n=23")]
+    settings = [one for one in settings if one != "dataset=fake" or overrides != ["dataset=digits"]]
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*settings, *overrides))

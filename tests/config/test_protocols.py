@@ -13,7 +13,7 @@ from ganexp.facts import Facts
 from tests.composing import composed, options
 
 NAMES = options("evaluation.protocol")
-DIGITS = Facts(dataset=Digits(), shape=(1, 32, 32))
+DIGITS = Facts(dataset=Digits(), shape=(1, 32, 32), conditional=True)
 
 
 def chosen(*overrides):

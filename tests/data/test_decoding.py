@@ -109,6 +109,20 @@ def test_the_square_is_that_of_scaling_the_whole_image_to_within_a_level(height,
         assert np.abs(difference).max() <= (1 if height != width else 0)
 
 
+@pytest.mark.parametrize("size", [(32, 64), (64, 16), (20, 30)])
+@pytest.mark.parametrize(("height", "width"), [(100, 100), (90, 300), (301, 77), (60, 120)])
+def test_the_middle_is_that_of_scaling_the_whole_image_until_it_covers_the_size(height, width, size, tmp_path):
+    rng = np.random.default_rng(0)
+    smooth = rng.integers(0, 256, (height // 10 + 2, width // 10 + 2, 3), dtype=np.uint8)
+    image = Image.fromarray(smooth).resize((width, height), Image.Resampling.BICUBIC)
+    image.save(tmp_path / "image.png")
+    scale = max(size[0] / height, size[1] / width)
+    whole = v2.CenterCrop(size)(v2.Resize([max(size[0], int(height * scale)), max(size[1], int(width * scale))])(image))
+    made = decoded(tmp_path / "image.png", size, 3)
+    assert made.shape == (3, *size)
+    assert np.abs(made.permute(1, 2, 0).numpy().astype(int) - np.asarray(whole, dtype=int)).max() <= 1
+
+
 def test_an_image_of_ten_million_by_one_pixels_takes_megabytes(tmp_path):
     Image.new("L", (10**7, 1), 77).save(tmp_path / "long.png")
     assert (tmp_path / "long.png").stat().st_size < 20_000

@@ -1,0 +1,58 @@
+"""What networks begin with: the weights of another run, and which layers of D stay as they are."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ganexp.config.loading import checkpoint_at
+from ganexp.config.schema import Config, ConfigError
+from ganexp.training import CheckpointError, checkpoint
+from ganexp.training.checkpoint import refuse_unlike
+
+
+def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, resumed: bool = False) -> None:
+    """Give new networks the weights that `init_from` names, and freeze as many layers of D as `freeze_d` says.
+
+    A run that is resumed has its own weights, which need not be looked for elsewhere.
+
+    Raises:
+        ConfigError: There is no such run, its networks are others, or D has fewer layers.
+    """
+    if config.init_from is not None and not resumed:
+        _take_over(Path(config.init_from).expanduser(), generator, discriminator)
+    if config.freeze_d:
+        _freeze(discriminator, config.freeze_d)
+
+
+def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> None:
+    """Load the weights of a run's own networks, not of its average, with their buffers."""
+    try:
+        path = checkpoint_at(place)
+        run = checkpoint.load(path)["run"]
+    except CheckpointError as error:
+        raise ConfigError(f"init_from: {error}.") from error
+    gan = run.get("gan")
+    for key, network in (("generator", generator), ("discriminator", discriminator)):
+        given: Any = gan.get(key) if isinstance(gan, dict) else None
+        own = dict(network.state_dict())
+        try:
+            refuse_unlike(key, own, given)
+        except ValueError as error:
+            raise ConfigError(
+                f"init_from: the networks of {path} are others ({error}): choose generator and discriminator with all settings "
+                "as that run has them, and data of the same shape and classes."
+            ) from None
+        if not any(tensor.is_meta for tensor in own.values()):
+            network.load_state_dict(given)
+
+
+def _freeze(discriminator: nn.Module, count: int) -> None:
+    """Freeze the first layers that have parameters of their own, in the order in which the module lists them (FreezeD)."""
+    layers = [module for module in discriminator.modules() if any(True for _ in module.parameters(recurse=False))]
+    layers = [module for module in layers if any(parameter.requires_grad for parameter in module.parameters(recurse=False))]
+    if count >= len(layers):
+        raise ConfigError(f"freeze_d={count} would leave nothing of D to train, which has {len(layers)} layers: choose fewer.")
+    for layer in layers[:count]:
+        for parameter in layer.parameters(recurse=False):
+            parameter.requires_grad_(False)

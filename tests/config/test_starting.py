@@ -1,0 +1,67 @@
+"""Beginning with the weights of another run, and with frozen layers of D."""
+
+import pytest
+import torch
+
+from ganexp import build
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from tests.composing import composed
+from tests.small_runs import NARROW, assert_same, trained
+from tests.tiny import iterate
+
+SETTINGS = [*NARROW, "device=cpu", "dataset.image_size=16", "checkpoint_every=2"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    trained(folder, SETTINGS, 3)
+    return folder
+
+
+def weights(made):
+    return {name: dict(getattr(made.gan, name).state_dict()) for name in ("generator", "discriminator")}
+
+
+def test_a_run_begins_with_the_weights_of_another_and_nothing_else_of_it(run):
+    begun = build(composed(*SETTINGS, f"init_from={run}", "seed=5"))
+    stored = torch.load(run / "checkpoints" / "last.pt", weights_only=True)["run"]["gan"]
+    assert_same(weights(begun), {name: dict(stored[name]) for name in ("generator", "discriminator")})
+    assert begun.iteration == 0
+    assert begun.gan.optimizer_d.state_dict()["state"] == {}
+    assert_same(dict(begun.step.average.generator.state_dict()), dict(stored["generator"]))
+
+
+def test_frozen_layers_stay_and_the_others_move(run):
+    begun = build(composed(*SETTINGS, f"init_from={run / 'checkpoints' / 'last.pt'}", "freeze_d=2", "penalty=r1"))
+    before = {name: p.detach().clone() for name, p in begun.gan.discriminator.named_parameters()}
+    iterate(begun, 2)
+    moved = {name for name, p in begun.gan.discriminator.named_parameters() if not torch.equal(p, before[name])}
+    assert moved == set(before) - {"layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias"}
+
+
+def test_a_resumed_run_does_not_look_for_the_other(run, tmp_path):
+    settings = [*SETTINGS, f"init_from={run}", "freeze_d=1"]
+    whole = trained(tmp_path / "whole", settings, 4)
+    trained(tmp_path / "parts", settings, 4, stop_after=2)
+    resumed = trained(tmp_path / "parts", settings, 4, resume=True)
+    assert_same(weights(resumed), weights(whole))
+    gone = [*settings[:-2], "init_from=gone", "freeze_d=1"]
+    check(composed(*gone, f"resume={tmp_path / 'parts'}"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["init_from=nowhere"], "^init_from: "),
+        (["generator.width=5"], r"^init_from: the networks of .* are others \(generator\..*choose generator and discriminator"),
+        (["conditional=true"], r"^init_from: the networks of .* are others \(generator "),
+        (["discriminator=mlp"], r"^init_from: the networks of .* are others \(discriminator "),
+        (["freeze_d=4"], "freeze_d=4 would leave nothing of D to train, which has 3 layers: choose fewer"),
+        (["freeze_d=-1"], "freeze_d should be greater than or equal to 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said, run):
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*SETTINGS, f"init_from={run}", *overrides))
