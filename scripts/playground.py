@@ -1,10 +1,10 @@
 """Write one self-contained HTML page on which to play with strategies: three games of two weights, and a ring of Gaussians.
 
-    python scripts/playground.py                          # outputs/playground.html, in three minutes on a CPU
+    python scripts/playground.py                          # outputs/playground.html, in some minutes on a CPU
     python scripts/playground.py --gif docs/playground.gif
 
-The page needs no server and no network. Its paths are computed in the browser, by recurrences that were held, when the page was
-made, to ganexp's own strategies on real GANs in float64. The ring is trained once, and kept beside the page for the next time.
+The page needs no server and no network. Its paths are computed in the browser, from recordings of what ganexp's own strategies
+do to real GANs in float64. The ring is trained once, and kept beside the page for the next time.
 """
 
 if __name__ == "__main__":

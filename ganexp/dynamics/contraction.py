@@ -1,7 +1,8 @@
-"""What an update rule does near an equilibrium, measured on the smallest game with a given eigenvalue."""
+"""What an update rule does near an equilibrium, measured on the smallest game with given eigenvalues."""
 
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,49 +12,53 @@ from ganexp.gan import GAN
 from ganexp.losses import WGAN
 from ganexp.prior import Prior
 
-ITERATIONS = 96
+ITERATIONS = 100
+"""So many are made, and the second half is measured; every pull of both lookaheads falls on the end of a half."""
 
 
-class _Point(nn.Module):
-    """G(z) = (θ, 0): the second number says that a sample is generated."""
+class _Points(nn.Module):
+    """G(z) = (θ, 0): the last number says that a sample is generated."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self.theta = nn.Parameter(torch.ones((), dtype=torch.float64))
+        self.theta = nn.Parameter(torch.ones(size, dtype=torch.float64))
 
     def forward(self, z: Tensor) -> Tensor:
-        return torch.stack([self.theta.expand(len(z)), torch.zeros_like(z[:, 0])], 1)
+        return torch.cat([self.theta.expand(len(z), -1), torch.zeros_like(z[:, :1])], 1)
 
 
 class _Quadratic(nn.Module):
-    """D(x, s) = bψx − ax²/2 − saψ²/2, with s = 1 for real samples."""
+    """D(x, s) = Σ bψx − ax²/2 − saψ²/2, with s = 1 for real samples."""
 
-    def __init__(self, eigenvalue: complex) -> None:
+    def __init__(self, eigenvalues: Tensor) -> None:
         super().__init__()
-        self.psi = nn.Parameter(torch.ones((), dtype=torch.float64))
-        self.a, self.b = eigenvalue.real, eigenvalue.imag
+        self.psi = nn.Parameter(torch.ones(len(eigenvalues), dtype=torch.float64))
+        self.a, self.b = eigenvalues.real, eigenvalues.imag
 
     def forward(self, sample: Tensor) -> Tensor:
-        x, real = sample.unbind(1)
-        return self.b * self.psi * x - self.a / 2 * (x.square() + real * self.psi.square())
+        x, real = sample[:, :-1], sample[:, -1:]
+        return (self.b * self.psi * x - self.a / 2 * (x.square() + real * self.psi.square())).sum(1)
 
 
-def contraction(strategy: Callable[..., None], eigenvalue: complex, rate: float) -> float:
+def contraction(strategy: Callable[..., None], eigenvalues: Sequence[complex], rate: float) -> float:
     """Return by what factor an iteration of a rule multiplies the distance from equilibrium, in the long run.
 
-    The game has two numbers, ψ of D and θ of G, with L_D = aψ²/2 + bψθ and L_G = aθ²/2 − bψθ, so that its Jacobian has the
-    eigenvalues a ± ib. Both players descend plainly, at one rate. Of a game with more numbers, whose Jacobian is normal, the
-    rule contracts as it does on the worst of its eigenvalues.
+    For each eigenvalue a + ib the game has two numbers, ψ of D and θ of G, with aψ²/2 + bψθ in L_D and aθ²/2 − bψθ in L_G, so
+    that its Jacobian is normal and has the eigenvalues a ± ib. Both players descend plainly, at one rate.
 
     Args:
         strategy: The rule; one with a state is to be a new one.
-        eigenvalue: a + ib.
+        eigenvalues: One of each conjugate pair.
         rate: The learning rate of both.
+
+    Returns:
+        The factor; infinite where numbers grow beyond those of float64.
 
     Raises:
         ValueError: The rule is not for this game: not for its loss, say.
     """
-    generator, discriminator = _Point(), _Quadratic(eigenvalue)
+    size = len(eigenvalues)
+    generator, discriminator = _Points(size), _Quadratic(torch.tensor(eigenvalues, dtype=torch.complex128))
     gan = GAN(
         generator,
         discriminator,
@@ -63,11 +68,13 @@ def contraction(strategy: Callable[..., None], eigenvalue: complex, rate: float)
         Prior(1, dtype=torch.float64),
         batch_size=2,
     )
-    reals = itertools.repeat(Batch(torch.tensor([[0.0, 1.0]] * 2, dtype=torch.float64)))
+    reals = itertools.repeat(Batch(torch.tensor([[0.0] * size + [1.0]] * 2, dtype=torch.float64)))
     distances = []
     for _ in range(2):
         for _ in range(ITERATIONS // 2):
             strategy(gan, reals, d_steps=1, g_steps=1)
-        distances.append(float(torch.hypot(generator.theta.detach(), discriminator.psi.detach())))
+        distances.append(math.hypot(*generator.theta.tolist(), *discriminator.psi.tolist()))
     half, whole = distances
+    if not math.isfinite(whole):
+        return math.inf
     return (whole / half) ** (2 / ITERATIONS) if half else 0.0

@@ -1,6 +1,6 @@
 // The plane of the two weights: arrows, paths, and the legs of the step that is being made.
 const REACH = 2.1;
-const LEGS = { d: "D", g: "G", both: "", ahead: "look ahead", pull: "pull back" };
+const LEGS = { d: "D", g: "G", both: "", ahead: "look ahead" };
 
 // Fit a canvas to its place on the screen, and return its context, width and height in CSS pixels.
 function prepared(canvas) {
@@ -41,6 +41,17 @@ function write(pen, text, x, y) {
   pen.fillText(text, x, y);
 }
 
+// −∇ at the middles of so many cells a side, which stays the same from one frame to the next.
+const grounds = new Map();
+function arrowsOf(game, many) {
+  const key = `${game.name} ${many}`;
+  if (!grounds.has(key)) {
+    const ticks = Array.from({ length: many }, (_, i) => ((i + 0.5) / many - 0.5) * 2 * REACH);
+    grounds.set(key, ticks.flatMap(theta => ticks.map(psi => [theta, psi, ...tapes.descent(data, game, theta, psi)])));
+  }
+  return grounds.get(key);
+}
+
 function drawGround(pen, panel) {
   const game = GAMES[state.game], many = panel.size > 430 ? 19 : panel.size > 250 ? 13 : 9, [x0, y0] = place(panel, 0, 0);
   pen.strokeStyle = tint("grid");
@@ -58,26 +69,24 @@ function drawGround(pen, panel) {
   pen.stroke();
   const room = panel.size / many;
   pen.fillStyle = pen.strokeStyle = tint("arrow");
-  for (let i = 0; i < many; i++)
-    for (let j = 0; j < many; j++) {
-      const theta = ((i + 0.5) / many - 0.5) * 2 * REACH, psi = ((j + 0.5) / many - 0.5) * 2 * REACH;
-      const v = recurrences.derivatives(game, theta, psi), size = Math.hypot(v.g, v.d);
-      if (size < 1e-9) continue;
-      const strong = Math.sqrt(Math.min(1, size / 2)), length = room * (0.2 + 0.55 * strong), [x, y] = place(panel, theta, psi);
-      const ux = -v.g / size, uy = v.d / size, head = Math.min(length * 0.5, 2.5 + 2 * strong);
-      const tip = [x + (ux * length) / 2, y + (uy * length) / 2];
-      pen.globalAlpha = 0.3 + 0.6 * strong;
-      pen.lineWidth = 1 + 0.5 * strong;
-      pen.beginPath();
-      pen.moveTo(x - (ux * length) / 2, y - (uy * length) / 2);
-      pen.lineTo(tip[0] - ux * head, tip[1] - uy * head);
-      pen.stroke();
-      pen.beginPath();
-      pen.moveTo(...tip);
-      pen.lineTo(tip[0] - 1.5 * ux * head - 0.7 * uy * head, tip[1] - 1.5 * uy * head + 0.7 * ux * head);
-      pen.lineTo(tip[0] - 1.5 * ux * head + 0.7 * uy * head, tip[1] - 1.5 * uy * head - 0.7 * ux * head);
-      pen.fill();
-    }
+  for (const [theta, psi, ofG, ofD] of arrowsOf(game, many)) {
+    const size = Math.hypot(ofG, ofD);
+    if (size < 1e-9) continue;
+    const strong = Math.sqrt(Math.min(1, size / 2)), length = room * (0.2 + 0.55 * strong), [x, y] = place(panel, theta, psi);
+    const ux = ofG / size, uy = -ofD / size, head = Math.min(length * 0.5, 2.5 + 2 * strong);
+    const tip = [x + (ux * length) / 2, y + (uy * length) / 2];
+    pen.globalAlpha = 0.3 + 0.6 * strong;
+    pen.lineWidth = 1 + 0.5 * strong;
+    pen.beginPath();
+    pen.moveTo(x - (ux * length) / 2, y - (uy * length) / 2);
+    pen.lineTo(tip[0] - ux * head, tip[1] - uy * head);
+    pen.stroke();
+    pen.beginPath();
+    pen.moveTo(...tip);
+    pen.lineTo(tip[0] - 1.5 * ux * head - 0.7 * uy * head, tip[1] - 1.5 * uy * head + 0.7 * ux * head);
+    pen.lineTo(tip[0] - 1.5 * ux * head + 0.7 * uy * head, tip[1] - 1.5 * uy * head - 0.7 * ux * head);
+    pen.fill();
+  }
   pen.globalAlpha = 1;
   pen.fillStyle = tint("soft");
   pen.font = `${panel.size > 330 ? 13 : 11}px system-ui, sans-serif`;
@@ -135,7 +144,7 @@ function drawPath(pen, panel, name, moment) {
 // What the present iteration consists of, if its steps are long enough to be seen.
 function drawLegs(pen, panel, path, shown, named) {
   for (const leg of path.legs[Math.min(shown + 1, last(path))] ?? []) {
-    const a = place(panel, leg.from.theta, leg.from.psi), b = place(panel, leg.to.theta, leg.to.psi);
+    const a = place(panel, ...leg.from), b = place(panel, ...leg.to);
     const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
     if (length < 14) continue;
     const ux = (b[0] - a[0]) / length, uy = (b[1] - a[1]) / length;
@@ -178,7 +187,7 @@ function drawField(canvas, moment) {
     pen.stroke();
     for (const name of panel.names) drawPath(pen, panel, name, moment);
     if (state.apart && panel.names.length === 1) {
-      pen.font = "600 13px ui-monospace, monospace";
+      pen.font = `600 ${Math.min(13, (panel.size - 12) / (0.62 * panel.names[0].length))}px ui-monospace, monospace`;
       pen.textAlign = "left";
       pen.textBaseline = "bottom";
       pen.fillStyle = hue(panel.names[0]);

@@ -11,7 +11,7 @@ from matplotlib.patches import Circle
 from PIL import Image
 
 from playing.games import GAMES, Settings, path
-from playing.shown import ALL, made
+from playing.shown import BY_NAME, made
 
 STRATEGIES = {
     "joint": ("spirals out", 1.0),
@@ -46,7 +46,7 @@ def drawn() -> list[np.ndarray[Any, Any]]:
     plane, chart = figure.subplots(1, 2, width_ratios=[1, 1.05])
     ground(plane)
     axes_of_chart(chart)
-    colors = {one.name: one.colors[0] for one in ALL}
+    colors = {name: BY_NAME[name].colors[0] for name in STRATEGIES}
     lines = {name: (*trail(plane, colors[name]), *trail(chart, colors[name])) for name in STRATEGIES}
     for name in STRATEGIES:
         label(chart, name, paths[name], colors[name])

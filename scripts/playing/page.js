@@ -35,11 +35,11 @@ function refresh() {
     row.line.className = chosen ? "" : "off";
     row.box.checked = chosen;
     row.swatch.style.stroke = hue(one.name);
-    const measured = chosen ? factorOf(paths[one.name]) : null, ahead = theory.factor(GAMES[state.game], one.name, optionsOf(one.name));
+    const measured = chosen ? factorOf(paths[one.name]) : null, ahead = chosen ? atSolution(one.name) : null;
     const turn = chosen ? fate(one.name, measured) : "";
     row.factor.textContent = measured === null || turn === "" ? "–" : `${measured.factor.toFixed(4)} ${{ out: "↗ goes out", in: "↘ comes in", round: "↻ goes round" }[turn]}`;
     row.factor.className = `number ${turn}`;
-    row.theory.textContent = chosen && ahead !== null ? ahead.toFixed(4) : "–";
+    row.atSolution.textContent = chosen && ahead !== null ? ahead.toFixed(4) : "–";
     if (!chosen) row.distance.textContent = "–";
     else if (turn) said.push(`${one.name} ${{ out: "goes out", in: "comes in", round: "goes round" }[turn]}`);
     if (row.own) {
@@ -95,13 +95,13 @@ function setUpStrategies() {
     line.innerHTML =
       '<td><label class="choose"><input type="checkbox"><svg width="34" height="12" aria-hidden="true"><path d="M1 6h32" fill="none" stroke-width="3"/></svg>' +
       '<span><b></b><small></small></span></label></td><td class="of-own"></td>' +
-      '<td class="number" data-label="distance"></td><td class="number"></td><td class="number" data-label="theory"></td>';
-    const [, own, distanceNow, factor, inTheory] = line.children;
+      '<td class="number" data-label="distance"></td><td class="number"></td><td class="number" data-label="at the solution"></td>';
+    const [, own, distanceNow, factor, near] = line.children;
     line.querySelector("b").textContent = one.name;
     line.querySelector("small").textContent = one.words + (one.also.length ? `; same path here: ${one.also.join(", ")}` : "");
     const swatch = line.querySelector("path");
     swatch.style.strokeDasharray = one.dash.join(" ");
-    const row = (rows[one.name] = { line, swatch, box: line.querySelector("input"), distance: distanceNow, factor, theory: inTheory });
+    const row = (rows[one.name] = { line, swatch, box: line.querySelector("input"), distance: distanceNow, factor, atSolution: near });
     row.box.addEventListener("change", () => {
       state.strategies = data.strategies.map(other => other.name).filter(name => rows[name].box.checked);
       asked(null);
@@ -225,7 +225,7 @@ function apart(value) {
 function held() {
   let worst = 0;
   for (const one of data.references) {
-    const end = recurrences.path(GAMES[one.game], one.strategy, one, data.start, data.iterations, Infinity).points.at(-1);
+    const end = tapes.path(data, GAMES[one.game], one.strategy, one, data.start, data.iterations, Infinity).points.at(-1);
     const size = Math.max(1, distance(one.end));
     worst = Math.max(worst, Math.abs(end[0] - one.end[0]) / size, Math.abs(end[1] - one.end[1]) / size);
   }

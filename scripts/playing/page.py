@@ -8,11 +8,12 @@ from ganexp.cli.commands.pages import html
 from ganexp.losses import WGAN
 from playing import ring
 from playing.games import GAMES
+from playing.programs import programs
 from playing.references import ITERATIONS, MOMENTA, RATES, START, STEPS, references
 from playing.shown import SHOWN, Shown
 
 ROOM = Path(__file__).resolve().parent
-SCRIPTS = ("recurrences", "theory", "state", "questions", "field", "charts", "ring", "page")
+SCRIPTS = ("tapes", "state", "questions", "field", "charts", "ring", "page")
 TITLE = "Why do GANs go round in circles? A playground"
 
 
@@ -32,6 +33,7 @@ def data(courses: dict[str, ring.Course]) -> dict[str, Any]:
         "rates": RATES,
         "momenta": MOMENTA,
         "steps": [f"{d}:{g}" for d, g in STEPS],
+        **programs(),
         "references": references(),
         "start": START,
         "iterations": ITERATIONS,

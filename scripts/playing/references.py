@@ -11,10 +11,10 @@ from playing.shown import SHOWN, Shown, made
 
 RATES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 MOMENTA = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
-STEPS = ((5, 1), (3, 1), (2, 1), (1, 1), (1, 2), (1, 3), (1, 5))
+STEPS = ((5, 1), (2, 1), (1, 1), (1, 2), (1, 5))
 """The stops of the sliders: learning rates, momenta, and updates of D and of G per iteration."""
 START = (1.0, 0.5)
-ITERATIONS = 24
+ITERATIONS = 30
 
 
 def settings_of(shown: Shown) -> Iterator[tuple[Settings, float | None]]:
@@ -25,7 +25,7 @@ def settings_of(shown: Shown) -> Iterator[tuple[Settings, float | None]]:
     yield from ((replace(usual, rate=rate), middle) for rate in (RATES[0], RATES[-1]))
     yield from ((replace(usual, momentum=momentum), middle) for momentum in (MOMENTA[0], MOMENTA[-1]))
     yield from ((replace(usual, d_steps=d, g_steps=g), middle) for d, g in (STEPS[0], STEPS[-1]))
-    yield Settings(0.3, -0.3, 3, 1), low
+    yield Settings(0.3, -0.3, 2, 1), low
     yield Settings(0.2, 0.3, 1, 2), high
 
 
@@ -42,7 +42,7 @@ def reference(game: Game, shown: Shown, settings: Settings, coefficient: float |
 
 
 def options(settings: Settings, coefficient: float | None) -> dict[str, Any]:
-    """Return settings as recurrences.js reads them."""
+    """Return settings as tapes.js reads them."""
     return {
         "rate": settings.rate,
         "momentum": settings.momentum,

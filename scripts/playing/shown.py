@@ -1,7 +1,4 @@
-"""Which strategies the page shows, with their coefficients: a new one is one line here and one recurrence in recurrences.js.
-
-Lines whose YAML is not in conf/strategy are left out.
-"""
+"""Which strategies the page shows, with their coefficients: a new one is one line here. What it does, tape.py records."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +6,6 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ganexp import strategies, wrappers
 from ganexp.config.choices import settings_of
 from ganexp.config.targets import target
 from playing.games import Settings, Strategy
@@ -39,14 +35,16 @@ class Shown:
     """One strategy of the page.
 
     Args:
-        name: In conf/strategy, or `lookahead`, which stands for the wrapper around `joint`.
+        name: In conf/strategy, or in conf/wrapper.
         colors: On light and on dark ground; those of strategies likely to be shown together can be told apart in any kind of
-            colour vision, and a dash and a marker tell apart the rest.
+            colour vision, and dashes tell apart the rest.
         dash: Lengths of dash and gap in pixels; empty for a line.
         words: What it does, in a few words.
         coefficient: Its own slider, if it has one.
         also: Strategies that go the same way on this page's games.
-        exactly: Settings that make an iterative strategy exact.
+        exactly: Settings that make an iterative strategy exact on a game of two weights.
+        around: What a wrapper stands around: a strategy, or another line.
+        cycle: After how many iterations an iteration comes again.
     """
 
     name: str
@@ -56,68 +54,102 @@ class Shown:
     coefficient: Coefficient | None = None
     also: tuple[str, ...] = ()
     exactly: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def exists(self) -> bool:
-        """Whether the project has it."""
-        return self.name == "lookahead" or (CONF / "strategy" / f"{self.name}.yaml").exists()
+    around: str = ""
+    cycle: int = 1
 
 
-ALL = (
-    Shown("joint", ("#c2500a", "#ff8f52"), (), "both networks step from the same point", also=("one_stage", "g_first")),
-    Shown("detach", ("#0b6fb3", "#5cb8f5"), (), "D steps, then G answers", also=("resample", "retain_graph", "reuse_z")),
-    Shown("g_first_resample", ("#0b6fb3", "#5cb8f5"), (7, 4), "G steps, then D answers"),
-    Shown("extragradient", ("#00805c", "#3ad6a8"), (), "look one step ahead, step with the gradient found there"),
+ORANGE, BLUE, GREEN, PINK = ("#c2500a", "#ff8f52"), ("#0b6fb3", "#5cb8f5"), ("#00805c", "#3ad6a8"), ("#a8457f", "#f490cb")
+VIOLET, GREY, YELLOW = ("#5f3dc4", "#b9a3ff"), ("#495057", "#ced4da"), ("#856300", "#f0c53a")
+LINE, DASHED, DOTTED, MIXED = (), (7, 4), (2, 3), (10, 3, 2, 3)
+
+SHOWN = (
+    Shown("joint", ORANGE, LINE, "both networks step from the same point", also=("one_stage", "g_first")),
+    Shown("detach", BLUE, LINE, "D steps, then G answers", also=("resample", "retain_graph", "reuse_z")),
+    Shown("g_first_resample", BLUE, DASHED, "G steps, then D answers"),
+    Shown(
+        "alex_gda",
+        BLUE,
+        DOTTED,
+        "D steps, G answers as if D had gone further",
+        Coefficient("gamma", "γ", 0.0, 3.0, 0.25, 2.0),
+    ),
+    Shown(
+        "extragradient",
+        GREEN,
+        LINE,
+        "look a steps ahead, go back, step with the gradient found there",
+        Coefficient("ahead", "a", 0.5, 3.0, 0.25, 1.0),
+    ),
+    Shown("past_extragradient", GREEN, DASHED, "look ahead along the previous gradient, step with the one there"),
+    Shown("anchoring", GREEN, MIXED, "extragradient, drawn back to the start less and less", around="extragradient"),
+    Shown("runge_kutta", GREEN, DOTTED, "follow the flow itself, to order p", Coefficient("order", "p", 2, 4, 2, 2)),
     Shown(
         "lookahead",
-        ("#a8457f", "#f490cb"),
-        (),
+        PINK,
+        LINE,
         "five steps of joint, then a part of the way back",
         Coefficient("alpha", "α", 0.1, 1.0, 0.1, 0.5),
+        around="joint",
+        cycle=5,
     ),
     Shown(
-        "past_extragradient", ("#00805c", "#3ad6a8"), (7, 4), "look ahead along the previous gradient, step with the one there"
+        "outer_lookahead",
+        PINK,
+        DASHED,
+        "lookahead, and every 25 iterations a part of that way back too",
+        Coefficient("alpha", "α", 0.1, 1.0, 0.1, 0.5),
+        around="lookahead",
+        cycle=25,
     ),
     Shown(
-        "consensus",
-        ("#5f3dc4", "#b9a3ff"),
-        (),
-        "descend the length of the gradient as well",
-        Coefficient("gamma", "γ", 0.0, 2.0, 0.1, 0.5),
+        "consensus", VIOLET, LINE, "descend the length of the gradient as well", Coefficient("gamma", "γ", 0.0, 2.0, 0.1, 0.5)
     ),
-    Shown(
-        "symplectic",
-        ("#5f3dc4", "#b9a3ff"),
-        (7, 4),
-        "turn against the rotation",
-        Coefficient("strength", "λ", 0.0, 2.0, 0.1, 0.5),
-    ),
-    Shown("competitive", ("#495057", "#ced4da"), (), "each expects the other's answer", exactly=(("tolerance", 1e-14),)),
+    Shown("jare", VIOLET, DOTTED, "descend the length of the other's gradient", Coefficient("gamma", "γ", 0.0, 2.0, 0.1, 0.5)),
+    Shown("symplectic", VIOLET, DASHED, "turn against the rotation", Coefficient("strength", "λ", 0.0, 2.0, 0.1, 0.5)),
+    Shown("hamiltonian", VIOLET, MIXED, "descend the length of the gradient, and nothing else"),
+    Shown("competitive", GREY, LINE, "each expects the other's answer", exactly=(("tolerance", 1e-14), ("steps", 1))),
+    Shown("lead", GREY, DASHED, "expect the other's last motion once more", Coefficient("alpha", "α", 0.0, 2.0, 0.1, 1.0)),
+    Shown("drift", GREY, DOTTED, "take away what finite steps add to the flow"),
     Shown(
         "unrolled",
-        ("#856300", "#f0c53a"),
-        (),
+        YELLOW,
+        LINE,
         "G steps against the D that k further steps would make",
-        Coefficient("k", "k", 0, 10, 1, 5),
+        Coefficient("k", "k", 1, 9, 4, 5),
+    ),
+    Shown(
+        "follow_the_ridge",
+        YELLOW,
+        DASHED,
+        "D moves along as G changes what is best for D",
+        Coefficient("damping", "λ", 0.0, 1.0, 0.1, 0.1),
+        exactly=(("tolerance", 1e-14), ("steps", 1)),
     ),
 )
-SHOWN = tuple(one for one in ALL if one.exists)
+BY_NAME = {one.name: one for one in SHOWN}
 
 
 def made(name: str, coefficient: float | None, settings: Settings) -> Strategy:
-    """Return a strategy of the project's, by its own name or one in `also`, with its coefficient if it has one.
+    """Return a new strategy of the project's, by its own name or one in `also`, with its coefficient if it has one.
 
     Steps of its own, such as those of `unrolled`, have the learning rate for their size.
     """
-    if name == "lookahead":
-        return wrappers.Lookahead(strategies.joint, every=5, alpha=0.5 if coefficient is None else coefficient)
-    node: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.load(CONF / "strategy" / f"{name}.yaml")))  # type: ignore[arg-type]
+    shown = BY_NAME.get(name)
+    if shown is not None and shown.around:
+        node = _node(CONF / "wrapper" / f"{name}.yaml")[name]
+    else:
+        node = _node(CONF / "strategy" / f"{name}.yaml")
     found, own = target(node, "strategy"), settings_of(node)
-    if "rate" in own:
+    if own.get("rate") is not None:  # where it is None, it is the optimisers' own
         own["rate"] = settings.rate
-    for one in ALL:
-        if one.name == name:
-            own |= dict(one.exactly)
-        if one.name == name and one.coefficient is not None and coefficient is not None:
-            own[one.coefficient.key] = type(own[one.coefficient.key])(coefficient)
+    if shown is not None:
+        own |= dict(shown.exactly)
+        if shown.coefficient is not None and coefficient is not None:
+            own[shown.coefficient.key] = type(own[shown.coefficient.key])(coefficient)
+        if shown.around:
+            return found(made(shown.around, None, settings), **own)
     return found(**own) if isinstance(found, type) else found
+
+
+def _node(file: Path) -> dict[str, Any]:
+    return dict(OmegaConf.to_container(OmegaConf.load(file)))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ const state = {
   apart: false,
 };
 
-// What recurrences.js reads.
+// What tapes.js reads.
 function optionsOf(name) {
   const [dSteps, gSteps] = state.steps.split(":").map(Number);
   return { rate: state.rate, momentum: state.momentum, dSteps, gSteps, coefficient: state.own[name] ?? null };
@@ -28,7 +28,7 @@ let paths = {};
 function follow() {
   paths = {};
   for (const name of state.strategies)
-    paths[name] = recurrences.path(GAMES[state.game], name, optionsOf(name), state.start, state.length);
+    paths[name] = tapes.path(data, GAMES[state.game], name, optionsOf(name), state.start, state.length);
 }
 
 const last = path => path.points.length - 1;
@@ -41,7 +41,7 @@ function at(path, moment) {
   const legs = path.legs[i + 1].filter(leg => leg.kind !== "ahead");
   const leg = legs[Math.min(Math.floor(share * legs.length), legs.length - 1)];
   const along = share * legs.length - legs.indexOf(leg);
-  return [leg.from.theta + along * (leg.to.theta - leg.from.theta), leg.from.psi + along * (leg.to.psi - leg.from.psi)];
+  return leg.from.map((x, i) => x + along * (leg.to[i] - x));
 }
 
 // The factor per iteration over the second half of a path: the slope of the logarithm of the distance, by least squares.
@@ -56,10 +56,19 @@ function factorOf(path) {
   return { factor: Math.exp(up / down), whole: (n * up) / down };
 }
 
-// What becomes of a path: by theory where that holds in the whole plane, else by more than a sixth in its second half.
+// What an iteration does near the solution; it is kept, since no path depends on it.
+const radii = new Map();
+function atSolution(name) {
+  const key = JSON.stringify([state.game, name, optionsOf(name)]);
+  if (!radii.has(key)) radii.set(key, tapes.radius(data, GAMES[state.game], name, optionsOf(name)));
+  return radii.get(key);
+}
+
+// What becomes of a path: by its factor at the solution where that holds in the whole plane, else by more than a sixth in its
+// second half.
 function fate(name, measured) {
-  const ahead = theory.factor(GAMES[state.game], name, optionsOf(name));
-  if (ahead !== null && Math.abs(ahead - 1) < 1e-9) return "round";
+  const ahead = atSolution(name);
+  if (ahead !== null && Math.abs(ahead - 1) < 1e-7) return "round";
   if (ahead !== null && !GAMES[state.game].bounded) return ahead > 1 ? "out" : "in";
   return measured === null ? "" : measured.whole > 0.15 ? "out" : measured.whole < -0.15 ? "in" : "round";
 }

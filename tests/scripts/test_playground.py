@@ -1,5 +1,6 @@
 """The playground: that the page stands by itself, what is kept, the GIF, and what a browser does with it."""
 
+import functools
 import json
 import re
 import shutil
@@ -11,9 +12,11 @@ import pytest
 import playground
 from playing import gif, page, references, ring
 from playing.games import GAMES, Settings
+from playing.programs import programs
 from playing.references import MOMENTA, RATES, STEPS
 from playing.shown import SHOWN
 
+FEW = [one for one in SHOWN if one.name in ("joint", "detach", "extragradient", "lookahead", "runge_kutta", "consensus")]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
@@ -30,6 +33,11 @@ def a_course(frames=4):
     }
 
 
+@functools.cache
+def recorded():
+    return programs(GAMES[:2], FEW, [(1, 1)])
+
+
 @pytest.fixture
 def small_page(monkeypatch):
     """The page with few references, and a ring that nobody has learnt."""
@@ -39,9 +47,11 @@ def small_page(monkeypatch):
     own = [
         references.reference(game, one, settings, one.coefficient and one.coefficient.default)
         for game in GAMES[:2]
-        for one in SHOWN
+        for one in FEW
     ]
+    monkeypatch.setattr(page, "SHOWN", FEW)
     monkeypatch.setattr(page, "references", lambda: own)
+    monkeypatch.setattr(page, "programs", recorded)
     return page.page({name: a_course() for name in ring.STRATEGIES})
 
 
@@ -51,9 +61,9 @@ def test_the_page_stands_by_itself(small_page):
     written = small_page[:start] + small_page[end:]
     assert not re.search(r"https?:|[\"'(]//|\bsrc=|\bhref=\"(?!#)|@import|url\(|fetch\(|XMLHttpRequest|import\(", written)
     assert "http" not in json.dumps({name: value for name, value in data.items() if name != "ring"})
-    assert [one["name"] for one in data["strategies"]] == [one.name for one in SHOWN]
+    assert [one["name"] for one in data["strategies"]] == [one.name for one in FEW]
     assert [one["name"] for one in data["games"]] == re.findall(r'data-about="(\w+)"', small_page)
-    assert set(data["ring"]["runs"]) <= {one.name for one in SHOWN}
+    assert set(data["ring"]["runs"]) <= {one.name for one in FEW}
     assert (data["rates"], data["momenta"]) == (list(RATES), list(MOMENTA))
     assert all(len(one["end"]) == 2 and np.isfinite(one["end"]).all() for one in data["references"])
     assert (data["iterations"], data["start"]) == (6, list(references.START))

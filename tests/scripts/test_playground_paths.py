@@ -1,7 +1,7 @@
 """The playground's paths: those by ganexp against NumPy, those in the browser against ganexp's."""
 
+import itertools
 import json
-import re
 import shutil
 import subprocess
 
@@ -12,8 +12,10 @@ import torch
 from ganexp.losses import WGAN
 from playing import page
 from playing.games import GAMES, Settings, normal_points, path
+from playing.programs import programs
 from playing.references import MOMENTA, RATES, START, STEPS, options, settings_of
-from playing.shown import ALL, SHOWN, made
+from playing.shown import SHOWN, made
+from playing.tape import Unrepeatable, program
 
 NODE = shutil.which("node")
 
@@ -92,7 +94,7 @@ def test_points_that_stand_for_a_gaussian():
 
 
 def test_every_strategy_on_the_page_looks_different():
-    assert len({(one.colors, one.dash) for one in ALL}) == len(ALL)
+    assert len({(one.colors, one.dash) for one in SHOWN}) == len(SHOWN)
 
 
 def test_strategies_said_to_go_the_same_way_do():
@@ -104,10 +106,8 @@ def test_strategies_said_to_go_the_same_way_do():
             assert found == pytest.approx(expected, rel=1e-12), name
 
 
-def test_the_recurrences_name_every_strategy_and_every_slider_has_its_ends_tried():
-    source = (page.ROOM / "recurrences.js").read_text()
+def test_every_slider_has_its_ends_tried():
     for one in SHOWN:
-        assert re.search(rf"^    {one.name}\(game, s, o, legs\)", source, re.MULTILINE), one.name
         tried = list(settings_of(one))
         assert {min(RATES), max(RATES)} <= {settings.rate for settings, _ in tried}
         assert {min(MOMENTA), max(MOMENTA)} <= {settings.momentum for settings, _ in tried}
@@ -118,51 +118,81 @@ def test_the_recurrences_name_every_strategy_and_every_slider_has_its_ends_tried
 
 
 def in_node(script, given):
-    files = "".join(
-        f"const {name} = require({json.dumps(str(page.ROOM / f'{name}.js'))});" for name in ("recurrences", "theory")
-    )
-    script = f"{files} const given = JSON.parse(require('fs').readFileSync(0)); console.log(JSON.stringify({script}));"
+    file = json.dumps(str(page.ROOM / "tapes.js"))
+    script = f"const tapes = require({file}), given = JSON.parse(require('fs').readFileSync(0)); const found = {script};"
+    script += "console.log(JSON.stringify(found));"
     ran = subprocess.run([NODE, "-e", script], input=json.dumps(given), text=True, capture_output=True, check=True, timeout=60)
     return json.loads(ran.stdout)
 
 
-FOLLOW = "given.cases.map(c => recurrences.path(given.games[c.game], c.strategy, c, given.start, given.n, Infinity).points)"
+FOLLOW = "given.cases.map(c => tapes.path(given, given.games[c.game], c.strategy, c, given.start, given.n, Infinity))"
+RADIUS = "given.cases.map(c => tapes.radius(given, given.games[c.game], c.strategy, c))"
 
 
-def games_for_scripts():
-    return {one.name: {"points": one.points, "bounded": one.loss is not WGAN} for one in GAMES}
+def given_for(cases, games, shown, **further):
+    """Return what the scripts are given: cases of (game, strategy's line, settings, coefficient) and their programs."""
+    ratios = dict.fromkeys((settings.d_steps, settings.g_steps) for _, _, settings, _ in cases)
+    return {
+        **programs(games, shown, ratios),
+        "games": {one.name: {"name": one.name, "points": one.points} for one in games},
+        "cases": [{"game": game.name, "strategy": one.name} | options(*rest) for game, one, *rest in cases],
+        **further,
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(NODE is None, reason="no node")
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.name)
-def test_the_browsers_recurrences_are_ganexps_strategies(shown):
-    """Whole paths of every strategy in every game, at every end of every slider and at every ratio of steps."""
-    middle = shown.coefficient.default if shown.coefficient else None
-    tried = [*settings_of(shown), *((Settings(0.2, 0.1, d, g), middle) for d, g in STEPS)]
-    for game in GAMES:
-        cases = [{"game": game.name, "strategy": shown.name} | options(*one) for one in tried]
-        found = in_node(FOLLOW, {"games": games_for_scripts(), "cases": cases, "start": START, "n": 8})
-        for one, points in zip(tried, found, strict=True):
-            expected = path(game, made(shown.name, one[1], one[0]), one[0], 8, START)
-            assert np.array(points) == pytest.approx(expected, rel=1e-10, abs=1e-12), (game.name, one)
+def test_what_the_browser_plays_is_ganexps_strategy(shown):
+    """Whole paths of every strategy at every end of every slider."""
+    games = (GAMES[0], GAMES[2]) if shown.cycle < 10 else GAMES[:1]
+    cases = [(game, shown, *one) for game in games for one in settings_of(shown)]
+    n = shown.cycle + 5
+    for case, found in zip(cases, in_node(FOLLOW, given_for(cases, games, [shown], start=START, n=n)), strict=True):
+        game, _, settings, coefficient = case
+        expected = path(game, made(shown.name, coefficient, settings), settings, n, START)
+        assert np.array(found["points"]) == pytest.approx(expected, rel=1e-9, abs=1e-12), (game.name, settings, coefficient)
 
 
 @pytest.mark.skipif(NODE is None, reason="no node")
-def test_theory_is_what_long_paths_do():
-    """The factor per iteration near the solution, measured over 200 iterations from iteration 400 on."""
-    cases = [
-        {"game": game.name, "strategy": one.name} | options(Settings(rate), one.coefficient and one.coefficient.default)
-        for game in GAMES
-        for one in SHOWN
-        for rate in (0.1, 0.3)
-    ]
-    given = {"games": games_for_scripts(), "cases": cases, "start": (1e-4, 5e-5), "n": 600}
-    paths, factors = in_node(f"[{FOLLOW}, given.cases.map(c => theory.factor(given.games[c.game], c.strategy, c))]", given)
-    compared = 0
-    for case, points, factor in zip(cases, paths, factors, strict=True):
-        middle, end = np.hypot(*points[400]), np.hypot(*points[-1])
-        if factor is not None and 1e-100 < end < 1e-2:
-            assert (end / middle) ** (1 / 200) == pytest.approx(factor, rel=3e-3), case
-            compared += 1
-    assert compared > 20
+def test_legs_of_a_step_that_looks_ahead_of_one_that_takes_turns_and_of_one_that_does_neither():
+    shown = [one for one in SHOWN if one.name in ("joint", "detach", "extragradient")]
+    cases = [(GAMES[0], one, Settings(0.3), one.coefficient and one.coefficient.default) for one in shown]
+    found = in_node(FOLLOW, given_for(cases, GAMES[:1], shown, start=START, n=2))
+    assert [[leg["kind"] for leg in one["legs"][2]] for one in found] == [["both"], ["d", "g"], ["ahead", "both"]]
+
+
+@pytest.mark.skipif(NODE is None, reason="no node")
+def test_factors_at_the_solution_are_the_closed_forms():
+    """Of rules on the bilinear game, at η = 0.3; with momentum that of the heavy ball, λ² − (1 + β − iη) λ + β = 0."""
+    known = {
+        "joint": 1.09**0.5,
+        "detach": 1,
+        "extragradient": (1 - 0.3**2 + 0.3**4) ** 0.5,
+        "past_extragradient": (0.5 + 0.5 * (1 - 4 * 0.3**2) ** 0.5) ** 0.5,
+        "consensus": ((1 - 0.3 * 0.5) ** 2 + 0.3**2) ** 0.5,
+        "hamiltonian": 0.7,
+        "competitive": 1 / 1.09**0.5,
+        "lookahead": abs(0.5 + 0.5 * (1 - 0.3j) ** 5) ** 0.2,
+        "outer_lookahead": abs(0.5 + 0.5 * (0.5 + 0.5 * (1 - 0.3j) ** 5) ** 5) ** 0.04,
+    }
+    shown = [one for one in SHOWN if one.name in known]
+    cases = [(GAMES[0], one, Settings(0.3), one.coefficient and one.coefficient.default) for one in shown]
+    found = in_node(RADIUS, given_for(cases, GAMES[:1], shown))
+    assert dict(zip([one.name for one in shown], found, strict=True)) == pytest.approx(known, rel=1e-9)
+    heavy = in_node(RADIUS, given_for([(GAMES[0], SHOWN[0], Settings(0.3, 0.4), None)], GAMES[:1], SHOWN[:1]))
+    assert heavy == pytest.approx([max(abs(np.roots([1, -(1.4 - 0.3j), 0.4])))], rel=1e-9)
+
+
+def test_what_does_not_come_again_is_not_recorded():
+    counting = itertools.count(1)
+
+    def slower(gan, reals, *, d_steps, g_steps):
+        next(counting)
+        with torch.no_grad():
+            gan.g_parameters[0].mul_(0.5 ** next(counting))
+
+    with pytest.raises(Unrepeatable, match="neither"):
+        program(GAMES[0], lambda *_: slower, Settings(), None)
+    with pytest.raises(Unrepeatable, match="come again"):
+        program(GAMES[0], lambda *_: made("lookahead", None, Settings()), Settings(), None, cycle=4)

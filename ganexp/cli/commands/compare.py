@@ -17,17 +17,15 @@ from ganexp.cli.commands.pages.figures import bars
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.cli.commands.pages.writing import writing
 from ganexp.compare import plain_loops
-from ganexp.compare.cost import Measured, measured
+from ganexp.compare.cost import Measured, gflop, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from ganexp.config.schema import ConfigError
 from ganexp.logging.documents import refuse_unwritable
+from ganexp.training import Trainer
 
 BASELINE = f"detach{REDUNDANT}"
-LEAN = {"one_stage", "consensus", "symplectic", "competitive", "jare", "drift", "lead", "hamiltonian", "follow_the_ridge"}
-"""Strategies that have nothing redundant to compute."""
-ZERO_SUM = {"minimax", "wgan", "wgan_gp"}
-"""Losses that `competitive` does not refuse."""
 Row = dict[str, Any]
 
 
@@ -57,10 +55,17 @@ def main(options: argparse.Namespace) -> Path:
 def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turns: int, iterations: int) -> list[Row]:
     """Measure every strategy with one loss, lean and redundant, and the plain loops."""
     settings = (*overrides, f"loss={loss}")
-    names = [f"{name}{how}" for name in dict.fromkeys(["detach", *strategies]) for how in (REDUNDANT, "")]
-    names = [name for name in names if name.removesuffix(REDUNDANT) not in LEAN or not name.endswith(REDUNDANT)]
-    names = [name for name in names if name != "competitive" or loss in ZERO_SUM]
-    trainers = {name: trainer_of(*settings, *settings_of(name)) for name in names}
+    trainers: dict[str, Trainer] = {}
+    for name in dict.fromkeys(["detach", *strategies]):
+        try:
+            own = {f"{name}{how}": trainer_of(*settings, *settings_of(f"{name}{how}")) for how in (REDUNDANT, "")}
+        except ConfigError as refusal:
+            if name == "detach":
+                raise
+            tqdm.write(f"Without {name}: {refusal}")
+            continue
+        work = {gflop(Contender.of(trainer)) for trainer in own.values()}
+        trainers |= own if len(work) > 1 else {name: own[name]}  # without a row for redundant gradients where there are none
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
     if loss == "nonsaturating":
         for name, loop in {"plain loop, redundant": plain_loops.textbook, "plain loop": plain_loops.lean}.items():

@@ -123,7 +123,7 @@ def _rules(names: Sequence[str], eigenvalues: Sequence[complex], rate: float) ->
         factors: list[float | None] = []
         for one in upper:
             try:
-                factors.append(contraction(plain_strategy_of(choice), one, rate))
+                factors.append(contraction(plain_strategy_of(choice), [one], rate))
             except (ValueError, ArithmeticError, RuntimeError):
                 factors.append(None)
         if any(factor is not None for factor in factors):
@@ -171,7 +171,7 @@ EXPLAINED = (
 )
 RULES = (
     "By what factor an iteration multiplies the distance from an equilibrium on the game of two numbers that has this "
-    "eigenvalue and its conjugate, measured over 96 iterations of the rule itself. Below 1 it contracts."
+    "eigenvalue and its conjugate, measured over 100 iterations of the rule itself. Below 1 it contracts."
 )
 STYLE = ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(340px,1fr));gap:12px}.chart{height:360px}"
 SCRIPT = """for (const [name, chart] of Object.entries(charts)) {

@@ -5,6 +5,7 @@ import csv
 import pytest
 from PIL import Image
 
+from ganexp.cli.commands import compare
 from tests.calling import call
 
 TINY = ["dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3"]
@@ -59,3 +60,18 @@ def test_table_and_plot_are_written(results):
     assert text.count("\n| nonsaturating |") + text.count("\n| hinge |") == len(rows)
     with Image.open(folder / "time.png") as plot:
         assert min(plot.size) > 200
+
+
+@pytest.mark.slow
+def test_a_strategy_that_a_loss_does_not_fit_is_left_out_and_one_that_wastes_nothing_has_one_row(capsys):
+    strategies = ["competitive", "one_stage"]
+    small = ("dataset=fake", "dataset.image_size=16", "generator=mlp", "discriminator=mlp", "generator.width=4")
+    settings = (*small, "discriminator.width=4", "batch_size=4", "logger=[]", "device=cpu")
+    found = {
+        loss: [one["strategy"] for one in compare.compare(strategies, loss, settings, 2, 1)] for loss in ("minimax", "hinge")
+    }
+    assert found == {
+        "minimax": ["detach, redundant", "detach", "competitive", "one_stage"],
+        "hinge": ["detach, redundant", "detach", "one_stage"],
+    }
+    assert "Without competitive: " in capsys.readouterr().out

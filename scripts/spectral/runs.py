@@ -1,0 +1,135 @@
+"""One run: its figures and its spectra, from moment to moment; and the file that keeps them."""
+
+import csv
+import functools
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from experiments.training import drawn
+from ganexp import Trainer, build, compose
+from ganexp.cli.commands.pages.machine import machine
+from ganexp.dynamics import spectrum, still
+from ganexp.evaluation import Evaluator
+from ganexp.evaluation.errors import EvaluationError
+from spectral.plan import EVALUATIONS, PRODUCTS, REFERENCE, RULES, SETTINGS, SPECTRA
+
+Key = tuple[str, str, int]
+"""Setting, rule and seed."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a run was like after some iterations.
+
+    Args:
+        figure: By the setting's metric; infinite where samples are not finite.
+        eigenvalues: One of each pair, as far as they were found; none where the spectrum was not looked at, or is not finite.
+    """
+
+    iteration: int
+    figure: float
+    eigenvalues: tuple[complex, ...] = ()
+
+
+def train(key: Key, shorter: int = 1) -> list[Moment]:
+    """Train once, and return what it was like at each of the moments."""
+    name, rule, seed = key
+    setting = SETTINGS[name]
+    trainer = build(compose(*setting.overrides, *RULES[rule], f"optimizer.lr={setting.rate}", f"seed={seed}"))
+    found: list[Moment] = []
+    length = setting.iterations // shorter
+    for number in range(1, EVALUATIONS + 1):
+        if found and math.isinf(found[-1].figure):
+            found.append(Moment(length * number // EVALUATIONS, math.inf))
+            continue
+        while trainer.iteration < length * number // EVALUATIONS:
+            trainer.step(trainer.reals)
+            trainer.iteration += 1
+        looks = rule == REFERENCE or number % (EVALUATIONS // SPECTRA) == 0
+        found.append(Moment(trainer.iteration, _judged(trainer, name), _looked_at(trainer) if looks else ()))
+    return found
+
+
+def _judged(trainer: Trainer, setting: str) -> float:
+    evaluator = _evaluator(setting)
+    try:
+        return evaluator(drawn(trainer, evaluator.samples).cpu().split(500))[SETTINGS[setting].metric]
+    except EvaluationError:  # samples are not finite
+        return math.inf
+
+
+@functools.cache
+def _evaluator(setting: str) -> Evaluator:
+    return SETTINGS[setting].evaluator()
+
+
+def _looked_at(trainer: Trainer) -> tuple[complex, ...]:
+    x = trainer.reals.last
+    try:
+        with still(trainer.gan, x, trainer.gan.prior.measured(len(x))) as field:
+            found = spectrum(field, products=PRODUCTS).eigenvalues
+    except ValueError:  # second derivatives are not finite
+        return ()
+    return tuple(complex(one) for one in found if one.imag >= 0)
+
+
+class Results:
+    """The file that keeps what was measured: a line that says how, and then CSV, to which whole runs are appended.
+
+    Args:
+        path: The file.
+        shorter: By how much runs are shorter than planned; a file of others is refused.
+
+    Raises:
+        ValueError: The file is of other settings.
+    """
+
+    COLUMNS = ("setting", "rule", "seed", *(field.name for field in fields(Moment)))
+
+    def __init__(self, path: Path, shorter: int = 1) -> None:
+        self.path = path
+        self.runs: dict[Key, list[Moment]] = {}
+        plain = {name: [*one.overrides, one.rate, one.iterations // shorter, one.metric] for name, one in SETTINGS.items()}
+        plan = json.dumps({"settings": plain, "rules": RULES, "moments": [EVALUATIONS, SPECTRA, PRODUCTS, REFERENCE]})
+        self.machine = machine()
+        if path.exists():
+            said, measured_on, *lines = path.read_text().splitlines()
+            if said != f"# {plan}":
+                raise ValueError(f"{path} was measured with other settings: move it away, or name another file with --results")
+            self.machine = measured_on.removeprefix("# ")
+            self.runs = dict(_read(lines))
+        with path.open("w", newline="") as file:  # without what a killed process has left half written
+            file.write(f"# {plan}\n# {self.machine}\n{','.join(self.COLUMNS)}\n")
+            file.writelines(_lines(key, run) for key, run in self.runs.items())
+
+    def add(self, key: Key, run: list[Moment]) -> None:
+        """Keep a run."""
+        self.runs[key] = run
+        with self.path.open("a", newline="") as file:
+            file.write(_lines(key, run))
+
+
+def _lines(key: Key, run: list[Moment]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for moment in run:
+        eigenvalues = " ".join(f"{one:.4g}" for one in moment.eigenvalues)
+        writer.writerow([*key, moment.iteration, f"{moment.figure:.5g}", eigenvalues])
+    return text.getvalue()
+
+
+def _read(lines: list[str]) -> Iterator[tuple[Key, list[Moment]]]:
+    """Yield the runs that are whole."""
+    found: dict[Key, list[Moment]] = {}
+    for row in csv.DictReader(lines):
+        try:
+            key = row["setting"], row["rule"], int(row["seed"])
+            eigenvalues = tuple(complex(one) for one in row["eigenvalues"].split())
+            found.setdefault(key, []).append(Moment(int(row["iteration"]), float(row["figure"]), eigenvalues))
+        except (TypeError, ValueError, AttributeError):  # a line that was cut off
+            continue
+    yield from ((key, run) for key, run in found.items() if len(run) == EVALUATIONS)
