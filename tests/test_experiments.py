@@ -130,10 +130,10 @@ def published(images, start, end, until=2e7):
 def test_the_numbers_of_r3gan_move_as_published():
     """Their code computes them from the images seen so far, in batches of 512; half-lives are images there."""
     plan = check(composed("experiment=r3gan", "batch_size=32"))
-    schedule = plan.chosen.schedule
+    schedule = plan.parts.schedule
     coefficients = {
         key: Coefficient(None, one.start, one.move.to, type(schedule)(plan.config.iterations, final=0.0))
-        for key, one in movables(plan.config).items()
+        for key, one in movables(plan.choices).items()
     }
     for t in (0, 1, 1000, 20_000, 39_000, 39_062):
         seen = 512 * t

@@ -222,6 +222,7 @@ class GAN:
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
         """Form both objectives from one scoring of each batch; where D is shown other fakes, from one of either's."""
+        x = Batch.of(x)
         with self.phase("d"):
             shown = self.shown_to_d(fake)
             shown_x = self.shown_as_real(x, shown)
@@ -241,6 +242,7 @@ class GAN:
 
         These are the fakes that a penalty looks at, and the real scores that G's loss compares with.
         """
+        x = Batch.of(x)
         with self.phase("d"):
             shown_x = self.shown_as_real(x, fake)
             real_scores, fake_scores = self.score_real(shown_x), self.score_fake(fake)

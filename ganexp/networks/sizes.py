@@ -36,7 +36,7 @@ def first_map(shape: tuple[int, ...], *, smallest: int = 16) -> tuple[int, int]:
     height, width = _sides(shape)
     if min(height, width) < smallest or height & (height - 1) or width & (width - 1):
         raise ValueError(
-            f"shape should be of sides that are powers of two from {smallest}, such as {smallest}×{smallest} or "
+            f"shape should have sides that are powers of two, {smallest} or more, such as {smallest}×{smallest} or "
             f"{2 * smallest}×{4 * smallest}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, or "
             "choose the mlp networks"
         )

@@ -60,7 +60,7 @@ def test_each_dataset_and_each_network_trains(dataset, network, data):
     loss = "nonsaturating" if fits("nonsaturating", network) else "began"
     networks = [f"generator={network}", f"discriminator={network}"]
     small = [one for one in SMALL if ".width" not in one or "width" in composed(*networks).generator]
-    choices = [*data(dataset), *networks, f"loss={loss}", *small, "iterations=3"]
+    choices = [*data(dataset), *networks, f"loss={loss}", *small, "latent_dim=8", "iterations=3"]
     trainer = build(composed(*choices), trust=["tests"])
     before = [p.detach().clone() for p in trainer.gan.generator.parameters()]
     summary = trainer.fit()
@@ -230,7 +230,7 @@ WIDE = ["dataset=fake", "dataset.image_size=[16,32]", "dataset.n=23", "batch_siz
 @pytest.mark.parametrize("network", ["dcgan", "mlp"])
 def test_images_need_not_be_square(network, tmp_path):
     narrow = [f"generator={network}", f"discriminator={network}", "generator.width=2", "discriminator.width=2"]
-    asked = ["evaluate_every=2", "evaluation.features=raw", "evaluation.samples=20", "evaluation.measures=[kid]"]
+    asked = ["evaluate_every=2", "evaluation.features=raw", "evaluation.samples=20", "measure=[kid]"]
     trainer = build(composed(*WIDE, *narrow, *asked, "iterations=2", "augment=diffaugment", "flip=true"), tmp_path)
     trainer.fit()
     assert "eval/kid" in trainer.last_row

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import tables
+from ganexp.config.choices import chosen_of
 from ganexp.config.evaluation import measures_chosen
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
@@ -19,7 +20,8 @@ DIGITS = Facts(dataset=Digits(), shape=(1, 32, 32), conditional=True)
 def chosen(*overrides):
     """Return a configuration, and the settings of its measures by name."""
     config = parse(plain(composed("evaluate_every=1", *overrides)))
-    return config.evaluation, {name: measure.settings for name, measure in measures_chosen(config, DIGITS).items()}
+    measures = measures_chosen(chosen_of(config, "measure"), config, DIGITS)
+    return config.evaluation, {name: measure.settings for name, measure in measures.items()}
 
 
 def test_a_run_follows_no_protocol_unless_one_is_named():

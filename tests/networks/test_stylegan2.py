@@ -142,7 +142,7 @@ def test_images_need_not_be_square(shape):
 @pytest.mark.parametrize("shape", [(2,), (1, 28, 28), (3, 8, 8), (3, 48, 32)])
 def test_sides_that_cannot_be_doubled_to_are_refused(shape):
     for make in (lambda: StyleGAN2Generator(3, shape), lambda: StyleGAN2Discriminator(shape)):
-        with pytest.raises(ValueError, match=r"^shape should (be|have)"):
+        with pytest.raises(ValueError, match=r"^shape should"):
             make()
 
 

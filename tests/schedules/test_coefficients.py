@@ -8,6 +8,7 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
+from ganexp.config.choices import chosen_by
 from ganexp.config.moving import movables
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
@@ -54,7 +55,7 @@ def ends(cfg, ends_at, *, moving):
     """Train, with numbers that move or are written by hand; return weights, averages and buffers."""
     cfg = copy.deepcopy(cfg)
     cfg.iterations, cfg.precision, cfg.moving = N, "fp64", ends_at
-    starts = {key: one.start for key, one in movables(parse(plain(cfg))).items()}
+    starts = {key: one.start for key, one in movables(chosen_by(parse(plain(cfg)))).items()}
     cfg.moving = ends_at if moving else None
     trainer = build(cfg)
     for t in range(N):

@@ -15,8 +15,8 @@ from tests.calling import call
         ("draw_graphs", "draw", ["--output", "{}/graphs.png"]),
         ("draw_rounding", "draw", ["--output", "{}/rounding.png"]),
         ("playground", "page", ["--output", "{}/page.html"]),
-        ("study", "sweeps", ["--folder", "{}"]),
-        ("study", "sweeps", ["--folder", "{run}", "--page", "{}/study.md"]),
+        ("bench", "_run", ["--results", "{}/study.csv"]),
+        ("bench", "_run", ["--results", "{run}/study.csv", "--page", "{}/study.md"]),
     ],
 )
 def test_a_place_below_a_file_is_refused_at_once(script, work, arguments, tmp_path, monkeypatch):

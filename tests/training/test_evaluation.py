@@ -52,7 +52,7 @@ def test_standing_statistics_are_means_over_batches_and_the_generator_stays_as_i
 
 def test_a_run_can_be_evaluated_with_them():
     settings = ("generator=dcgan", "generator.width=2", "discriminator.width=2", "dataset.image_size=16", *SMALL)
-    asked = ("evaluate_every=6", "evaluation.samples=50", "evaluation.measures=[kid]", "evaluation.features=raw")
+    asked = ("evaluate_every=6", "evaluation.samples=50", "measure=[kid]", "evaluation.features=raw")
     plain, first = state_after(*settings, *asked)
     watched, second = state_after(*settings, *asked, "evaluation.standing=2")
     assert_same(plain, watched)

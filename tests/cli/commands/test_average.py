@@ -59,7 +59,7 @@ def test_other_commands_take_it(run, tmp_path, capsys):
     assert "% off the weights over time of width 0.12" in capsys.readouterr().out
     made = call("sample", place, "--images", "--n", 3, "--format", "npz", "--output", tmp_path / "s.npz")
     assert np.load(made)["arr_0"].shape == (3, 4, 4, 3)
-    asked = ("--measures", "sliced_wasserstein", "--features", "raw", "--samples", 100, "--output", tmp_path)
+    asked = ("--measure", "sliced_wasserstein", "--features", "raw", "--samples", 100, "--output", tmp_path)
     assert call("evaluate", place, *asked).exists()
     assert ganexp.load(place).origin.settings["average"]["width"] == 0.12
 

@@ -1,0 +1,123 @@
+"""Which update rule, and where does it not matter? Tunes every rule alike, runs it over seeds, and writes docs/study.md.
+
+    python scripts/bench.py                        # everything that is missing on the CPU workloads; days of two cores
+    python scripts/bench.py --workloads ring_nonsaturating --rules detach joint consensus
+    python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10  # a rule of one's own, beside the others
+    python scripts/bench.py --page-only            # the page anew, from the results that are there
+
+Every run is a line of docs/study.csv, written as it ends: the same command goes on wherever it was stopped, and a rule that is
+there is not run again. The bench says at the start how long it will take, and gives way to whatever else runs.
+"""
+
+if __name__ == "__main__":
+    from ganexp.cli import interrupting, quiet
+
+    interrupting.at_once()  # while torch is imported
+    quiet.wait_quietly()
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from benching import page, schedule, timing
+from benching.quiet import quiet as say_little
+from benching.results import Results
+from benching.rules import BASE, RULES, own
+from benching.schedule import SEEDS, Plan, workloads_of
+from benching.space import DIVISIONS, POINTS
+from benching.workloads import WORKLOADS
+from ganexp.cli.commands.pages.writing import writing
+from ganexp.config.schema import ConfigError
+from ganexp.logging.documents import refuse_unwritable
+from ganexp.printable import printable
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Run what is missing, and return the path of the page."""
+    options = _parser().parse_args(arguments)
+    sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is
+    try:
+        rules = [RULES[name] for name in options.rules]
+        if options.rule:
+            rules = [RULES[BASE], own(options.rule, options.tune)]
+        results = Results(options.results)
+    except ValueError as error:
+        sys.exit(f"Error: {printable(error)}.")
+    for path in (options.results, options.page):
+        with writing(path, "name other places with --results and --page"):
+            refuse_unwritable(path)
+    plan = Plan(
+        [WORKLOADS[name] for name in options.workloads],
+        rules,
+        options.divisions,
+        options.points,
+        options.seeds,
+        extended=options.extended,
+        images=options.images,
+        further=tuple(options.further),
+    )
+    if not options.page_only:
+        lock = FileLock(options.results.with_suffix(".lock"))
+        try:
+            with lock.acquire(blocking=False):
+                _run(plan, results, options)
+        except Timeout:
+            sys.exit(f"Error: another bench writes {options.results}: wait for it, or name another file with --results.")
+        except (ConfigError, OSError) as error:
+            sys.exit(f"Error: {printable(error)}")
+    with writing(options.page, "name another one with --page, and the same command takes up the runs"):
+        page.write(results, options.page)
+    print(f"Written to {options.page}")
+    return Path(options.page)
+
+
+def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
+    if options.times:
+        timing.measure(plan, results)
+        return
+    print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
+    hours = plan.seconds(results) / 3600
+    missing = plan.missing(results)
+    print(f"{missing:,} runs are missing: about {hours / options.jobs:.2g} hours, with {options.jobs} at a time.", flush=True)
+    if not options.dry_run:
+        schedule.run(plan, results, options.jobs)
+
+
+def _positive(typed: str) -> int:
+    if not typed.isdecimal() or not int(typed):
+        raise argparse.ArgumentTypeError(f"should be a number of at least 1, not {typed}")
+    return int(typed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    small = [workload.name for workload in workloads_of("cpu")]
+    parser.add_argument(
+        "--workloads", nargs="+", default=small, choices=WORKLOADS, metavar="NAME", help=f"of {', '.join(WORKLOADS)}"
+    )
+    parser.add_argument("--rules", nargs="+", default=list(RULES), choices=RULES, metavar="NAME", help=f"of {', '.join(RULES)}")
+    parser.add_argument("--rule", metavar="MODULE.NAME", help="a strategy or wrapper of one's own, instead of --rules")
+    parser.add_argument("--tune", nargs="+", default=[], metavar="KEY=LOW..HIGH", help="what --rule is tuned by")
+    parser.add_argument("--divisions", nargs="+", default=list(DIVISIONS), choices=DIVISIONS, help="optimisers (default: both)")
+    parser.add_argument("--points", type=int, default=POINTS, choices=range(1, POINTS + 1), metavar="N")
+    parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
+    parser.add_argument("--extended", action="store_true", help="also try the points a decade beyond the range of rates")
+    parser.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
+    parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
+    parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")
+    parser.add_argument("--page", type=Path, default=DOCS / "study.md", help="default docs/study.md")
+    parser.add_argument("--page-only", action="store_true", help="run nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only say how long it would take")
+    parser.add_argument("--images", type=_positive, help=argparse.SUPPRESS)
+    parser.add_argument("--further", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    say_little()
+    interrupting.run(main)

@@ -1,0 +1,342 @@
+"""The results as a page in Markdown, with its figures: everything in it is computed from the file of results."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benching import statistics
+from benching.results import Results
+from benching.rules import BASE, RULES
+from benching.running import JUDGEMENTS
+from benching.schedule import SEEDS
+from benching.space import DIVISIONS, FURTHER, POINTS
+from benching.verdicts import TARGET_AT, Block, Verdict, blocks, comparisons, conclusions, edges
+from benching.workloads import WORKLOADS
+from ganexp.cli.commands.pages.markdown import table
+from ganexp.compare.intervals import Interval
+
+EARLIER = "## The earlier study"
+"""What stands below this heading of the page stays as it is."""
+COLOURS = {"better": "tab:green", "worse": "tab:red", "alike": "0.45"}
+BUDGETS = (1, 2, 5, 10, 20)
+
+INTRODUCTION = """# Which update rule, and when?
+
+Every rule gets the same chance on every workload: {points} tuning runs at the same quasi-random points, with {optimisers}
+as divisions, each over three decades of D's rate, the ratio of the rates from 1/5 to 5, the momentum ({momentum}), and
+the rule's own coefficients in the range that its paper tries. The point with the best plateau on the validation split,
+the mean of the last three of {judgements} judgements, is then run on {seeds} other seeds and judged on the test split, at
+which nobody has looked before. All runs of a workload see equally many real samples: a rule that draws two batches for an
+iteration makes half as many. The comparisons were fixed beforehand: each rule with `detach`, paired by seed.
+
+- **Figure**: what the judge says at the end of the budget, lower is better; the interquartile mean over seeds, which
+  bears a quarter of diverged ones, with its 95 % interval by stratified bootstrap.
+- **× `detach`**: the ratio of these means, with its interval. **P**: the probability that a run is better than one of
+  `detach`.
+- **p**: Wilcoxon's signed-rank test of the ratios, paired by seed, corrected by Holm for all comparisons of this page;
+  bold below 5 %.
+- **Lost**: seeds that diverged or collapsed, which is to end no better than real data without the latter half of the
+  classes.
+- **Target**: how many seeds came to the target, and the median share of the budget of samples that they took for it. The
+  target is what the tuned `detach` with Adam had on the validation split after {target} of its {judgements} judgements.
+- **At equal time**: the ratio where the rule has the time that `detach` takes for the budget, {times}.
+"""
+
+PLATEAUS = """## Plateaus, smaller budgets and spread
+
+Left: interquartile means over the budget. Middle: what fewer tuning runs would have found, the mean over all choices of
+so many of the points. Right: the share of seeds that are as good.
+
+![Curves over the budget, best-of-n curves, and performance profiles]({picture})
+"""
+
+POWER = """## Power
+
+{seeds} seeds and {comparisons} comparisons: the first of Holm's steps, the strictest, finds a difference of {effect:.2f}
+standard deviations of the paired differences with a chance of {power:.0%}; later steps find smaller ones. With the spread
+that the middle one of the rules has:
+
+{table}"""
+
+TUNING = """## Tuning
+
+{held} of {of} optima lie in the outer tenth of a range, beyond which there may be a better one. `--extended` adds
+{further} points a decade below and above the rates; they count once all rules have them. Best of n is the figure on the
+validation split that n of the points would have found, the mean over all choices of n; nan where all points of a choice
+may have diverged.
+
+{tables}"""
+
+WORKLOADS_RUN = """## Workloads, and what has been run
+
+Workloads are frozen: [workloads.py](../scripts/benching/workloads.py) has their networks, losses, data and batches, and a
+change raises the version. A rule all of whose points diverged has no further runs.
+
+{table}
+{made}
+
+```bash
+python scripts/bench.py --workloads ring_nonsaturating --jobs 1
+python scripts/bench.py --workloads ring_nonsaturating --times
+python scripts/bench.py --page-only
+```
+"""
+
+OWN = """## A rule of your own
+
+A strategy or a wrapper in `mine.py`, [as the library takes it](library.md#parts-for-the-command-line), is tuned, run and
+placed in the tables by
+
+```bash
+python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10
+```
+
+It runs on all workloads for a CPU, or on those that `--workloads` names. The bench says first how long that takes, and
+may be stopped and begun again at any time. `--results` and `--page` name other files than the committed ones; a copy of
+[study.csv](study.csv) there brings the other rules along. It has a line for each run: point, seed, settings, seconds of a
+core, and the figures of its {judgements} judgements.
+"""
+
+
+def write(results: Results, page: Path) -> None:
+    """Write the page and its figures; what stands below the heading of the earlier study is kept."""
+    found = blocks(results)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    kept = page.read_text().partition(EARLIER)[2] if page.exists() else ""
+    pictures = []
+    if any(len(block.verdicts) > 1 for block in found):
+        for suffix, draw in ((".png", drawn), ("_curves.png", courses)):
+            picture = page.with_name(page.stem + suffix)
+            draw(found).savefig(picture, dpi=100)
+            pictures.append(picture.name)
+    page.write_text(text(results, found, pictures) + (f"\n{EARLIER}{kept}" if kept else ""))
+
+
+def text(results: Results, found: Sequence[Block], pictures: Sequence[str]) -> str:
+    """Return the page, without the earlier study."""
+    parts = [_introduction(results), "## What was found\n", _in_short(found)]
+    if pictures:
+        parts.append(f"![The figure of every rule relative to that of detach]({pictures[0]})\n")
+    parts += [
+        f"### {block.name}\n\n{block.workload.unit[0].upper()}{block.workload.unit[1:]}.{_unfinished(block)}\n\n{_table(block)}"
+        for block in found
+    ]
+    if pictures:
+        parts.append(PLATEAUS.format(picture=pictures[1]))
+    parts += [_power(found), _tuned(found), _what_there_is(results), OWN.format(judgements=JUDGEMENTS)]
+    return "\n".join(filter(None, parts))
+
+
+def drawn(found: Sequence[Block]) -> Figure:
+    """Draw every rule's ratio to `detach` with its interval, a panel for each block."""
+    shown = [block for block in found if len(block.verdicts) > 1]
+    columns = min(4, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    tallest = max(len(block.verdicts) for block in shown)
+    figure = Figure(figsize=(max(7, 4.2 * columns), rows * (1.4 + 0.24 * tallest)), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes, block in zip(panels, shown, strict=False):
+        ordered = [one for one in block.verdicts if one.ratio][::-1]
+        for height, one in enumerate(ordered):
+            assert one.ratio is not None
+            _bar(axes, height, one.ratio, COLOURS[one.standing])
+        axes.axvline(1, color="0.2", linewidth=0.8)
+        axes.set_yticks(range(len(ordered)), [one.rule for one in ordered])
+        axes.set(xscale="log", title=block.name, xlabel="← better     figure / figure of detach     worse →")
+        axes.grid(axis="x", alpha=0.3)
+        _plain(axes)
+    for axes in panels[len(shown) :]:
+        axes.remove()
+    figure.suptitle("Green: better than detach. Red: worse. Grey: not to be told from it.", fontsize=11)
+    return figure
+
+
+def courses(found: Sequence[Block]) -> Figure:
+    """Draw the curves of each block, what smaller budgets of tuning would have found, and the performance profiles."""
+    shown = [block for block in found if len(block.verdicts) > 1]
+    figure = Figure(figsize=(13, 3.4 * len(shown)), layout="constrained")
+    for row, block in zip(figure.subplots(len(shown), 3, squeeze=False), shown, strict=True):
+        picked = _picked(block)
+        over = np.arange(1, JUDGEMENTS + 1) / JUDGEMENTS * block.workload.images
+        worst = max(float(np.max(one.curve[np.isfinite(one.curve)], initial=0)) for one in picked)
+        at = np.geomspace(min(one.ends.min() for one in picked) * 0.95, worst, 100)
+        for one in picked:
+            style = {"color": "black", "linewidth": 2} if one.rule == BASE else {"linewidth": 1.2}
+            row[0].plot(over, one.curve, label=one.rule, **style)
+            budgets = range(1, POINTS + 1)
+            row[1].plot(budgets, [_best_of(one, n) for n in budgets], **style)
+            row[2].plot(at, statistics.profile(one.ends, at), **style)
+        if block.target is not None:
+            row[0].axhline(block.target, color="0.6", linestyle=":", linewidth=1)
+        row[0].set(yscale="log", xlabel="real samples", ylabel=block.workload.unit, title=f"{block.name}: over the budget")
+        row[1].set(yscale="log", xlabel="tuning runs", title="best of n, on the validation split")
+        row[2].set(xscale="log", xlabel=block.workload.unit, ylabel="share of seeds at most", title="profiles")
+        row[0].legend(fontsize=8)
+        for axes in row:
+            axes.grid(alpha=0.3)
+        for axes, which in ((row[0], "y"), (row[1], "y"), (row[2], "x")):
+            _plain(axes, which)
+    return figure
+
+
+def _bar(axes: Axes, height: float, interval: Interval, colour: str) -> None:
+    low, middle, high = (min(max(end, 1e-2), 1e2) for end in (interval.low, interval.middle, interval.high))
+    axes.plot([low, high], [height, height], color=colour, linewidth=2)
+    axes.plot(middle, height, "o", color=colour, markersize=5)
+
+
+def _plain(axes: Axes, which: str = "x") -> None:
+    """Write ticks as plain numbers."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("{x:g}")
+    axis.set_tick_params(which="both", labelsize=8)
+
+
+def _picked(block: Block) -> list[Verdict]:
+    """Return `detach`, the three best rules, the middle one and the worst."""
+    others = [one for one in block.verdicts if one.rule != BASE]
+    chosen = [*others[:3], others[len(others) // 2], others[-1]]
+    return [block.base, *dict.fromkeys(one for one in chosen if math.isfinite(one.figure.middle))]
+
+
+def _best_of(one: Verdict, n: int) -> float:
+    value = statistics.best_of(one.searched, n)
+    return value if math.isfinite(value) else math.nan
+
+
+def _introduction(results: Results) -> str:
+    times = any(line.part == "time" for line in results.lines)
+    momentum = "; ".join(
+        f"{', '.join(f'{float(one):g}' for one in division.momentum)} with {name}" for name, division in DIVISIONS.items()
+    )
+    return INTRODUCTION.format(
+        points=POINTS,
+        optimisers=" and ".join({"adam": "Adam", "sgd": "SGD"}[name] for name in DIVISIONS),
+        momentum=momentum,
+        judgements=JUDGEMENTS,
+        seeds=SEEDS,
+        target=TARGET_AT,
+        times="measured by races side by side on an idle machine"
+        if times
+        else "as yet by the processor time of the runs themselves, which shared their machine with other work",
+    )
+
+
+def _in_short(found: Sequence[Block]) -> str:
+    said = conclusions(found)
+    if not said:
+        return "No workload is complete yet.\n"
+    return "\n".join(said) + "\n"
+
+
+def _unfinished(block: Block) -> str:
+    said = ""
+    if block.missing:
+        names = ", ".join(f"`{rule}`" for rule in block.missing)
+        said += f" **Not complete**: {len(block.missing)} rules are not run to the end ({names})."
+    if block.lost:
+        said += f" No point held for {', '.join(f'`{rule}`' for rule in block.lost)}."
+    for rule, why in block.misfits.items():
+        said += f" `{rule}` does not fit: {why.partition(': ')[2].partition(': choose')[0] or why}."
+    return said
+
+
+def _table(block: Block) -> str:
+    rows = []
+    for one in block.verdicts:
+        came = np.isfinite(one.reached)
+        p = f"{one.p:.3f}" if one.p >= 0.001 else "<0.001"
+        rows.append(
+            {
+                "rule": f"`{one.rule}`",
+                "figure": _of(one.figure),
+                "× `detach`": _of(one.ratio) if one.ratio else "1",
+                "P": f"{one.improvement.middle:.2f}" if one.improvement else "",
+                "p": "" if one.ratio is None else f"**{p}**" if one.standing != "alike" else p,
+                "lost": f"{one.lost}" if one.lost else "",
+                "target": f"{came.sum()}: {100 * np.median(one.reached[came]):.0f} %" if came.any() else "0",
+                "time": f"{one.time:.2f}" if math.isfinite(one.time) else "",
+                "at equal time": _of(one.at_time) if one.at_time else "1" if one.ratio is None else "",
+            }
+        )
+    return table(rows)
+
+
+def _of(interval: Interval) -> str:
+    return f"{interval.middle:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
+
+
+def _power(found: Sequence[Block]) -> str:
+    if not found:
+        return ""
+    count = comparisons(found)
+    effect = statistics.detectable(SEEDS, count)
+    rows = []
+    for block in found:
+        spreads = [statistics.spread([pair]) for pair in block.pairs.values()]
+        if known := [one for one in spreads if math.isfinite(one)]:
+            middle = float(np.median(known))
+            ends = math.exp(-effect * middle), math.exp(effect * middle)
+            rows.append(
+                {
+                    "block": block.name,
+                    "standard deviation of log ratios": f"{middle:.2f}",
+                    "ratios that are found": f"below {ends[0]:.2f} or above {ends[1]:.2f}",
+                }
+            )
+    return POWER.format(
+        seeds=SEEDS, comparisons=count, effect=effect, power=statistics.POWER, table=table(rows) if rows else ""
+    )
+
+
+def _tuned(found: Sequence[Block]) -> str:
+    parts = []
+    for block in found:
+        at_ends = edges(block)
+        rows = [
+            {
+                "rule": f"`{one.rule}`",
+                "point": one.chosen.point,
+                "settings": f"`{one.chosen.said}`",
+                **{f"best of {n}": f"{_best_of(one, n):.3g}" for n in BUDGETS},
+                "at the edge of the space": ", ".join(f"`{edge}`" if "." in edge else edge for edge in at_ends[one.rule]),
+            }
+            for one in block.verdicts
+        ]
+        if rows:
+            parts.append(f"### {block.name}, tuned to\n\n{table(rows)}")
+    if not parts:
+        return ""
+    held = sum(bool(ends) for block in found for ends in edges(block).values())
+    of = sum(len(block.verdicts) for block in found)
+    return TUNING.format(held=held, of=of, further=FURTHER, tables="\n".join(parts))
+
+
+def _what_there_is(results: Results) -> str:
+    rows = []
+    for workload in WORKLOADS.values():
+        row: dict[str, object] = {
+            "workload": f"`{workload.name}`",
+            "version": workload.version,
+            "real samples": f"{workload.images:,}",
+            "judge": workload.unit,
+            "for": {"cpu": "CPU", "gpu": "GPU"}[workload.machine],
+        }
+        for division in DIVISIONS:
+            misfits = [rule for of, rule in results.misfits(workload.key) if of == division]
+            wanted = (len(RULES) - len(misfits)) * (POINTS + SEEDS)
+            arms = [
+                arm for (key, of, rule), arm in results.arms.items() if (key, of) == (workload.key, division) and rule in RULES
+            ]
+            done = sum(sum(number < POINTS for number in arm.tuning) + min(SEEDS, len(arm.test)) for arm in arms)
+            row[f"runs with {division}"] = f"{done:,} of {wanted:,}" if done else "none"
+        rows.append(row)
+    machines = dict.fromkeys(line.said for line in results.lines if line.part == "machine")
+    hours = sum(line.cpu_s for line in results.lines) / 3600
+    made = f"{hours:.1f} hours of one core in all. " + " ".join(f"{one}." for one in machines) if machines else ""
+    return WORKLOADS_RUN.format(table=table(rows), made=made)

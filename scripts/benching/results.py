@@ -1,0 +1,199 @@
+"""The results of all runs in one compact file: a line for each, appended as it comes, and never changed."""
+
+import csv
+import io
+import math
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+
+from benching.space import VERSION
+
+PLATEAU = 3
+"""A point is as good as the mean of so many judgements at its end."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the file.
+
+    Args:
+        part: `tuning` or `test`, a run; `time`, how long the budget of images takes in units of what `detach` takes; `bound`,
+            the figure from which on a run has collapsed; `machine`, what made the lines below.
+        workload: Name and version.
+        space: The version of the space of tuning.
+        division: The optimiser.
+        rule: The name of the rule.
+        point: The number of the point in the space.
+        seed: Of the run.
+        state: `finished` or `diverged`; `misfit` where the rule does not fit the workload, which stands for all of its runs.
+        cpu_s: Seconds of a core for the training.
+        figures: Those of the run's judgements; of a time, the ratio; of a bound, itself.
+        said: The tuned settings as one types them; the machine with the versions and the date; why a rule does not fit.
+    """
+
+    part: str
+    workload: str = ""
+    space: int = VERSION
+    division: str = ""
+    rule: str = ""
+    point: int = -1
+    seed: int = -1
+    state: str = ""
+    cpu_s: float = 0.0
+    figures: tuple[float, ...] = ()
+    said: str = ""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells a run from all others."""
+        return (self.part, self.workload, self.space, self.division, self.rule, self.point, self.seed)
+
+    @property
+    def end(self) -> float:
+        """The last figure; infinite where the run has diverged."""
+        return self.figures[-1] if self.state == "finished" and self.figures else math.inf
+
+    @property
+    def plateau(self) -> float:
+        """The mean of the last figures; infinite where the run has diverged."""
+        return statistics.fmean(self.figures[-PLATEAU:]) if self.state == "finished" and self.figures else math.inf
+
+
+COLUMNS = [one.name for one in fields(Line)]
+
+
+@dataclass
+class Arm:
+    """A rule in a division on a workload: its tuning, and the runs with the point that was chosen.
+
+    Args:
+        tuning: The tuning runs by point.
+        test: The test runs by seed, of all points that were ever chosen.
+    """
+
+    tuning: dict[int, Line] = field(default_factory=dict)
+    test: list[Line] = field(default_factory=list)
+
+    def chosen(self, points: Iterable[int]) -> Line | None:
+        """Return the tuning run with the best plateau of these points; None if one is missing, or all have diverged."""
+        wanted = list(points)
+        if any(number not in self.tuning for number in wanted):
+            return None
+        best = min((self.tuning[number] for number in wanted), key=lambda line: line.plateau)
+        return best if math.isfinite(best.plateau) else None
+
+    def seeds(self, point: int) -> dict[int, Line]:
+        """Return the test runs of a point by seed."""
+        return {line.seed: line for line in self.test if line.point == point}
+
+
+class Results:
+    """The file, read once and appended to.
+
+    Args:
+        path: The file; none is no results.
+
+    Raises:
+        ValueError: The file is something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[Line] = []
+        if path.exists():
+            text = path.read_text()
+            whole, _, _ = text.rpartition("\n")  # a line that was not written to its end is no line
+            rows = list(csv.reader(io.StringIO(whole)))
+            if rows and rows[0] != COLUMNS:
+                raise ValueError(f"{path} is no file of the bench's results: name another one with --results")
+            self.lines = [_parsed(row) for row in rows[1:]]
+
+    def append(self, *lines: Line) -> None:
+        """Write lines at the end of the file, and see to it that they are on the disk.
+
+        The file is opened anew each time, since it may have been replaced meanwhile, by git for one.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            if file.read() not in (b"", b"\n"):  # a line that was not written to its end
+                file.seek(0)
+                size = file.read().rfind(b"\n") + 1
+                file.truncate(size)
+            head = "" if size else f"{','.join(COLUMNS)}\n"
+            file.write((head + "".join(f"{_written(line)}\n" for line in lines)).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.lines += lines
+        self.__dict__.pop("arms", None)
+
+    @cached_property
+    def arms(self) -> Mapping[tuple[str, str, str], Arm]:
+        """Return what was run in this space, by workload, division and rule."""
+        found: dict[tuple[str, str, str], Arm] = defaultdict(Arm)
+        for line in self.lines:
+            if line.space != VERSION or line.part not in ("tuning", "test") or line.state == "misfit":
+                continue
+            arm = found[line.workload, line.division, line.rule]
+            if line.part == "tuning":
+                arm.tuning.setdefault(line.point, line)
+            elif line.seed not in arm.seeds(line.point):
+                arm.test.append(line)
+        return dict(found)
+
+    def misfits(self, workload: str) -> dict[tuple[str, str], str]:
+        """Return which rules do not fit a workload, by division and rule, and why."""
+        return {
+            (line.division, line.rule): line.said
+            for line in self.lines
+            if line.workload == workload and line.state == "misfit" and line.space == VERSION
+        }
+
+    def bound(self, workload: str) -> float:
+        """Return the figure from which on a run counts as collapsed; infinite where that is not known yet."""
+        return next((line.figures[0] for line in self.lines if (line.part, line.workload) == ("bound", workload)), math.inf)
+
+    def times(self, workload: str) -> dict[str, float]:
+        """Return how long each rule takes for the budget of images, in units of what `detach` takes."""
+        return {line.rule: line.figures[0] for line in self.lines if line.part == "time" and line.workload == workload}
+
+
+def _written(line: Line) -> str:
+    values = [getattr(line, name) for name in COLUMNS]
+    texts = [
+        " ".join(f"{one:.4g}" for one in value)
+        if isinstance(value, tuple)
+        else f"{value:.2f}"
+        if isinstance(value, float)
+        else ""
+        if value == -1
+        else str(value)
+        for value in values
+    ]
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(texts)
+    return file.getvalue()
+
+
+def _parsed(row: list[str]) -> Line:
+    part, workload, space, division, rule, point, seed, state, cpu_s, figures, said = row
+    numbers = [int(one) if one else -1 for one in (space, point, seed)]
+    return Line(
+        part,
+        workload,
+        numbers[0],
+        division,
+        rule,
+        numbers[1],
+        numbers[2],
+        state,
+        float(cpu_s),
+        tuple(map(float, figures.split())),
+        said,
+    )

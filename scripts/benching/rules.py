@@ -1,0 +1,138 @@
+"""The update rules that are compared, and the ranges in which the coefficients of their own are tuned."""
+
+import importlib
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benching.space import DIMENSIONS, Coefficient
+from ganexp.wrappers import Wrapper
+
+BASE = "detach"
+"""What every other rule is compared with."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An update rule.
+
+    Args:
+        name: What it is called.
+        overrides: As for `train.py`.
+        coefficients: What it is tuned by, beside the rates and the momentum; each range holds what its paper tries.
+        source: Where the ranges come from.
+    """
+
+    name: str
+    overrides: tuple[str, ...]
+    coefficients: tuple[Coefficient, ...] = ()
+    source: str = ""
+
+
+def _strategy(name: str, *coefficients: Coefficient, fixed: Sequence[str] = (), source: str = "") -> Rule:
+    return Rule(name, (f"strategy={name}", *fixed), coefficients, source)
+
+
+def _wrapper(name: str, *coefficients: Coefficient, fixed: Sequence[str] = (), source: str = "") -> Rule:
+    return Rule(name, ("strategy=detach", f"wrapper=[{name}]", *fixed), coefficients, source)
+
+
+def _log(key: str, low: float, high: float, *divisions: str) -> Coefficient:
+    return Coefficient(key, low, high, "log", divisions=divisions or ("adam", "sgd"))
+
+
+_RULES = (
+    _strategy("detach"),
+    _strategy("resample"),
+    _strategy("g_first_resample"),
+    _strategy("joint"),
+    _strategy("past_extragradient"),
+    _strategy(
+        "alex_gda",
+        Coefficient("strategy.gamma", 1, 3),
+        Coefficient("strategy.delta", 1, 3),
+        source="Lee et al. 2024: both at least 1, of which prediction is (2, 1)",
+    ),
+    _strategy("extragradient", _log("strategy.ahead", 0.5, 10), source="Gidel et al. 2019: 1; Hsieh et al. 2020: longer"),
+    Rule(
+        "extragradient_same_batch",
+        ("strategy=extragradient", "strategy.same_batch=true"),
+        (_log("strategy.ahead", 0.5, 10),),
+        "Mishchenko et al. 2020",
+    ),
+    _strategy(
+        "runge_kutta",
+        _log("strategy.rate", 1e-3, 1e-1, "adam"),
+        _log("strategy.regulariser", 1e-4, 1e-1),
+        source="Qin et al. 2020: 0.01 and around, Heun's method",
+    ),
+    _strategy("jare", _log("strategy.gamma", 1e-2, 10), source="Nie and Patel 2020"),
+    _strategy("consensus", _log("strategy.gamma", 1e-1, 10), source="Mescheder et al. 2017: 0.1 to 10"),
+    _strategy("hamiltonian"),
+    _strategy("drift", _log("strategy.rate", 1e-4, 1e-1, "adam"), source="Rosca et al. 2021: the learning rate"),
+    _strategy("lead", _log("strategy.alpha", 1e-1, 10), source="Askari Hemmat et al. 2023: about 1 in units of the rate"),
+    _strategy("symplectic", _log("strategy.strength", 1e-1, 10), source="Balduzzi et al. 2018: 1"),
+    _strategy("follow_the_ridge", _log("strategy.damping", 1e-2, 10), source="Wang et al. 2020"),
+    _strategy("unrolled", _log("strategy.rate", 1e-3, 1e-1), source="Metz et al. 2017: the rate of D's optimiser; k = 5"),
+    _strategy("competitive", _log("strategy.rate", 1e-3, 1, "adam"), source="Schäfer and Anandkumar 2019"),
+    _wrapper(
+        "lookahead",
+        Coefficient("wrapper.lookahead.every", values=("5", "10", "20", "50")),
+        Coefficient("wrapper.lookahead.alpha", 0.3, 0.8),
+        source="Chavdarova et al. 2021: 0.5, every 5 and more",
+    ),
+    Rule("anchoring", ("strategy=extragradient", "wrapper=[anchoring]")),
+    _wrapper(
+        "topk",
+        Coefficient("wrapper.topk.nu", 0.25, 0.9),
+        fixed=("wrapper.topk.gamma=0.9", "wrapper.topk.every=50"),
+        source="Sinha et al. 2020: 0.5 and 0.75",
+    ),
+    _wrapper("replay", Coefficient("wrapper.replay.share", 0.25, 0.75), source="Shrivastava et al. 2017: 0.5"),
+    _wrapper(
+        "latent_step",
+        Coefficient("wrapper.latent_step.alpha", 0.1, 1),
+        _log("wrapper.latent_step.beta", 0.5, 50),
+        source="Wu et al. 2019: 0.9 and 5",
+    ),
+)
+RULES = {rule.name: rule for rule in _RULES}
+
+
+def own(target: str, coefficients: Sequence[str]) -> Rule:
+    """Return the rule that a class or function of one's own is.
+
+    Args:
+        target: Where it is imported from, as in `mine.Rule`: a strategy, or a wrapper, which goes around `detach`.
+        coefficients: What it is tuned by, as in `gamma=0.01..10`: from low to high by equal ratios, or by equal differences
+            where low is not above 0.
+
+    Raises:
+        ValueError: There is no such class or function, or a range is none.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"--rule {target} cannot be imported ({error}): name it as in mine.Rule, from the current folder"
+        ) from None
+    place, overrides = "strategy", ("strategy=detach", f"strategy._target_={target}", f"strategy.name={name}")
+    if inspect.isclass(found) and issubclass(found, Wrapper):
+        place, overrides = "wrapper.own", ("strategy=detach", "wrapper=[]", f"+wrapper.own._target_={target}")
+    ranges = tuple(_range(place, one) for one in coefficients)
+    if len(ranges) > DIMENSIONS - 3:
+        raise ValueError(f"--tune names {len(ranges)} coefficients, and a rule is tuned by at most {DIMENSIONS - 3}")
+    return Rule(target, overrides, ranges)
+
+
+def _range(place: str, typed: str) -> Coefficient:
+    key, _, ends = typed.partition("=")
+    low, _, high = ends.partition("..")
+    try:
+        numbers = float(low), float(high)
+    except ValueError:
+        numbers = 0.0, 0.0
+    if not key.isidentifier() or not numbers[0] < numbers[1]:
+        raise ValueError(f"--tune {typed} is no range: write it as in gamma=0.01..10")
+    return Coefficient(f"++{place}.{key}", *numbers, "log" if numbers[0] > 0 else "linear")

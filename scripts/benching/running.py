@@ -1,0 +1,262 @@
+"""One run of the bench: a rule with its settings on a workload, judged on the way."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, partial
+from typing import Any, Literal, NamedTuple
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from benching.workloads import WORKLOADS, Workload
+from ganexp.cli.composing import compose
+from ganexp.config.build import build
+from ganexp.config.check import Plan, check
+from ganexp.config.evaluation import evaluator_of
+from ganexp.config.run_data import RunData, dataset_of
+from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
+from ganexp.data.feed import to_range
+from ganexp.evaluation import EvaluationError, Evaluators, real_batches
+from ganexp.logging import Row
+from ganexp.streams import stream
+from ganexp.training import Evaluation, Trainer
+from ganexp.training.guard import Diverged
+from ganexp.training.run import Callback, Run
+
+JUDGEMENTS = 10
+"""So many times is every run judged, evenly over its iterations."""
+TRIAL = 5
+"""So many iterations tell how long one takes."""
+COMMON = ("sample_every=0", "checkpoint_every=0", "evaluate_every=0", "logger=[]", "threads=1")
+Part = Literal["tuning", "test"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run that is to be made.
+
+    Args:
+        workload: The name of the workload.
+        overrides: The rule and its optimiser, as for `train.py`.
+        settings: What is tuned: rates and coefficients.
+        seed: The seed.
+        part: Tuning runs are judged on the validation split, test runs on the test split.
+        iterations: How many exhaust the budget of real images.
+        further: Overrides after all others, for tests.
+    """
+
+    workload: str
+    overrides: tuple[str, ...]
+    settings: tuple[str, ...]
+    seed: int
+    part: Part
+    iterations: int
+    further: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Args:
+        state: `finished`, or `diverged`.
+        figures: Those of its judgements, as far as it came.
+        cpu_s: Seconds of a core for its training, without the judgements.
+    """
+
+    state: str
+    figures: list[float] = field(default_factory=list)
+    cpu_s: float = 0.0
+
+
+class Splits(NamedTuple):
+    """The data of a workload: for training, for tuning, and for the test."""
+
+    training: Any
+    validation: Tensor
+    test: Tensor
+    classes: Tensor
+    """Of the validation split."""
+
+
+def run(task: Task) -> Outcome:
+    """Make a run. With the same task it is the same run, whatever was run before in this process.
+
+    Raises:
+        ConfigError: The rule does not fit the workload, or the data cannot be had.
+    """
+    torch.set_num_threads(1)
+    workload = WORKLOADS[task.workload]
+    data, dataset = _data(workload, task.further), _dataset(workload, task.further)
+    cfg = _configured(workload, task.overrides, task.settings, task.further)
+    cfg.seed, cfg.iterations, cfg.log_every = task.seed, task.iterations, max(1, task.iterations // JUDGEMENTS)
+    trainer = build(cfg, trust=None, obtained=_obtained(cfg, dataset, data.training))
+    judge = _Judge(cfg.log_every, evaluators(workload, task.further)[task.part == "test"], workload)
+    trainer.callbacks.append(judge)
+    outcome = Outcome("finished", judge.figures)
+    before_s = time.process_time()
+    try:
+        trainer.fit()
+    except (Diverged, EvaluationError):
+        outcome.state = "diverged"
+    except RuntimeError as error:  # such as a singular matrix where weights are no longer finite
+        if not _is_lost(trainer):
+            raise
+        logging.getLogger(__name__).info("Taken for diverged: %s", error)
+        outcome.state = "diverged"
+    outcome.cpu_s = time.process_time() - before_s - judge.cpu_s
+    if outcome.state == "finished" and len(judge.figures) < JUDGEMENTS:
+        outcome.state = "diverged"
+    return outcome
+
+
+def trial(
+    workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...] = ()
+) -> tuple[float, int]:
+    """Return how many seconds of a core an iteration takes, and how many real samples it draws. Reads no data.
+
+    Raises:
+        ConfigError: The rule does not fit the workload.
+    """
+    torch.set_num_threads(1)
+    trainer = on_noise(workload, overrides, settings, further)
+    trainer.step(trainer.reals)
+    images = trainer.reals.images
+    before_s = time.process_time()
+    for _ in range(TRIAL):
+        trainer.step(trainer.reals)
+    return (time.process_time() - before_s) / TRIAL, images
+
+
+def on_noise(
+    workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...] = ()
+) -> Trainer:
+    """Build the trainer of a rule on samples that are noise, for what depends on their shape alone."""
+    cfg = _configured(workload, overrides, settings, further)
+    dataset = _dataset(workload, further)
+    samples = torch.rand(4 * cfg.batch_size, *dataset.shape, generator=stream(0, "noise")) * 2 - 1
+    return build(cfg, trust=None, obtained=_obtained(cfg, dataset, samples))
+
+
+@cache
+def evaluators(workload: Workload, further: tuple[str, ...] = ()) -> tuple[Evaluators, Evaluators]:
+    """Return what judges on the validation and on the test split. The classifier is trained if it is not there."""
+    data = _data(workload, further)
+    return _evaluator(workload, further, data.validation), _evaluator(workload, further, data.test)
+
+
+@cache
+def collapsed(workload: Workload, further: tuple[str, ...] = ()) -> float:
+    """Return the figure of real validation data without the latter half of the classes: a run that ends there has collapsed."""
+    data = _data(workload, further)
+    there = data.validation[data.classes < (int(data.classes.max()) + 1) // 2]
+    drawn = torch.randint(len(there), (workload.samples,), generator=stream(0, "half of the classes"))
+    batches = to_range(there[drawn], torch.float32).split(250)
+    return evaluators(workload, further)[0](batches)[workload.judge]
+
+
+class _Judge(Callback):
+    """Judges a run's averaged generator, and stops a run whose samples have no figure."""
+
+    def __init__(self, every: int, evaluator: Evaluators, workload: Workload) -> None:
+        self.every, self.workload = every, workload
+        self.evaluation = Evaluation(every, evaluator, samples=workload.samples)
+        self.figures: list[float] = []
+        self.cpu_s = 0.0
+
+    def __call__(self, run: Run) -> Row:
+        if run.iteration // self.every > JUDGEMENTS or run.iteration % self.every:
+            return {}
+        before_s = time.process_time()
+        figure = self.evaluation.figures(run.step.average.generator, run.gan.prior)[self.workload.judge]
+        self.cpu_s += time.process_time() - before_s
+        self.figures.append(figure)
+        return {}
+
+
+def _is_lost(trainer: Trainer) -> bool:
+    networks = (trainer.gan.generator, trainer.gan.discriminator)
+    return not all(bool(torch.isfinite(weights).all()) for network in networks for weights in network.parameters())
+
+
+def _configured(workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...]) -> Any:
+    """Compose once, and put rates and coefficients into a copy."""
+    device = "cuda" if workload.machine == "gpu" and torch.cuda.is_available() else "cpu"
+    fresh = tuple(one for one in settings if one.startswith("+"))
+    cfg = OmegaConf.create(dict(_composed((*workload.overrides, *COMMON, f"device={device}", *overrides, *fresh, *further))))
+    for setting in settings:
+        if setting not in fresh:
+            key, _, value = setting.partition("=")
+            OmegaConf.update(cfg, key, OmegaConf.from_dotlist([f"value={value}"]).value)
+    return cfg
+
+
+@lru_cache(maxsize=64)
+def _composed(overrides: tuple[str, ...]) -> Any:
+    return compose(*overrides)
+
+
+@cache
+def _plan(workload: Workload, further: tuple[str, ...]) -> Plan:
+    """Return the plan of a run that is evaluated, which says how its judge is made."""
+    judge = workload.judge.removeprefix("eval/")
+    cfg = _configured(workload, (), (), (*further, f"measure=[{judge}]"))
+    cfg.evaluate_every, cfg.evaluation.samples = 1, workload.samples
+    return check(cfg)
+
+
+@cache
+def _dataset(workload: Workload, further: tuple[str, ...]) -> Dataset:
+    plan = _plan(workload, further)
+    return dataset_of(plan.choices["dataset"], plan.config.seed)
+
+
+def _obtained(cfg: Any, dataset: Dataset, data: Any) -> RunData:
+    device = torch.device(cfg.device)
+    reals: Resident | Streamed = feed(data, cfg.batch_size, seed=cfg.seed, device=device, dtype=torch.float32, digest="")
+    return RunData(dataset, reals, None, None, {})
+
+
+def _evaluator(workload: Workload, further: tuple[str, ...], data: Tensor) -> Evaluators:
+    plan = _plan(workload, further)
+    evaluator = evaluator_of(plan.config, plan.machine, _dataset(workload, further), plan.measures)
+    assert evaluator is not None
+    evaluator.see_reals(partial(real_batches, data, plan.machine.device), len(data))
+    return evaluator
+
+
+@cache
+def _data(workload: Workload, further: tuple[str, ...]) -> Splits:
+    dataset = _dataset(workload, further)
+    loaded = _loaded(dataset)
+    if workload.splits == "drawn":
+        validation = dataset.held_out()
+        test = validation.held_out() if validation else None
+        assert validation is not None
+        assert test is not None
+        n = workload.samples
+        return Splits(loaded, _loaded(validation)[:n], _loaded(test)[:n], validation.labels()[:n])
+    order = torch.randperm(len(loaded), generator=stream(0, "splits of the bench"))
+    sixth = len(loaded) // 6
+    shares: Mapping[str, Tensor] = dict(
+        zip(("validation", "test", "training"), order.split([sixth, sixth, len(order) - 2 * sixth]), strict=True)
+    )
+    training = shares["training"]
+    if workload.splits == "test part":
+        held_out = dataset.held_out()
+        if held_out is None:
+            raise FileNotFoundError(f"{workload.name} needs the test part of its data set, which is not there")
+        training, test_data = torch.cat([training, shares["test"]]), _loaded(held_out)
+    else:
+        test_data = loaded[shares["test"]]
+    labels = dataset.labels()[shares["validation"]]
+    return Splits(loaded[training.sort().values], loaded[shares["validation"]], test_data, labels)
+
+
+def _loaded(dataset: Dataset) -> Tensor:
+    loaded = load_cached(dataset, default_folder(), place="resident")
+    assert isinstance(loaded, Tensor)
+    return loaded

@@ -1,0 +1,118 @@
+"""The space in which every rule is tuned, and the points that are tried in it: the same for all rules."""
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from scipy.stats import qmc
+
+VERSION = 1
+"""Raised with every change; results found in another space are left aside."""
+POINTS, FURTHER = 20, 10
+"""So many points are tried, and so many further ones where the space is extended."""
+DIMENSIONS = 6
+"""D's rate, the ratio of rates, the momentum, and up to three coefficients of a rule's own."""
+EDGE = 0.1
+"""An optimum in this share of a range, at either end, may lie beyond it."""
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A setting of a rule's own, and the range in which it is tuned.
+
+    Args:
+        key: Its place in the configuration, as in `strategy.gamma`.
+        low, high: The ends of the range.
+        scale: Whether equal parts of the range are equal ratios (`log`) or differences (`linear`).
+        values: Instead of a range, what it may be.
+        divisions: In which it is tuned; in the others it has its default.
+    """
+
+    key: str
+    low: float = 0.0
+    high: float = 1.0
+    scale: str = "linear"
+    values: tuple[str, ...] = ()
+    divisions: tuple[str, ...] = ("adam", "sgd")
+
+    def at(self, u: float) -> str:
+        """Return the value at a place between 0 and 1, as one types it."""
+        if self.values:
+            return self.values[min(int(u * len(self.values)), len(self.values) - 1)]
+        if self.scale == "log":
+            return f"{self.low * (self.high / self.low) ** u:.4g}"
+        return f"{self.low + (self.high - self.low) * u:.4g}"
+
+
+@dataclass(frozen=True)
+class Division:
+    """An optimiser, with the ranges of D's rate and of what it has for momentum.
+
+    Args:
+        name: What it is called.
+        overrides: As for `train.py`.
+        low, high: The ends of the range of D's rate: three decades.
+        momentum: The momentums that are tried.
+        as_typed: How one is typed.
+    """
+
+    name: str
+    overrides: tuple[str, ...]
+    low: float
+    high: float
+    momentum: tuple[str, ...]
+    as_typed: str
+
+
+DIVISIONS = {
+    "adam": Division("adam", ("optimizer=adam",), 1e-4, 1e-1, ("0.0", "0.5", "0.9"), "optimizer.betas=[{},0.999]"),
+    "sgd": Division("sgd", ("optimizer=negative_momentum",), 3e-3, 3.0, ("-0.5", "0.0", "0.5", "0.9"), "optimizer.momentum={}"),
+}
+RATIO = Coefficient("", 0.2, 5.0, "log")
+"""G's rate in units of D's."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the space for one rule.
+
+    Args:
+        settings: As for `train.py`.
+        edges: Which settings lie at an end of their range, and at which: `D's rate (high)`.
+    """
+
+    settings: tuple[str, ...]
+    edges: tuple[str, ...] = field(default=())
+
+
+@cache
+def places() -> np.ndarray:
+    """Return the places of all points, `(POINTS + FURTHER, DIMENSIONS)`, between 0 and 1: a scrambled Halton sequence."""
+    return qmc.Halton(DIMENSIONS, scramble=True, rng=np.random.default_rng(VERSION)).random(POINTS + FURTHER)
+
+
+def point(number: int, division: Division, coefficients: tuple[Coefficient, ...]) -> Point:
+    """Return a point; those from `POINTS` on are of the extension, a decade below or above the range of D's rate."""
+    u = places()[number]
+    rate, decades = Coefficient("", division.low, division.high, "log"), np.log10(division.high / division.low)
+    along = float(u[0]) if number < POINTS else float(2 * u[0] - 1 if u[0] < 0.5 else decades + 2 * u[0] - 1) / decades
+    d_rate, ratio = rate.at(along), RATIO.at(u[1])
+    own = tuple(one for one in coefficients if division.name in one.divisions)
+    momentum = Coefficient("", values=division.momentum).at(u[2])
+    settings = (
+        f"optimizer.d.lr={d_rate}",
+        f"optimizer.g.lr={float(d_rate) * float(ratio):.4g}",
+        division.as_typed.format(momentum),
+        *(f"{one.key}={one.at(u[3 + i])}" for i, one in enumerate(own)),
+    )
+    ranged = {"D's rate": along, "the ratio of rates": u[1]} | {
+        one.key: u[3 + i] for i, one in enumerate(own) if not one.values
+    }
+    low, high = (EDGE, 1 - EDGE) if number < POINTS else (EDGE / 3 - 1 / decades, 1 + 1 / decades - EDGE / 3)
+    ends = {name: (low, high) if name == "D's rate" else (EDGE, 1 - EDGE) for name in ranged}
+    edges = [
+        f"{name} ({'low' if at < ends[name][0] else 'high'})"
+        for name, at in ranged.items()
+        if not ends[name][0] <= at <= ends[name][1]
+    ]
+    return Point(settings, tuple(edges))

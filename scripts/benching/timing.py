@@ -1,0 +1,37 @@
+"""How long each rule takes for the budget of images, in units of what `detach` takes."""
+
+import torch
+
+from benching.results import Line, Results
+from benching.rules import BASE, RULES
+from benching.running import on_noise
+from benching.schedule import Plan, machine_line
+from benching.space import DIVISIONS, point
+from ganexp.compare.racing import Contender, race_for
+from ganexp.config.schema import ConfigError
+
+TURNS = 9
+DIVISION = DIVISIONS["adam"]
+
+
+def measure(plan: Plan, results: Results) -> None:
+    """Race the rules' iterations on every workload, interleaved, one thread each, and write down the medians over turns.
+
+    A rule that draws two batches in an iteration needs half as many of them.
+    """
+    torch.set_num_threads(1)
+    results.append(machine_line())
+    for workload in plan.workloads:
+        contenders, iterations = {}, {}
+        for rule in {rule.name: rule for rule in (RULES[BASE], *plan.rules)}.values():
+            settings = point(0, DIVISION, rule.coefficients).settings
+            overrides = (*DIVISION.overrides, *rule.overrides)
+            try:
+                contenders[rule.name] = Contender.of(on_noise(workload, overrides, settings, plan.further))
+            except ConfigError:  # it does not fit
+                continue
+            iterations[rule.name] = plan.cost(workload, DIVISION.name, rule)[1]
+        found = race_for(contenders, turns=TURNS, turn_s=0.2, device=torch.device("cpu"))
+        for name, times in found.items():
+            ratio = times.over(found[BASE]).middle * iterations[name] / iterations[BASE]
+            results.append(Line("time", workload.key, division=DIVISION.name, rule=name, figures=(ratio,)))

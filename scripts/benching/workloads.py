@@ -1,0 +1,103 @@
+"""What rules are tried on: frozen workloads, each with its data, networks, loss, batch, budget and judge."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Data, networks and a loss, with the budget of a run on them and the judge of what it has made.
+
+    A workload does not change: one that has to gets a higher version, and results of another version are left aside.
+
+    Args:
+        name: Data and loss.
+        version: Raised with every change, of ganexp's defaults too where they concern it.
+        overrides: As for `train.py`: data, networks, loss, batch. Everything else is the default.
+        images: The budget in real images, over all batches that a rule draws. In time, it is what `detach` takes for so many.
+        judge: The key of the figure; the lowest is best.
+        unit: What that is called.
+        splits: Where validation and test data come from. `drawn`: from the distribution. `parts`: of the data in random order,
+            a sixth each. `test part`: the test part of the data set, and of the training part in random order a sixth.
+        samples: How many are generated for a judgement.
+        machine: For which it is made.
+    """
+
+    name: str
+    version: int
+    overrides: tuple[str, ...]
+    images: int
+    judge: str
+    unit: str
+    splits: Literal["drawn", "parts", "test part"]
+    samples: int = 2000
+    machine: Literal["cpu", "gpu"] = "cpu"
+
+    @property
+    def key(self) -> str:
+        """Name and version, as results say them."""
+        return f"{self.name}.{self.version}"
+
+    @property
+    def digest(self) -> str:
+        """What changes with any part of the definition."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _family(of: Workload, *losses: str) -> list[Workload]:
+    return [replace(of, name=f"{of.name}_{loss}", overrides=(*of.overrides, f"loss={loss}")) for loss in losses]
+
+
+_POINTS = (
+    "generator=mlp",
+    "discriminator=mlp",
+    "generator.width=64",
+    "discriminator.width=64",
+    "latent_dim=2",
+    "batch_size=128",
+)
+_IMAGES = ("dataset.image_size=16", "discriminator.batch_norm=false", "batch_size=32")
+_W2, _FID = ("eval/sliced_wasserstein", "sliced Wasserstein distance"), ("eval/fid", "FID in the classifier's features")
+_SMALL = (
+    *_family(Workload("ring", 1, ("dataset=ring", *_POINTS), 51_200, *_W2, "drawn", 4000), "nonsaturating", "wgan_gp", "hinge"),
+    *_family(
+        Workload("grid", 1, ("dataset=grid", *_POINTS), 128_000, *_W2, "drawn", 4000), "nonsaturating", "wgan_gp", "rpgan"
+    ),
+    *_family(Workload("digits", 1, ("dataset=digits", *_IMAGES), 32_000, *_FID, "parts"), "nonsaturating", "wgan_gp", "hinge"),
+    *_family(
+        Workload("mnist", 1, ("dataset=mnist", *_IMAGES), 48_000, *_FID, "test part"), "nonsaturating", "wgan_gp", "hinge"
+    ),
+    *_family(
+        Workload("stacked_mnist", 1, ("dataset=stacked_mnist", *_IMAGES), 64_000, *_FID, "test part"),
+        "nonsaturating",
+        "wgan_gp",
+        "rpgan",
+    ),
+)
+_LARGE = (
+    Workload(
+        "cifar10_sngan",
+        1,
+        ("experiment=sngan", "average=ema", "schedule=constant", "evaluation.features=inception"),
+        16_000_000,
+        "eval/fid",
+        "FID in Inception's features",
+        "test part",
+        samples=10_000,
+        machine="gpu",
+    ),
+    Workload(
+        "stacked_mnist_dcgan",
+        1,
+        ("dataset=stacked_mnist", "generator.width=64", "discriminator.width=64", "batch_size=64", "loss=nonsaturating"),
+        6_400_000,
+        "eval/fid",
+        "FID in the classifier's features",
+        "test part",
+        samples=10_000,
+        machine="gpu",
+    ),
+)
+WORKLOADS = {workload.name: workload for workload in (*_SMALL, *_LARGE)}

@@ -1,0 +1,448 @@
+"""The bench: frozen workloads, one space for all rules, results that survive a kill, a rule of one's own, and the page."""
+
+import math
+import os
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import bench
+from benching import page, running, schedule, verdicts
+from benching.results import Line, Results
+from benching.rules import RULES, own
+from benching.running import JUDGEMENTS, Outcome, Task
+from benching.schedule import SEEDS, Plan, workloads_of
+from benching.space import DIVISIONS, FURTHER, POINTS, places, point
+from benching.workloads import WORKLOADS
+from ganexp.config.schema import ConfigError
+
+RING = WORKLOADS["ring_nonsaturating"]
+TINY = ("dataset.n=2000", "generator.width=4", "discriminator.width=4", "batch_size=8")
+
+DIGESTS = {
+    "ring_nonsaturating.1": "a8f9430a2b78",
+    "ring_wgan_gp.1": "16db01135d2e",
+    "ring_hinge.1": "196ae79c7cb5",
+    "grid_nonsaturating.1": "0186b99170d3",
+    "grid_wgan_gp.1": "d12034e6e35b",
+    "grid_rpgan.1": "9cc6c0afbfec",
+    "digits_nonsaturating.1": "8f75805e9013",
+    "digits_wgan_gp.1": "8433a16dd9f5",
+    "digits_hinge.1": "f63a7b92376d",
+    "mnist_nonsaturating.1": "01505896203b",
+    "mnist_wgan_gp.1": "da9177e534b3",
+    "mnist_hinge.1": "82cc0093c426",
+    "stacked_mnist_nonsaturating.1": "5d4ffe0db0c9",
+    "stacked_mnist_wgan_gp.1": "8ae458b07592",
+    "stacked_mnist_rpgan.1": "8cbd043572dd",
+    "cifar10_sngan.1": "f0e3bba4783f",
+    "stacked_mnist_dcgan.1": "adcfe0a540b5",
+}
+"""Of workloads whose definition is frozen: one that has to change gets a higher version."""
+
+
+def test_workloads_are_frozen():
+    assert {workload.key: workload.digest for workload in WORKLOADS.values()} == DIGESTS
+
+
+def test_points_are_the_same_for_all_rules_and_spread_over_the_whole_range():
+    assert places().shape == (POINTS + FURTHER, 6)
+    np.testing.assert_allclose(places()[0], places()[0].clip(0, 1))
+    for division in DIVISIONS.values():
+        of_rules = [[point(n, division, rule.coefficients).settings[:3] for n in range(POINTS)] for rule in RULES.values()]
+        assert all(points == of_rules[0] for points in of_rules)
+        rates = np.log10([float(settings[0].partition("=")[2]) for settings in of_rules[0]])
+        low, high = np.log10([division.low, division.high])
+        assert (np.histogram(rates, bins=5, range=(low, high))[0] >= 3).all()
+        assert len({settings[2] for settings in of_rules[0]}) == len(division.momentum)
+        further = [
+            np.log10(float(point(n, division, ()).settings[0].partition("=")[2])) for n in range(POINTS, POINTS + FURTHER)
+        ]
+        assert all(low - 1.01 < rate < low or high < rate < high + 1.01 for rate in further)
+        assert min(further) < low < high < max(further)
+
+
+def test_points_do_not_change():
+    assert point(0, DIVISIONS["adam"], RULES["lookahead"].coefficients).settings == (
+        "optimizer.d.lr=0.03021",
+        "optimizer.g.lr=0.03377",
+        "optimizer.betas=[0.0,0.999]",
+        "wrapper.lookahead.every=20",
+        "wrapper.lookahead.alpha=0.3139",
+    )
+
+
+def test_an_optimum_at_an_edge_is_named():
+    numbers = {
+        end: [n for n in range(POINTS) if f"D's rate ({end})" in point(n, DIVISIONS["adam"], ()).edges]
+        for end in ("low", "high")
+    }
+    rates = places()[:POINTS, 0]
+    assert numbers == {"low": [*np.flatnonzero(rates < 0.1)], "high": [*np.flatnonzero(rates > 0.9)]}
+    gamma = point(3, DIVISIONS["adam"], RULES["jare"].coefficients)
+    assert ("strategy.gamma (low)" in gamma.edges) == (places()[3, 3] < 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", workloads_of("gpu"), ids=lambda workload: workload.name)
+def test_workloads_for_a_gpu_train_three_iterations_at_reduced_width(workload):
+    few = ("generator.width=4", "discriminator.width=4", "batch_size=4")
+    overrides = (*DIVISIONS["adam"].overrides, *RULES["resample"].overrides)
+    trainer = running.on_noise(replace(workload, overrides=(*workload.overrides, *few)), overrides, ())
+    for _ in range(3):
+        trainer.step(trainer.reals)
+    assert trainer.gan.meter.updates["g"] == 3
+
+
+@pytest.mark.slow
+def test_every_rule_fits_where_it_is_not_refused():
+    refused = set()
+    for rule in RULES.values():
+        differing = any(len(one.divisions) == 1 for one in rule.coefficients)
+        for division in DIVISIONS.values() if differing else [DIVISIONS["adam"]]:
+            settings = point(0, division, rule.coefficients).settings
+            try:
+                _, images = running.trial(RING, (*division.overrides, *rule.overrides), settings, TINY)
+            except ConfigError:
+                refused.add(rule.name)
+                continue
+            assert images == 8 * (2 if rule.name in ("extragradient", "anchoring") else 1)
+    assert refused == {"competitive"}
+
+
+def task(**changed):
+    settings = ("optimizer.d.lr=1e-3", "optimizer.g.lr=1e-3", "optimizer.betas=[0.5,0.999]")
+    return replace(Task(RING.name, ("optimizer=adam", "strategy=detach"), settings, 3, "test", 20, TINY), **changed)
+
+
+def test_a_run_is_the_same_whatever_ran_before_and_splits_differ():
+    first = running.run(task())
+    other = running.run(task(seed=4, settings=("optimizer.d.lr=1e-2",)))
+    assert running.run(task()).figures == first.figures
+    assert len(first.figures) == len(other.figures) == JUDGEMENTS
+    assert other.figures != first.figures
+    assert running.run(task(part="tuning")).figures != first.figures
+    assert (first.state, first.cpu_s > 0) == ("finished", True)
+
+
+def test_a_run_that_diverges_is_no_error_and_keeps_the_figures_that_it_had():
+    lost = running.run(task(settings=("optimizer.d.lr=1e30", "optimizer.g.lr=1e30")))
+    assert lost.state == "diverged"
+    assert len(lost.figures) < JUDGEMENTS
+
+
+def test_real_data_without_half_of_the_classes_have_collapsed():
+    assert running.collapsed(RING, TINY) > 3 * running.run(task(iterations=400)).figures[-1] / 10 > 0
+    validation, test = running.evaluators(RING, TINY)
+    assert running.collapsed(RING, TINY) > 3 * validation.keys[RING.judge].real
+    assert test is not validation
+
+
+def lines_of(division, rule, ends):
+    """The runs of a rule whose tuned seeds end at these figures; its best point is the fifth."""
+    for number in range(POINTS):
+        better = 0 if number == 5 else 1
+        yield Line(
+            "tuning",
+            RING.key,
+            1,
+            division,
+            rule,
+            number,
+            1000,
+            "finished",
+            1.0,
+            (3.0 + better,) * JUDGEMENTS,
+            f"point {number}",
+        )
+    for seed, end in enumerate(ends):
+        diverged = not math.isfinite(end)
+        figures = (4.0,) if diverged else tuple(np.linspace(4, end, JUDGEMENTS))
+        yield Line("test", RING.key, 1, division, rule, 5, seed, "diverged" if diverged else "finished", 2.0, figures)
+
+
+def written(path, **ends):
+    """A file of results on the ring with Adam: of each rule, what its seeds reached."""
+    results = Results(path)
+    results.append(Line("machine", said="2026-01-01, a machine"))
+    results.append(Line("bound", RING.key, figures=(5.0,)))
+    results.append(
+        Line("tuning", RING.key, division="adam", rule="competitive", state="misfit", said="a=b do not fit: no, since")
+    )
+    for rule, figures in ends.items():
+        results.append(*lines_of("adam", rule, figures))
+    return results
+
+
+SPREAD = np.linspace(1, 1.5, SEEDS)
+
+
+def test_verdicts_find_who_is_better_who_is_lost_and_who_is_missing(tmp_path):
+    results = written(
+        tmp_path / "study.csv",
+        detach=SPREAD,
+        joint=SPREAD * 2,
+        lookahead=SPREAD * np.linspace(0.45, 0.55, SEEDS),
+        resample=SPREAD[::-1],
+        jare=[*SPREAD[:-4], *[math.inf] * 4],
+    )
+    (block,) = verdicts.blocks(Results(results.path))
+    found = {one.rule: one for one in block.verdicts}
+    assert {name: one.standing for name, one in found.items()} == {
+        "detach": "alike",
+        "joint": "worse",
+        "lookahead": "better",
+        "resample": "alike",
+        "jare": "alike",
+    }
+    assert found["lookahead"].ratio.middle == pytest.approx(0.5, rel=0.01)
+    assert found["lookahead"].improvement.middle == 1
+    assert found["jare"].lost == 4
+    assert [found["lookahead"].chosen.point, found["lookahead"].chosen.said] == [5, "point 5"]
+    assert not block.complete
+    assert set(block.missing) == set(RULES) - set(found) - {"competitive"}
+    assert verdicts.comparisons([block]) == len(RULES) - 2
+    smallest = 2 / 2**SEEDS * (len(RULES) - 2)
+    assert found["lookahead"].p == pytest.approx(smallest)
+    assert block.target == 3.0
+
+
+def test_at_equal_time_a_slower_rule_is_read_earlier(tmp_path):
+    results = written(tmp_path / "study.csv", detach=SPREAD, joint=SPREAD)
+    results.append(Line("time", RING.key, division="adam", rule="joint", figures=(2.0,)))
+    results.append(Line("time", RING.key, division="adam", rule="detach", figures=(1.0,)))
+    (block,) = verdicts.blocks(results)
+    joint = next(one for one in block.verdicts if one.rule == "joint")
+    halfway = np.array([np.interp(5, range(1, 11), np.linspace(4, end, 10)) for end in SPREAD])
+    middle = slice(SEEDS // 4, 3 * SEEDS // 4)
+    assert joint.ratio.middle == pytest.approx(1)
+    assert joint.at_time.middle == pytest.approx(halfway[middle].mean() / SPREAD[middle].mean(), rel=1e-3)
+
+
+def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
+    results = written(tmp_path / "study.csv", **dict.fromkeys([name for name in RULES if name != "competitive"], SPREAD))
+    best = (0.5,) * JUDGEMENTS
+    *others, last = [name for name in RULES if name != "competitive"]
+    numbers = range(POINTS, POINTS + FURTHER)
+
+    def further(rule):
+        return [Line("tuning", RING.key, 1, "adam", rule, number, 1000, "finished", 1.0, best) for number in numbers]
+
+    results.append(*(line for rule in others for line in further(rule)))
+    assert verdicts.blocks(results)[0].base.chosen.point == 5
+    results.append(*further(last))
+    assert not verdicts.blocks(results)  # the seeds of the new optimum are still to be run
+
+
+@pytest.mark.slow
+def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
+    others = {name: SPREAD for name in RULES if name not in ("competitive", "lead")}
+    results = written(tmp_path / "study.csv", **others | {"lookahead": SPREAD * 0.5, "joint": SPREAD * 2})
+    results.append(*(replace(line, state="diverged", figures=()) for line in lines_of("adam", "lead", [])))
+    place = tmp_path / "study.md"
+    place.write_text(f"Stale.\n\n{page.EARLIER}\n\nKept.\n")
+    page.write(results, place)
+    said = place.read_text()
+    assert said.endswith(f"{page.EARLIER}\n\nKept.\n")
+    assert "Better than `detach`: `lookahead` (× 0.50). Worse: `joint` (× 2.00)." in said
+    assert "No point at all held: `lead`." in said
+    assert "Stale." not in said
+    assert all(place.with_name(name).stat().st_size > 10_000 for name in ("study.png", "study_curves.png"))
+    page.write(results, place)
+    assert place.read_text() == said
+
+
+def test_the_page_without_results_says_so(tmp_path):
+    page.write(Results(tmp_path / "none.csv"), tmp_path / "study.md")
+    assert "No workload is complete yet." in (tmp_path / "study.md").read_text()
+
+
+def test_a_line_that_was_cut_off_by_a_kill_is_written_anew(tmp_path):
+    path = tmp_path / "study.csv"
+    results = written(path, detach=SPREAD[:2])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    cut = Results(path)
+    assert len(cut.lines) == len(results.lines) - 1
+    cut.append(results.lines[-1])
+    assert path.read_bytes() == whole
+    assert [line.identity for line in Results(path).lines] == [line.identity for line in results.lines]
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path):
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SystemExit) as end:
+        bench.main(["--page-only", "--results", str(tmp_path / "other.csv"), "--page", str(tmp_path / "p.md")])
+    assert "--results" in str(end.value)
+    assert (tmp_path / "other.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        running, "run", lambda task: made.append(task) or Outcome("finished", [1.0 / len(made)] * JUDGEMENTS, 0.1)
+    )
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings, further: (0.001, 128))
+    monkeypatch.setattr(running, "collapsed", lambda workload, further: 9.0)
+    plan = Plan([RING], [RULES["joint"], RULES["detach"]], ["adam"], points=4, seeds=3)
+    results = Results(tmp_path / "study.csv")
+    assert plan.missing(results) == 2 * 7
+    assert plan.seconds(results) == pytest.approx(14 * 0.001 * RING.images / 128)
+    schedule.run(plan, results, jobs=1)
+    assert [one.part for one in made] == ["tuning"] * 8 + ["test"] * 6
+    assert [one.overrides[-1] for one in made[:4]] == ["strategy=detach"] * 4
+    assert made[0].settings == made[4].settings
+    assert made[8].settings == made[3].settings  # the best point
+    again = Results(tmp_path / "study.csv")
+    schedule.run(plan, again, jobs=1)
+    assert len(made) == 14
+    assert plan.missing(again) == 0
+    more = replace(plan, seeds=5)
+    schedule.run(more, again, jobs=1)
+    assert [one.seed for one in made[14:]] == [3, 4, 3, 4]
+
+
+MINE = """
+from ganexp.strategies import Strategy
+from ganexp.wrappers import Wrapper
+
+class Rule(Strategy):
+    def __init__(self, gamma=1.0):
+        self.gamma = gamma
+
+    def __call__(self, gan, reals, *, d_steps, g_steps):
+        x, fake = next(reals), gan.generate(gan.sample())
+        gan.update_d(gan.d_loss(x, fake.detach()))
+        gan.update_g(gan.g_loss(x, fake))
+
+class Around(Wrapper):
+    pass
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder with a rule of one's own, which is the current one."""
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+ARGUMENTS = [
+    "--workloads",
+    "ring_nonsaturating",
+    "--divisions",
+    "adam",
+    "--points",
+    "2",
+    "--seeds",
+    "2",
+    "--results",
+    "mine.csv",
+    "--page",
+    "mine.md",
+]
+SHORT = ["--images", "160", "--further", *TINY]
+
+
+def test_a_rule_of_ones_own_is_tuned_run_and_placed_in_the_table(mine, capsys, monkeypatch):
+    monkeypatch.setattr(schedule, "POINTS", 2)
+    for module in (verdicts, page):
+        monkeypatch.setattr(module, "SEEDS", 2)
+        monkeypatch.setattr(module, "POINTS", 2)
+    bench.main([*ARGUMENTS, *SHORT, "--jobs", "1", "--rule", "mine.Rule", "--tune", "gamma=0.5..2"])
+    assert "8 runs are missing: about" in capsys.readouterr().out
+    lines = Results(Path("mine.csv")).lines
+    assert Counter((line.part, line.rule) for line in lines if line.rule) == {
+        (part, rule): 2 for part in ("tuning", "test") for rule in ("detach", "mine.Rule")
+    }
+    tuned = [line for line in lines if line.rule == "mine.Rule" and line.part == "tuning"]
+    gammas = [float(line.said.rpartition("=")[2]) for line in tuned]
+    np.testing.assert_allclose(gammas, 0.5 * 4 ** places()[:2, 3], rtol=1e-3)
+    figures = {
+        rule: [line.figures for line in lines if line.rule == rule and line.part == "tuning"]
+        for rule in ("detach", "mine.Rule")
+    }
+    assert figures["mine.Rule"] == figures["detach"]  # it is detach, whatever its gamma
+    assert "| `mine.Rule` |" in Path("mine.md").read_text()
+
+
+def test_wrappers_of_ones_own_go_around_detach_and_mistakes_are_told(mine):
+    around = own("mine.Around", [])
+    assert running.run(task(overrides=("optimizer=adam", *around.overrides))).figures == running.run(task()).figures
+    with pytest.raises(ValueError, match="--rule"):
+        own("mine.Nothing", [])
+    with pytest.raises(ValueError, match="--tune"):
+        own("mine.Rule", ["gamma=3..1"])
+
+
+@pytest.mark.slow
+def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [*ARGUMENTS, "--rules", "detach", "joint", "--jobs", "1", *SHORT]
+    running.run(task(iterations=10))  # so that the fork has read the data
+
+    def runs():
+        return [line for line in Results(Path("mine.csv")).lines if line.rule]
+
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # threads of xdist do not come along
+        child = os.fork()
+    if child == 0:
+        try:
+            bench.main(words)
+        finally:
+            os._exit(1)
+    try:
+        until = time.monotonic() + 60
+        while len(runs()) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    before = runs()
+    assert 3 <= len(before) < 8
+    bench.main(words)
+    after = runs()
+    assert after[: len(before)] == before
+    assert Counter((line.part, line.rule) for line in after) == {
+        (part, rule): 2 for part in ("tuning", "test") for rule in ("detach", "joint")
+    }
+    assert len({line.identity for line in after}) == len(after) == 8
+
+
+@pytest.mark.slow
+def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(tmp_path):
+    plan = Plan([RING], [RULES["detach"]], ["adam"], points=2, seeds=1, images=160, further=TINY)
+    found = []
+    for jobs in (1, 2):
+        results = Results(tmp_path / f"{jobs}.csv")
+        schedule.run(plan, results, jobs)
+        found.append({line.identity: line.figures for line in results.lines if line.rule})
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+    assert not [child for child in psutil.Process().children() if "worker.py" in " ".join(child.cmdline())]
+
+
+def test_two_benches_do_not_write_one_file(tmp_path, monkeypatch):
+    from filelock import FileLock
+
+    monkeypatch.chdir(tmp_path)
+    with FileLock("mine.lock"), pytest.raises(SystemExit) as end:
+        bench.main([*ARGUMENTS, "--rules", "detach"])
+    assert "--results" in str(end.value)
+
+
+@pytest.mark.parametrize("option", ["--seeds=0", "--jobs=-1", "--points=21"])
+def test_numbers_that_make_no_bench_are_refused(option):
+    with pytest.raises(SystemExit):
+        bench.main([option])
