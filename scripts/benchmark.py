@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from benchmarks import feeding, gpu, overhead, peers, processes, reach, scaling, startup, switches
+from benchmarks import feeding, gpu, hours, overhead, peers, processes, reach, scaling, startup, switches
 from benchmarks.section import Section
 from ganexp.cli.commands.cases import CASES
 from ganexp.cli.commands.pages.machine import measured
@@ -66,6 +66,7 @@ def parts(options: argparse.Namespace) -> dict[str, Callable[[], list[Section | 
         "startup": lambda: [startup.startup(turns)],
         "processes": lambda: [processes.processes(cases[:3], turns, turn_s)],
         "reach": lambda: [reach.reach(1e12 * options.tflops)],
+        "hours": lambda: [hours.hours(1e12 * options.tflops)],
         "gpu": lambda: [gpu.limits()],
     }
 
@@ -103,7 +104,10 @@ def _parser() -> argparse.ArgumentParser:
         "--data-root", type=Path, help="a folder with mnist/ and cifar10-train.zip; without it data are not timed"
     )
     parser.add_argument(
-        "--tflops", type=float, default=reach.ASSUMED, help="what a GPU sustains in a recipe's networks, for the part reach"
+        "--tflops",
+        type=float,
+        default=reach.ASSUMED,
+        help="what a GPU sustains in a recipe's networks, for the parts reach and hours",
     )
     parser.add_argument("--output", type=Path, help="a folder other than outputs/<now>_benchmark")
     return parser

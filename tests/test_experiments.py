@@ -16,6 +16,8 @@ from ganexp.schedules import Coefficient
 from tests.composing import CONF, composed, options
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
+RESIDUAL = ("sagan", "sngan", "sngan_projection", "sngan_mimicry", "lookahead_cifar10", "extra_adam")
+SLOW = (*RESIDUAL, "r3gan", "biggan", "stylegan2_ada")
 
 
 class StandIn(Dataset):
@@ -42,8 +44,10 @@ def small(experiment):
     cfg.g_batch = cfg.g_batch and 2 * cfg.batch_size
     if "warm_up" in cfg.wrapper:
         cfg.wrapper.warm_up.many = 2
+    if experiment == "stylegan2_ada":
+        cfg.moving.average.half_life.end = 3
     if experiment in PUBLISHED:
-        side = 32 if cfg.generator.name == "resnet" else 16
+        side = 32 if cfg.generator.name in ("resnet", "biggan") else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
         cfg.evaluate_every = 0  # it has no modes to count
     return cfg
@@ -51,10 +55,7 @@ def small(experiment):
 
 @pytest.mark.parametrize(
     "experiment",
-    [
-        pytest.param(one, marks=pytest.mark.slow if one in ("sagan", "sngan", "sngan_projection", "r3gan") else ())
-        for one in options("experiment")
-    ],
+    [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in options("experiment")],
 )
 def test_every_experiment_builds_and_trains(experiment):
     check(composed(f"experiment={experiment}", *(["batch_size=32"] if experiment == "r3gan" else [])))  # else 76 GiB
@@ -115,6 +116,15 @@ def test_a_published_preset_names_its_source(experiment):
         ("r3gan", {"loss.name": "rpgan", "penalty.r1r2.weight": 0.05, "optimizer.betas": [0.0, 0.9], "latent_dim": 64}),
         ("r3gan", {"batch_size": 512, "optimizer.lr": 2e-4, "schedule.final": 0.25, "strategy.new_reals": True, "flip": True}),
         ("r3gan", {"augment.p": 0.0, "average.half_life": 0.0, "generator.width": 768, "generator.blocks": 2}),
+        ("stylegan2_ada", {"optimizer.lr": 2.5e-3, "optimizer.betas": [0.0, 0.99], "penalty.r1.weight": 0.01}),
+        ("stylegan2_ada", {"batch_size": 64, "generator.depth": 2, "discriminator.residual": False, "penalty.r1.every": 16}),
+        ("biggan", {"latent_dim": 80, "generator.width": 96, "generator.embedding": 128, "d_steps": 5, "flip": True}),
+        ("biggan", {"optimizer.lr": 2e-4, "optimizer.d.eps": 1e-6, "optimizer.g.eps": 1e-6, "loss.name": "hinge"}),
+        ("unrolled_stacked", {"strategy.k": 10, "latent_dim": 256, "optimizer.g.lr": 1e-4, "optimizer.d.lr": 2e-4}),
+        ("pacdcgan", {"pack": 2, "batch_size": 128, "prior": "uniform", "g_steps": 2, "dataset.n": 128_000}),
+        ("lookahead_cifar10", {"wrapper.lookahead.every": 5, "wrapper.lookahead.alpha": 0.5, "loss.name": "hinge"}),
+        ("extra_adam", {"optimizer.g.lr": 5e-5, "optimizer.d.lr": 5e-4, "strategy.name": "extragradient", "d_steps": 1}),
+        ("sngan_mimicry", {"generator.upsampling": "bilinear", "discriminator.activated_shortcut": True, "g_batch": None}),
     ],
 )
 def test_experiments_have_their_papers_settings(experiment, expected):
@@ -158,3 +168,7 @@ def test_a_key_of_a_preset_that_another_option_does_not_have_is_refused_with_the
     with pytest.raises(ConfigError, match=r"add ~discriminator\.batch_norm\.$"):
         check(composed("experiment=dcgan", "discriminator=mlp"))
     check(composed("experiment=dcgan", "discriminator=mlp", "~discriminator.batch_norm"))
+
+
+def test_betas_may_be_typed_as_whole_numbers():
+    check(composed("optimizer.betas=[0,0.99]"))

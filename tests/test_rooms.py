@@ -63,8 +63,8 @@ ALLOWED = {
         FRAMEWORK | {"annotated_types"},
     ),
     "sampling": (
-        {"batch", "data", "evaluation", "printable", "distributed", "logging", "streams"},
-        FRAMEWORK | {"PIL", "av", "huggingface_hub", "onnx", "onnxruntime", "onnxscript", "safetensors"},
+        {"batch", "data", "evaluation", "printable", "distributed", "logging", "ranges", "streams"},
+        FRAMEWORK | {"PIL", "annotated_types", "av", "huggingface_hub", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "config": (
         SUBJECT | {"facts", "data", "evaluation", "instruments", "printable", "distributed", "logging", "sampling", "training"},

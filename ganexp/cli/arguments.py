@@ -81,6 +81,7 @@ def sample(parser: ArgumentParser) -> None:
         ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; again: goes on where it ended
         ganexp sample outputs/latest --images --n 50000 --format npz    # or tar, in shards
         torchrun --nproc_per_node=8 -m -- ganexp sample outputs/latest --images --n 50000 --device cuda
+        ganexp sample outputs/latest --method rejection --percentile 80  # by what the discriminator takes for real
         ganexp sample outputs/latest --film --tiles 16 --truncation 1
         ganexp sample outputs/latest --neighbours --n 8                 # beside the training images nearest to them
         ganexp sample outputs/latest --export --form onnx               # or torchscript, torch_export
@@ -107,6 +108,12 @@ def sample(parser: ArgumentParser) -> None:
     which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
     which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
     which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    guided = parser.add_argument_group("by the discriminator")
+    guided.add_argument("--method", choices=["rejection", "langevin"], help="D decides which latents are taken")
+    guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact otherwise")
+    guided.add_argument("--steps", type=int, default=100, help="of langevin")
+    guided.add_argument("--step-size", type=float, default=0.01, help="of langevin")
+    parser.add_argument("--with-discriminator", action="store_true", help="--save it too")
     parser.add_argument("--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="of an export")
     files = parser.add_argument_group("images")
     files.add_argument("--format", choices=["png", "npz", "tar"], default="png")

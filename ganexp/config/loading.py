@@ -81,7 +81,7 @@ def load_discriminator(
     It is called as `D(x)`, or as `D(x, labels)` if it is conditional; with packs, on packs of samples.
 
     Args:
-        place: A run folder, whose last checkpoint is taken, or a checkpoint.
+        place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that was saved with its discriminator.
         trust: Modules beside ganexp's that the discriminator's class may be of; None is any.
         device: Where to put it.
         averaged: False takes the discriminator's own weights even if there is an average.
@@ -89,11 +89,13 @@ def load_discriminator(
     Raises:
         ConfigError: The discriminator is of a module that is not trusted, or the configuration has a mistake.
         CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration; or the place is a saved
-            generator's, which has none.
+            generator's without one.
     """
-    if is_saved(Path(place)):
-        raise CheckpointError(f"{place} holds a generator alone: name the run, or one of its checkpoints")
-    stored = _of_checkpoint(checkpoint_at(Path(place)), averaged, "discriminator")
+    path = Path(place)
+    if is_saved(path):
+        stored = _of_folder(path, averaged, "discriminator")
+    else:
+        stored = _of_checkpoint(checkpoint_at(path), averaged, "discriminator")
     config = parse(stored.config)
     discriminator = choose("discriminator", config.discriminator, trust)
     shape, classes = _shape_and_classes(stored, config)
@@ -102,6 +104,28 @@ def load_discriminator(
     packs = packed_shape(shape, config.pack)
     network = _filled(lambda: discriminator.make(packs, **conditions).to(dtype), stored)
     return network.to(device).requires_grad_(False).eval()
+
+
+def load_pair(
+    place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True
+) -> tuple[Trained, nn.Module]:
+    """Load the generator and the discriminator of a run, as `load` and `load_discriminator` do, for samplers that D guides.
+
+    Raises:
+        ConfigError: As there; or D's scores are not the log of a ratio of densities, or are scores of packs.
+        CheckpointError: As there.
+    """
+    trained = load(place, trust=trust, device=device, averaged=averaged)
+    settings = trained.origin.settings
+    loss = choose("loss", settings["loss"], trust).make()
+    if not loss.log_ratio:
+        raise ConfigError(
+            f"loss={name_of(settings['loss'])} has scores that are no logits of being real, which sampling by D "
+            "needs: train with loss=nonsaturating, minimax or rpgan."
+        )
+    if settings.get("pack", 1) != 1:
+        raise ConfigError(f"pack={settings['pack']} has the discriminator score several samples at once: train with pack=1.")
+    return trained, load_discriminator(place, trust=trust, device=device, averaged=averaged)
 
 
 def _shape_and_classes(stored: _Stored, config: Config) -> tuple[tuple[int, ...], int]:
@@ -195,11 +219,11 @@ def _of_checkpoint(path: Path, averaged: bool, network: str = "generator") -> _S
     return _Stored(path, state["config"], state["shape"], state.get("classes"), weights, iterations, figures)
 
 
-def _of_folder(path: Path, averaged: bool) -> _Stored:
+def _of_folder(path: Path, averaged: bool, network: str = "generator") -> _Stored:
     if not averaged:
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     try:
-        said, weights = saved(path)
+        said, weights = saved(path, discriminator=network == "discriminator")
     except SamplingError as error:
         raise CheckpointError(str(error)) from None
     return _Stored(path, said["settings"], said["shape"], said["classes"], weights, said["iterations"], said["figures"])

@@ -16,6 +16,7 @@ class Minimax(Loss):
     uniform_ratio = True
     zero_sum = True
     boundary = 0.0
+    log_ratio = True
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return -logsigmoid(real).mean() - logsigmoid(-fake).mean()
@@ -28,6 +29,7 @@ class NonSaturating(Loss):
     """The same discriminator, but G maximises log D(G(z)) (Goodfellow et al. 2014, section 3)."""
 
     boundary = 0.0
+    log_ratio = True
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return -logsigmoid(real).mean() - logsigmoid(-fake).mean()

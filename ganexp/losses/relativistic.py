@@ -36,6 +36,7 @@ class RpGAN(Loss):
 
     g_needs_real = True
     pairs = True
+    log_ratio = True
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return _more_real_in_pairs(real, fake)

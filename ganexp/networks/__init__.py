@@ -19,6 +19,7 @@ Any module is a network: `contract.py` reads what it declares, and says what hol
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.biggan import BigGANDiscriminator, BigGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
+from ganexp.networks.maxout import MaxoutDiscriminator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
 from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
@@ -34,6 +35,7 @@ __all__ = [
     "DCGANGenerator",
     "MLPDiscriminator",
     "MLPGenerator",
+    "MaxoutDiscriminator",
     "MinibatchDeviation",
     "R3GANDiscriminator",
     "R3GANGenerator",

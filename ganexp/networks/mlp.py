@@ -2,8 +2,10 @@
 
 import itertools
 import math
+from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from ganexp.networks.conditions import Classifier, ConcatenatedEmbedding, Conditioning, Projection, classifies
@@ -19,23 +21,36 @@ class MLPGenerator(nn.Module):
         latent_dim: Length of a latent vector.
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
+        batch_norm: Whether a batch norm takes the place of the bias in each hidden layer.
+        std: Standard deviation of the weights at the start, with biases at 0; None for torch's own initialisation.
         classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as they are.
     """
 
     @checked
     def __init__(
-        self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 256, depth: Depth = 3, classes: int = 0
+        self,
+        latent_dim: int,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 256,
+        depth: Depth = 3,
+        batch_norm: bool = False,
+        std: Annotated[float, Ge(0)] | None = None,
+        classes: int = 0,
     ) -> None:
         super().__init__()
         self.condition = ConcatenatedEmbedding(classes, latent_dim) if classes else None
         sizes = [latent_dim * (2 if classes else 1)] + [width] * depth
         layers: list[nn.Module] = []
         for inputs, outputs in itertools.pairwise(sizes):
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+            norm = [nn.BatchNorm1d(outputs)] if batch_norm else []
+            layers += [nn.Linear(inputs, outputs, bias=not batch_norm), *norm, nn.ReLU()]
         layers += [nn.Linear(width, math.prod(shape)), nn.Unflatten(1, shape)]
         if len(shape) == 3:
             layers += [nn.Tanh()]
         self.layers = nn.Sequential(*layers)
+        if std is not None:
+            normal_(self.layers, std)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
         """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to `(B, *shape)`."""
@@ -89,3 +104,12 @@ class MLPDiscriminator(nn.Module):
             return torch.stack([scores, self.classifier(features, *labels)], 1)
         assert self.projection is not None
         return scores + self.projection(features, *labels)
+
+
+def normal_(network: nn.Module, std: float) -> None:
+    """Draw the weights of linear layers from N(0, `std`²), and set their biases to 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, 0.0, std)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -5,7 +5,7 @@ as in the authors' code. A 1×1 convolution commutes with resampling; it is comp
 """
 
 import math
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
@@ -13,6 +13,8 @@ from torch.nn.utils.parametrizations import spectral_norm
 from ganexp.networks.conditions import ConditionalBatchNorm2d, Projection
 
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
+Upsampling = Literal["nearest", "bilinear"]
+"""How a map's side is doubled: by nearest neighbours, as in the paper, or bilinearly, as in mimicry (Lee & Town 2020)."""
 
 
 class UpBlock(nn.Module):
@@ -21,14 +23,14 @@ class UpBlock(nn.Module):
     With classes, both batch norms are conditional (Miyato & Koyama 2018, appendix).
     """
 
-    def __init__(self, before: int, after: int, classes: int = 0) -> None:
+    def __init__(self, before: int, after: int, classes: int = 0, upsampling: Upsampling = "nearest") -> None:
         super().__init__()
         self.norm_1, self.norm_2 = (
             ConditionalBatchNorm2d(channels, classes) if classes else nn.BatchNorm2d(channels) for channels in (before, after)
         )
         self.conv_1, self.conv_2 = _conv3(before, after), _conv3(after, after)
         self.shortcut = initialized(nn.Conv2d(before, after, 1))
-        self.up = nn.Upsample(scale_factor=2, mode="nearest")
+        self.up = nn.Upsample(scale_factor=2, mode=upsampling)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
         """Map `(B, before, H, W)`, with classes under labels `(B,)`, to `(B, after, 2H, 2W)`."""
@@ -56,21 +58,26 @@ class FirstBlock(_Sum):
 
 
 class DownBlock(_Sum):
-    """ReLU, 3×3 convolution, ReLU, 3×3 convolution, half the side; channels grow in the second convolution."""
+    """ReLU, 3×3 convolution, ReLU, 3×3 convolution, half the side; channels grow in the second convolution.
 
-    def __init__(self, before: int, after: int) -> None:
+    With `activated`, the shortcut too sees what the first ReLU leaves, as a ReLU that works in place makes it see in mimicry.
+    """
+
+    def __init__(self, before: int, after: int, *, activated: bool = False) -> None:
         super().__init__()
         self.residual = nn.Sequential(nn.ReLU(), _conv3(before, before), nn.ReLU(), _conv3(before, after), nn.AvgPool2d(2))
-        self.shortcut = nn.Sequential(nn.AvgPool2d(2), initialized(nn.Conv2d(before, after, 1)))
+        layers = [nn.AvgPool2d(2), initialized(nn.Conv2d(before, after, 1))]
+        self.shortcut = nn.Sequential(*([nn.ReLU()] * activated), *layers)
 
 
 class FlatBlock(_Sum):
     """`DownBlock` at a constant side; its shortcut is the identity where the channels stay the same."""
 
-    def __init__(self, before: int, after: int) -> None:
+    def __init__(self, before: int, after: int, *, activated: bool = False) -> None:
         super().__init__()
         self.residual = nn.Sequential(nn.ReLU(), _conv3(before, before), nn.ReLU(), _conv3(before, after))
-        self.shortcut = nn.Identity() if before == after else initialized(nn.Conv2d(before, after, 1))
+        shortcut = nn.Identity() if before == after else initialized(nn.Conv2d(before, after, 1))
+        self.shortcut = nn.Sequential(nn.ReLU(), shortcut) if activated else shortcut
 
 
 def initialized(layer: Layer, gain: float = 1.0) -> Layer:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ganexp.networks.attention import SelfAttention
 from ganexp.networks.conditions import Classifier, Conditioning, Projection, classifies
-from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, initialized, normalize_spectrally
+from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, Upsampling, initialized, normalize_spectrally
 from ganexp.networks.sizes import Width, planned
 from ganexp.ranges import checked
 
@@ -55,6 +55,7 @@ class ResNetGenerator(nn.Module):
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN; not so in SNGAN.
+        upsampling: How blocks double the side: `nearest` in the papers, `bilinear` in mimicry (Lee & Town 2020).
         classes: Of a conditional GAN, whose gains and biases in the blocks' batch norms are those of the class; the batch
             norm before the image has one of each, as in the authors' code of the projection discriminator.
     """
@@ -68,6 +69,7 @@ class ResNetGenerator(nn.Module):
         width: Width = 64,
         attention: bool = False,
         spectral_norm: bool = False,
+        upsampling: Upsampling = "nearest",
         classes: int = 0,
     ) -> None:
         super().__init__()
@@ -77,7 +79,7 @@ class ResNetGenerator(nn.Module):
         self.first = nn.Unflatten(1, (channels, side, side))
         self.blocks = nn.Sequential()
         for units in plan.up[1:]:
-            self.blocks.append(UpBlock(channels, units * width, classes))
+            self.blocks.append(UpBlock(channels, units * width, classes, upsampling))
             channels, side = units * width, 2 * side
             if attention and side == _attended(shape):
                 self.blocks.append(SelfAttention(channels))
@@ -102,6 +104,8 @@ class ResNetDiscriminator(nn.Module):
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in the papers.
+        activated_shortcut: Whether shortcuts see what their block's first ReLU leaves, as in mimicry; in the papers they see
+            what the block sees.
         conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
             logit; or a classifier on them stands behind it, and `further` is `class_loss`. The weights of either start and
             are normalised as the others are.
@@ -118,6 +122,7 @@ class ResNetDiscriminator(nn.Module):
         width: Width = 64,
         attention: bool = False,
         spectral_norm: bool = True,
+        activated_shortcut: bool = False,
         conditioning: Conditioning = "projection",
         classes: int = 0,
     ) -> None:
@@ -128,12 +133,12 @@ class ResNetDiscriminator(nn.Module):
         if attention and side == _attended(shape):
             self.blocks.append(SelfAttention(channels))
         for units in plan.down[1:]:
-            self.blocks.append(DownBlock(channels, units * width))
+            self.blocks.append(DownBlock(channels, units * width, activated=activated_shortcut))
             channels, side = units * width, side // 2
             if attention and side == _attended(shape):
                 self.blocks.append(SelfAttention(channels))
         for units in plan.flat:
-            self.blocks.append(FlatBlock(channels, units * width))
+            self.blocks.append(FlatBlock(channels, units * width, activated=activated_shortcut))
             channels = units * width
         self.classifier = Classifier(classes, channels) if classifies(conditioning, classes) else None
         self.projection = Projection(classes, channels) if classes and not self.classifier else None

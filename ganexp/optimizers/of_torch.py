@@ -29,7 +29,8 @@ def adam(
     """
     moved = list(parameters)
     flat = all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in moved)
-    return Adam(moved, lr=lr, betas=betas, eps=eps, fused=fused and flat)
+    first, second = map(float, betas)  # Adam refuses a 0 beside a 0.99
+    return Adam(moved, lr=lr, betas=(first, second), eps=eps, fused=fused and flat)
 
 
 @checked

@@ -3,7 +3,9 @@
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.exporting import export
 from ganexp.sampling.hub import push
+from ganexp.sampling.langevin import Langevin
+from ganexp.sampling.rejection import Rejection
 from ganexp.sampling.saved import save
 from ganexp.sampling.trained import Origin, Trained
 
-__all__ = ["Origin", "SamplingError", "Trained", "export", "push", "save"]
+__all__ = ["Langevin", "Origin", "Rejection", "SamplingError", "Trained", "export", "push", "save"]

@@ -58,7 +58,7 @@ class Series:
 
     def described(self) -> dict[str, Any]:
         """Return what tells these samples from others."""
-        return {"generator": self.trained.digest, "seed": self._seed, **self._how}
+        return {"generator": self.trained.digest, "seed": self._seed, **self._how, **self.trained.how}
 
     def batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
         """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are."""

@@ -41,7 +41,11 @@ def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, t
 def _latent(index: int, latent_dim: int, prior: str, seed: int, truncation: float | None) -> Tensor:
     if not 0 <= index < 2**63:
         raise SamplingError(f"samples are counted from 0: there is none at {index}")
-    rng = stream(seed, "samples", index=index)
+    return one_latent(stream(seed, "samples", index=index), latent_dim, prior, truncation)
+
+
+def one_latent(rng: torch.Generator, latent_dim: int, prior: str, truncation: float | None = None) -> Tensor:
+    """Draw the next latent of a stream, `(latent_dim,)`, in float64 on the CPU."""
     z = torch.empty(latent_dim, dtype=torch.float64)
     if truncation is not None:
         return trunc_normal_(z, a=-truncation, b=truncation, generator=rng)

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
-from torch import Tensor
+from torch import Tensor, nn
 
 from ganexp.logging.documents import atomic_write, write_document
 from ganexp.logging.pictures import image_grid
@@ -19,22 +19,31 @@ from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import Trained, digest_of
 
 WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
+SCORER = "discriminator.safetensors"
 FORMAT = 1
 LARGEST_DOCUMENT = 2**20
 """Bytes; the JSON of a configuration has a few thousand."""
 
 
 def save(
-    trained: Trained, folder: str | Path, *, overwrite: bool = False, place: str | None = None, licence: str | None = None
+    trained: Trained,
+    folder: str | Path,
+    *,
+    discriminator: nn.Module | None = None,
+    overwrite: bool = False,
+    place: str | None = None,
+    licence: str | None = None,
 ) -> Path:
     """Write a generator to a folder, which `ganexp.load` reads wherever it is moved to.
 
-    It holds `model.safetensors`, `generator.json`, `README.md`, a model card whose licence is left to you, and for images
-    `samples.png`. Settings that say where it was trained, and paths of the data, stay out of it.
+    It holds `model.safetensors`, `generator.json`, `README.md`, a model card whose licence is left to you, for images
+    `samples.png`, and with a discriminator `discriminator.safetensors`. Settings that say where it was trained, and paths of
+    the data, stay out of it.
 
     Args:
         trained: The generator, as `ganexp.load` has returned it.
         folder: New, or empty.
+        discriminator: That of the same run, as `ganexp.load_discriminator` has returned it, if it is to be there too.
         overwrite: Replace what the folder holds of another saved generator.
         place: Where it will be loaded from, as the card says.
         licence: As model hubs call it, such as `mit`; the card leaves it open otherwise.
@@ -51,17 +60,25 @@ def save(
     if folder.exists() and any(folder.iterdir()) and not overwrite:
         raise SamplingError(f"{folder} is not empty: name another folder, or say overwrite")
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in trained.network.state_dict().items()}
-    with atomic_write(folder / WEIGHTS) as file:
-        file.write(to_bytes(weights, metadata={"format": "pt"}))
+    weights = _write(trained.network, folder / WEIGHTS)
+    further = {} if discriminator is None else {"discriminator": digest_of(_write(discriminator, folder / SCORER))}
+    if discriminator is None:
+        (folder / SCORER).unlink(missing_ok=True)  # another one's
     pictured = len(trained.shape) == 3
     if pictured:
         with atomic_write(folder / PICTURE) as file:
             Image.fromarray(image_grid(trained.sample(64))).save(file, "PNG")
     with atomic_write(folder / CARD) as file:
         file.write(card(trained, PICTURE if pictured else None, place=place, licence=licence).encode())
-    write_document(folder / DOCUMENT, _described(trained, weights))
+    write_document(folder / DOCUMENT, _described(trained, weights) | further)
     return folder
+
+
+def _write(network: nn.Module, path: Path) -> dict[str, Tensor]:
+    weights = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in network.state_dict().items()}
+    with atomic_write(path) as file:
+        file.write(to_bytes(weights, metadata={"format": "pt"}))
+    return weights
 
 
 def is_saved(folder: Path) -> bool:
@@ -69,13 +86,16 @@ def is_saved(folder: Path) -> bool:
     return (folder / WEIGHTS).is_file() or (folder / DOCUMENT).is_file()
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what a saved generator's JSON says, and its weights. Nothing in either is executed, or trusted to fit.
+def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what a saved generator's JSON says, and its weights or its discriminator's.
+
+    Nothing in either is executed, or trusted to fit.
 
     The JSON has `settings`, `shape`, `classes`, `iterations` and `figures`, of these types and no further checked.
 
     Raises:
-        SamplingError: A file is missing or broken, or the weights are not those that the JSON was written with.
+        SamplingError: A file is missing or broken, or the weights are not those that the JSON was written with; or there is no
+            discriminator.
     """
     path = folder / DOCUMENT
     small = path.is_file() and path.stat().st_size <= LARGEST_DOCUMENT
@@ -83,15 +103,18 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if document.get("format") != FORMAT or any(type(document.get(key)) is not kind for key, kind in TYPES.items()):
         raise SamplingError(f"{path} is missing, or does not describe a generator of this version of ganexp")
     document["figures"] = {key: value for key, value in document["figures"].items() if type(value) is float}
+    if discriminator and "discriminator" not in document:
+        raise SamplingError(f"{folder} holds a generator alone: name the run, or save it with its discriminator")
+    path, digest = (folder / SCORER, document["discriminator"]) if discriminator else (folder / WEIGHTS, document["weights"])
     try:
-        weights = load_file(folder / WEIGHTS)
+        weights = load_file(path)
     except FileNotFoundError:
-        raise SamplingError(f"{folder / WEIGHTS} is missing") from None
+        raise SamplingError(f"{path} is missing") from None
     except Exception as error:  # what a broken file makes safetensors raise has no common type
         said = " ".join(str(error).split())[:120]
-        raise SamplingError(f"{folder / WEIGHTS} cannot be read ({type(error).__name__}: {said})") from None
-    if digest_of(weights) != document["weights"]:
-        raise SamplingError(f"{folder / WEIGHTS} is not what {DOCUMENT} was written with; get both files again")
+        raise SamplingError(f"{path} cannot be read ({type(error).__name__}: {said})") from None
+    if digest_of(weights) != digest:
+        raise SamplingError(f"{path} is not what {DOCUMENT} was written with; get both files again")
     return document, weights
 
 

@@ -144,6 +144,11 @@ class Trained(nn.Module):
         return made
 
     @property
+    def how(self) -> dict[str, Any]:
+        """How it comes to its latents, if otherwise than straight from the prior: plain values that tell samples apart."""
+        return {}
+
+    @property
     def digest(self) -> str:
         """What tells one generator's weights from another's."""
         return digest_of(self.network.state_dict())

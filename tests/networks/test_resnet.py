@@ -135,6 +135,29 @@ def test_blocks_are_the_authors_where_the_shortcut_is_computed_at_the_larger_sid
     torch.testing.assert_close(first(x), halved(conv(two, conv(one, x).relu())) + halved(conv(first.shortcut[1], x)))
 
 
+def test_mimicrys_departures_are_bilinear_doubling_and_a_relu_in_place():
+    torch.manual_seed(0)
+    generator = ResNetGenerator(5, (1, 32, 32), width=1, upsampling="bilinear").double().eval()
+    discriminator = ResNetDiscriminator((1, 32, 32), width=1, spectral_norm=False, activated_shortcut=True).double()
+    z, x = torch.randn(3, 5, dtype=torch.float64), torch.randn(3, 1, 32, 32, dtype=torch.float64)
+    h = generator.first(generator.linear(z))
+    for block in generator.blocks:
+        wide = F.interpolate(block.norm_1(h).relu(), scale_factor=2, mode="bilinear", align_corners=False)
+        shortcut = conv(block.shortcut, F.interpolate(h, scale_factor=2, mode="bilinear", align_corners=False))
+        h = conv(block.conv_2, block.norm_2(conv(block.conv_1, wide)).relu()) + shortcut
+    torch.testing.assert_close(generator(z), generator.image(generator.norm(h).relu()).tanh())
+
+    h = discriminator.blocks[0](x)
+    for block in discriminator.blocks[1:]:
+        one, two = (layer for layer in block.residual if isinstance(layer, nn.Conv2d))
+        narrow = [layer for layer in block.shortcut.modules() if isinstance(layer, nn.Conv2d)]
+        copied = h.clone()
+        made = conv(two, conv(one, F.relu(copied, inplace=True)).relu())
+        shortcut = conv(narrow[0], copied) if narrow else copied  # which the ReLU has changed
+        h = F.avg_pool2d(made, 2) + F.avg_pool2d(shortcut, 2) if narrow else made + shortcut
+    torch.testing.assert_close(discriminator(x), discriminator.linear(h.relu().sum((2, 3))).flatten(0))
+
+
 def test_scores_sum_over_positions():
     torch.manual_seed(0)
     discriminator = ResNetDiscriminator((1, 32, 32), width=2, spectral_norm=False).double()

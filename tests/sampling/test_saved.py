@@ -50,6 +50,25 @@ def test_a_folder_moved_elsewhere_is_the_same_generator(kept, tmp_path):
     assert (twice / "generator.json").read_text() == (folder / "generator.json").read_text()
 
 
+def test_a_discriminator_goes_along_if_it_is_given(tmp_path):
+    G, D = trained(tmp_path / "run"), ganexp.load_discriminator(tmp_path / "run")
+    folder = save(G, tmp_path / "pair", discriminator=D)
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    x, labels = G.sample(5), torch.arange(5)
+    assert torch.equal(ganexp.load_discriminator(moved)(x, labels), D(x, labels))
+    assert torch.equal(ganexp.load(moved).sample(5), x)
+    (moved / "discriminator.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"discriminator\.safetensors is missing"):
+        ganexp.load_discriminator(moved)
+    save_file({"x": torch.zeros(1)}, moved / "discriminator.safetensors")
+    with pytest.raises(CheckpointError, match="is not what"):
+        ganexp.load_discriminator(moved)
+    save(G, folder, overwrite=True)
+    assert not (folder / "discriminator.safetensors").exists()
+    with pytest.raises(CheckpointError, match="holds a generator alone"):
+        ganexp.load_discriminator(folder)
+
+
 def test_float64_stays(tmp_path):
     G = trained(tmp_path / "run", "precision=fp64")
     again = ganexp.load(save(G, tmp_path / "x"))

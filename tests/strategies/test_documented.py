@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ganexp.config.assemble import plain_strategy_of
-from ganexp.config.parsing import parse
+from ganexp.config.choices import choose
 from ganexp.config.plain import plain
 from tests.composing import composed
 
@@ -41,5 +41,5 @@ def test_a_section_has_the_trace_and_the_cost_of_the_table_says_when_to_use_it_a
         assert cost in text
     assert re.search(r"^- Use ", text, re.MULTILINE)
     assert "ρ" in text
-    strategy = plain_strategy_of(parse(plain(composed(f"strategy={name}"))))
+    strategy = plain_strategy_of(choose("strategy", plain(composed(f"strategy={name}").strategy)))
     assert ("needs second derivatives" in text) >= strategy.differentiates_gradients

@@ -12,7 +12,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from ganexp.cli.commands.together import fail, refuse, unwritten
-from ganexp.config.loading import data_of, load
+from ganexp.config.loading import data_of, load, load_discriminator, load_pair
 from ganexp.config.schema import ConfigError
 from ganexp.data.decoding import DecodingError
 from ganexp.distributed.joining import CannotJoin, join
@@ -20,7 +20,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.pictures import image_grid, scatter
-from ganexp.sampling import SamplingError, Trained, exporting, saved
+from ganexp.sampling import Langevin, Rejection, SamplingError, Trained, exporting, saved
 from ganexp.sampling.files import Series, refuse_place, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
@@ -42,9 +42,11 @@ def main(options: argparse.Namespace) -> Path:
             raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
         if processes.count > 1 and ":" in options.device:
             raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
-        generator = processes.together(
-            lambda: load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
-        )
+        if options.with_discriminator and options.task != "save":
+            raise SamplingError("--with-discriminator goes with --save")
+        if options.method and options.task not in GUIDED:
+            raise SamplingError(f"--method goes with {', '.join(GUIDED)}, and not with --{options.task}")
+        generator = processes.together(lambda: _loaded(options))
         torch.backends.cudnn.allow_tf32 = False  # an index is the same image everywhere, but for the last digits
         written = TASKS[options.task](generator, options)
         processes.close()
@@ -151,11 +153,26 @@ def save(generator: Trained, options: argparse.Namespace) -> Path:
     folder = options.output or _beside(options.run) / "generated" / "generator"
     if folder.exists() and not options.overwrite:
         raise SamplingError(f"{folder} is there already: add --overwrite to write there, or name another place with --output")
-    written = saved.save(generator, folder, overwrite=options.overwrite)
+    how = {"trust": options.trust, "averaged": not options.plain_weights}
+    discriminator = load_discriminator(options.run, **how) if options.with_discriminator else None
+    written = saved.save(generator, folder, discriminator=discriminator, overwrite=options.overwrite)
     print(f'In Python: ganexp.load("{written}"); choose a licence in {written / saved.CARD}')
     return written
 
 
+def _loaded(options: argparse.Namespace) -> Trained:
+    how = {"trust": options.trust, "device": options.device, "averaged": not options.plain_weights}
+    if options.method is None:
+        return load(options.run, **how)
+    try:
+        if options.method == "rejection":
+            return Rejection(*load_pair(options.run, **how), percentile=options.percentile)
+        return Langevin(*load_pair(options.run, **how), steps=options.steps, step_size=options.step_size)
+    except ValueError as error:
+        raise SamplingError(str(error)) from error
+
+
+GUIDED = ("grid", "images", "neighbours")
 TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}
 
 
@@ -177,7 +194,11 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
 
 def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequence[int] | None = None) -> Path:
     """Return where a result is to lie; a file must not be there already."""
-    told = {"seed": options.seed, "label": options.label, "truncation": options.truncation}
+    told = {"": options.method, "seed": options.seed, "label": options.label, "truncation": options.truncation}
+    if options.method == "rejection":
+        told["percentile"] = options.percentile
+    if options.method == "langevin":
+        told |= {"steps": options.steps, "size": options.step_size}
     if indices:
         told["indices"] = "-".join(map(str, indices[:8])) + "…" * (len(indices) > 8)
     elif options.first and suffix:

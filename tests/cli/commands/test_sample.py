@@ -1,5 +1,6 @@
 """`ganexp sample`: what it leaves where, and what it refuses, on a small run."""
 
+import json
 import shutil
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 from PIL import Image
 
 import ganexp
-from ganexp.sampling import Trained
+from ganexp.config.loading import load_pair
+from ganexp.sampling import Langevin, Trained
 from tests.calling import call
+from tests.cli.commands.conftest import SMALL
+from tests.composing import composed
 
 
 @pytest.fixture
@@ -46,6 +50,28 @@ def test_files_films_and_neighbours(copy, capsys):
     assert not [*copy.rglob("*.unfinished")]
 
 
+def test_the_discriminator_decides_by_either_method(copy, capsys):
+    path = call("sample", copy, "--method", "rejection", "--percentile", "80", "--n", "20")
+    assert path == copy / "generated" / "grid_rejection_seed0_percentile80.0.png"
+    path = call("sample", copy, "--method", "langevin", "--steps", "3", "--n", "20", "--images", "--format", "npz")
+    assert path == copy / "generated" / "samples_npz_0-20_langevin_seed0_steps3_size0.01.npz"
+    wanted = Langevin(*load_pair(copy), steps=3).sample(20)
+    with np.load(path) as file:
+        np.testing.assert_allclose(file["arr_0"][..., 0], (wanted[:, 0] + 1) * 127.5, atol=0.51)
+    folder = call("sample", copy, "--method", "langevin", "--steps", "2", "--n", "2", "--images")
+    assert json.loads((folder / "samples.json").read_text())["steps"] == 2
+    with pytest.raises(SystemExit, match="holds other samples"):
+        call("sample", copy, "--n", "2", "--images", "--output", folder)
+
+
+def test_scores_that_are_no_logits_are_refused(tmp_path):
+    for key in ("loss=hinge", "pack=2"):
+        folder = tmp_path / key
+        ganexp.build(composed(*SMALL, "logger=[]", "batch_size=8", "iterations=1", key), folder).fit()
+        with pytest.raises(SystemExit, match=rf"\AError: {key} [^\n]*\Z"):
+            call("sample", folder, "--method", "langevin")
+
+
 def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
     path = call("sample", copy, "--export", "--form", "torch_export")
     assert path == copy / "generated" / "generator.pt2"
@@ -53,6 +79,11 @@ def test_an_export_and_a_folder_to_give_away(copy, tmp_path, capsys):
     folder = call("sample", copy, "--save", "--output", str(tmp_path / "shared"))
     assert f'ganexp.load("{folder}"); choose a licence in {folder / "README.md"}' in capsys.readouterr().out
     assert call("sample", folder, "--n", "10") == folder / "generated" / "grid_seed0.png"
+    pair = call("sample", copy, "--save", "--with-discriminator", "--output", str(tmp_path / "pair"))
+    assert (
+        call("sample", pair, "--method", "langevin", "--steps", "1", "--n", "10").name
+        == "grid_langevin_seed0_steps1_size0.01.png"
+    )
     lone = shutil.copy(copy / "checkpoints" / "last.pt", tmp_path / "lone.pt")
     assert call("sample", lone, "--n", "10") == tmp_path / "generated" / "grid_seed0.png"
     for again in (["--export"], ["--save", "--output", str(folder)]):
@@ -75,6 +106,11 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
         (copy, "--output", tmp_path / "full" / "x"): "x is there already: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x" / "y.png"): "cannot be written",
         (copy, "--device", "cuda:99"): "there is no GPU for --device cuda:99",
+        (copy, "--with-discriminator"): "--with-discriminator goes with --save",
+        (copy, "--method", "langevin", "--export"): "--method goes with grid, images, neighbours",
+        (copy, "--method", "langevin", "--steps", 0): "steps should be greater than or equal to 1, not 0",
+        (copy, "--method", "rejection", "--percentile", 101): "percentile should be less than or equal to 100",
+        (copy, "--method", "langevin", "--truncation", 1): "truncation does not go with a method",
         (copy, "--device", "tpu"): "--device should be cpu, cuda or cuda:N, not tpu",
     }.items():
         with pytest.raises(SystemExit, match=rf"\AError: [^\n]*{said}[^\n]*\Z"):

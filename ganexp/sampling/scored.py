@@ -1,0 +1,74 @@
+"""A trained generator together with its discriminator, which has a say in which latents are taken."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.trained import AT_ONCE, Trained
+from ganexp.streams import stream, undisturbed
+
+
+class Scored(Trained):
+    """A generator whose latent for an index is chosen by what D makes of its sample.
+
+    The choice is a function of the weights, the seed and the index. It takes D's scores, so it is the same in any batch only
+    where the rounding of these does not tip a decision.
+
+    Args:
+        trained: The generator, as it is.
+        discriminator: Called as `discriminator(x)`, or `discriminator(x, labels)`; its scores have to be log p(x)/g(x), up to a
+            constant, p being the density of the data and g that of the samples.
+    """
+
+    def __init__(self, trained: Trained, discriminator: nn.Module) -> None:
+        super().__init__(
+            trained.network,
+            latent_dim=trained.latent_dim,
+            prior=trained.prior,
+            shape=trained.shape,
+            classes=trained.classes,
+            device=trained.device,
+            dtype=trained.dtype,
+            origin=trained.origin,
+        )
+        self.discriminator = discriminator.to(trained.device, trained.dtype).requires_grad_(False).eval()
+
+    def latents(
+        self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None
+    ) -> Batch:
+        """Return the latents of indices, chosen batch by batch.
+
+        Raises:
+            SamplingError: As in `Trained.latents`; or there is a truncation, or scores are not finite.
+        """
+        if truncation is not None:
+            raise SamplingError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
+        labels = self.labels(indices, label)
+        parts = []
+        for start in range(0, len(indices), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            with undisturbed(self.device, seed):
+                parts.append(self.chosen(indices[part], seed, tuple(one[part] for one in labels)))
+        return Batch(torch.cat(parts), labels)
+
+    def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
+        """Return the latents of a few indices, `(N, latent_dim)`, under their labels."""
+        raise NotImplementedError
+
+    def scores(self, z: Tensor, labels: tuple[Tensor, ...]) -> Tensor:
+        """Return D's scores of the samples of latents `(N, latent_dim)`, `(N,)`.
+
+        Raises:
+            SamplingError: They are not finite.
+        """
+        scored = self.discriminator(self.network(z, *labels), *labels)
+        if not scored.isfinite().all():
+            raise SamplingError("the discriminator's scores are not finite: take an earlier checkpoint")
+        return scored
+
+    def streams(self, indices: Sequence[int], seed: int, purpose: str) -> list[torch.Generator]:
+        """Return a random stream for each index."""
+        return [stream(seed, purpose, index=index) for index in indices]
