@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--divisions", nargs="+", default=list(DIVISIONS), choices=DIVISIONS, help="optimisers (default: both)")
     parser.add_argument("--points", type=int, default=POINTS, choices=range(1, POINTS + 1), metavar="N")
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
-    parser.add_argument("--extended", action="store_true", help="also try the points a decade beyond the range of rates")
+    parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")
     parser.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")

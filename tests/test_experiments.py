@@ -17,7 +17,7 @@ from tests.composing import CONF, composed, options
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
 RESIDUAL = ("sagan", "sngan", "sngan_projection", "sngan_mimicry", "lookahead_cifar10", "extra_adam")
-SLOW = (*RESIDUAL, "r3gan", "biggan", "stylegan2_ada")
+SLOW = (*RESIDUAL, "r3gan", "biggan", "stylegan2_ada", "unrolled_stacked", "pacdcgan")
 
 
 class StandIn(Dataset):

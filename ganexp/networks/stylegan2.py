@@ -99,7 +99,7 @@ class StyleGAN2Generator(nn.Module):
 
     def synthesis(self, styles: Tensor) -> Tensor:
         """Map styles `(B, layers, width)` to images."""
-        h = self.convolutions[0](self.start.expand(len(styles), -1, -1, -1), styles[:, 0])
+        h = self.convolutions[0](self.start.expand(styles.shape[0], -1, -1, -1), styles[:, 0])
         image = self.to_rgb[0](h, styles[:, 1]) + self.biases[0]
         for i, (to_rgb, bias) in enumerate(zip(self.to_rgb[1:], self.biases[1:], strict=True)):
             layer = 2 * i + 1

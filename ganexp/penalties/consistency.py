@@ -1,7 +1,7 @@
 """Penalties that make scores the same for samples that should look the same to D."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Le
@@ -47,6 +47,7 @@ class Consistency(Penalty):
     """
 
     reads_scores = True
+    fixed: ClassVar = {"shift": "is read once, as a number of whole pixels"}
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0, shift: Shift = 0.125, flip: bool = True) -> None:

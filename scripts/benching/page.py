@@ -1,12 +1,14 @@
 """The results as a page in Markdown, with its figures: everything in it is computed from the file of results."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from benching import statistics
 from benching.results import Results
@@ -22,6 +24,8 @@ from ganexp.compare.intervals import Interval
 EARLIER = "## The earlier study"
 """What stands below this heading of the page stays as it is."""
 COLOURS = {"better": "tab:green", "worse": "tab:red", "alike": "0.45"}
+SHOWN = (0.5, 4.0)
+"""The ratios that the figure shows; others lie beyond its panels."""
 BUDGETS = (1, 2, 5, 10, 20)
 
 INTRODUCTION = """# Which update rule, and when?
@@ -65,9 +69,10 @@ that the middle one of the rules has:
 TUNING = """## Tuning
 
 {held} of {of} optima lie in the outer tenth of a range, beyond which there may be a better one. `--extended` adds
-{further} points a decade below and above the rates; they count once all rules have them. Best of n is the figure on the
-validation split that n of the points would have found, the mean over all choices of n; nan where all points of a choice
-may have diverged.
+{further} points beyond the ranges of D's rate and of the ratio of rates; they count once all rules have them. Best of n is
+the figure on the validation split that n of the points would have found, the mean over all choices of n; – where all
+points of a choice may have diverged. Twenty points are few for rates of both networks and a
+momentum: what lies between them is not known of any rule.
 
 {tables}"""
 
@@ -146,7 +151,7 @@ def drawn(found: Sequence[Block]) -> Figure:
             _bar(axes, height, one.ratio, COLOURS[one.standing])
         axes.axvline(1, color="0.2", linewidth=0.8)
         axes.set_yticks(range(len(ordered)), [one.rule for one in ordered])
-        axes.set(xscale="log", title=block.name, xlabel="← better     figure / figure of detach     worse →")
+        axes.set(xscale="log", xlim=SHOWN, title=block.name, xlabel="← better     × detach     worse →")
         axes.grid(axis="x", alpha=0.3)
         _plain(axes)
     for axes in panels[len(shown) :]:
@@ -184,16 +189,28 @@ def courses(found: Sequence[Block]) -> Figure:
 
 
 def _bar(axes: Axes, height: float, interval: Interval, colour: str) -> None:
-    low, middle, high = (min(max(end, 1e-2), 1e2) for end in (interval.low, interval.middle, interval.high))
+    """Draw an interval; what lies beyond the panel ends in an arrow, with its middle as a number."""
+    low, middle, high = (min(max(end, SHOWN[0]), SHOWN[1]) for end in (interval.low, interval.middle, interval.high))
     axes.plot([low, high], [height, height], color=colour, linewidth=2)
-    axes.plot(middle, height, "o", color=colour, markersize=5)
+    if interval.high > SHOWN[1]:
+        axes.plot(SHOWN[1], height, ">", color=colour, markersize=6, clip_on=False)
+    if interval.low < SHOWN[0]:
+        axes.plot(SHOWN[0], height, "<", color=colour, markersize=6, clip_on=False)
+    if middle == interval.middle:
+        axes.plot(middle, height, "o", color=colour, markersize=5)
+    else:
+        number = f"× {interval.middle:.2g}" if interval.middle < 1e6 else "× ∞"
+        axes.annotate(
+            number, (middle, height), (-8, 0), textcoords="offset points", ha="right", va="center", backgroundcolor="white"
+        )
 
 
 def _plain(axes: Axes, which: str = "x") -> None:
-    """Write ticks as plain numbers."""
+    """Write few ticks, as plain numbers."""
     axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter("{x:g}")
+    axis.set_minor_formatter("")
     axis.set_tick_params(which="both", labelsize=8)
 
 
@@ -268,7 +285,12 @@ def _table(block: Block) -> str:
 
 
 def _of(interval: Interval) -> str:
-    return f"{interval.middle:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
+    low, middle, high = (_number(end) for end in (interval.low, interval.middle, interval.high))
+    return f"{middle} [{low}, {high}]"
+
+
+def _number(value: float) -> str:
+    return "∞" if value > 1e6 else "–" if math.isnan(value) else f"{value:.3g}"
 
 
 def _power(found: Sequence[Block]) -> str:
@@ -303,13 +325,15 @@ def _tuned(found: Sequence[Block]) -> str:
                 "rule": f"`{one.rule}`",
                 "point": one.chosen.point,
                 "settings": f"`{one.chosen.said}`",
-                **{f"best of {n}": f"{_best_of(one, n):.3g}" for n in BUDGETS},
+                **{f"best of {n}": _number(_best_of(one, n)) for n in BUDGETS},
                 "at the edge of the space": ", ".join(f"`{edge}`" if "." in edge else edge for edge in at_ends[one.rule]),
             }
             for one in block.verdicts
         ]
         if rows:
-            parts.append(f"### {block.name}, tuned to\n\n{table(rows)}")
+            taken, times = Counter(one.chosen.point for one in block.verdicts).most_common(1)[0]
+            same = f"{times} of {len(rows)} rules take point {taken}.\n\n"
+            parts.append(f"### {block.name}, tuned to\n\n{same}{table(rows)}")
     if not parts:
         return ""
     held = sum(bool(ends) for block in found for ends in edges(block).values())

@@ -33,7 +33,8 @@ class Line:
         state: `finished` or `diverged`; `misfit` where the rule does not fit the workload, which stands for all of its runs.
         cpu_s: Seconds of a core for the training.
         figures: Those of the run's judgements; of a time, the ratio; of a bound, itself.
-        said: The tuned settings as one types them; the machine with the versions and the date; why a rule does not fit.
+        said: The tuned settings as one types them; the machine with the versions and the date; why a rule does not fit; of a
+            bound, the features that judge.
     """
 
     part: str
@@ -155,9 +156,9 @@ class Results:
             if line.workload == workload and line.state == "misfit" and line.space == VERSION
         }
 
-    def bound(self, workload: str) -> float:
-        """Return the figure from which on a run counts as collapsed; infinite where that is not known yet."""
-        return next((line.figures[0] for line in self.lines if (line.part, line.workload) == ("bound", workload)), math.inf)
+    def bound(self, workload: str) -> Line | None:
+        """Return the line that says from which figure on a run counts as collapsed, and what judges."""
+        return next((line for line in self.lines if (line.part, line.workload) == ("bound", workload)), None)
 
     def times(self, workload: str) -> dict[str, float]:
         """Return how long each rule takes for the budget of images, in units of what `detach` takes."""

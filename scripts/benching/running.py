@@ -17,9 +17,10 @@ from ganexp.config.build import build
 from ganexp.config.check import Plan, check
 from ganexp.config.evaluation import evaluator_of
 from ganexp.config.run_data import RunData, dataset_of
+from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
-from ganexp.evaluation import EvaluationError, Evaluators, real_batches
+from ganexp.evaluation import Classifier, EvaluationError, Evaluators, PerChannel, real_batches
 from ganexp.logging import Row
 from ganexp.streams import stream
 from ganexp.training import Evaluation, Trainer
@@ -148,6 +149,12 @@ def evaluators(workload: Workload, further: tuple[str, ...] = ()) -> tuple[Evalu
     return _evaluator(workload, further, data.validation), _evaluator(workload, further, data.test)
 
 
+def judge_of(workload: Workload, further: tuple[str, ...] = ()) -> str:
+    """Return what identifies the features in which a workload is judged; empty where there are none."""
+    features = evaluators(workload, further)[0].features
+    return f"{features.name} {features.checksum}" if features.checksum else ""
+
+
 @cache
 def collapsed(workload: Workload, further: tuple[str, ...] = ()) -> float:
     """Return the figure of real validation data without the latter half of the classes: a run that ends there has collapsed."""
@@ -224,6 +231,13 @@ def _evaluator(workload: Workload, further: tuple[str, ...], data: Tensor) -> Ev
     plan = _plan(workload, further)
     evaluator = evaluator_of(plan.config, plan.machine, _dataset(workload, further), plan.measures)
     assert evaluator is not None
+    judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
+    if isinstance(judge, Classifier) and judge.origin.shape[1:] != plan.shape[1:]:
+        own, size = judge.origin.shape[-1], plan.shape[-1]
+        raise ConfigError(
+            f"{workload.name}: the classifier that judges was trained at {own}×{own}, and should be at {size}×{size}: type "
+            f"ganexp features {judge.origin.dataset} dataset.image_size={size}."
+        )
     evaluator.see_reals(partial(real_batches, data, plan.machine.device), len(data))
     return evaluator
 

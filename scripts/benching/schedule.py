@@ -196,9 +196,19 @@ def run(plan: Plan, results: Results, jobs: int) -> None:
 
 
 def _write_bound(workload: Workload, plan: Plan, results: Results) -> None:
-    """Write down from which figure on a run on a workload has collapsed, if that is not known."""
-    if not math.isfinite(results.bound(workload.key)):
-        results.append(Line("bound", workload.key, figures=(running.collapsed(workload, plan.further),)))
+    """Write down from which figure on a run on a workload has collapsed, and who judges, if that is not known.
+
+    Raises:
+        ConfigError: Another classifier judges here than in the results.
+    """
+    known, judge = results.bound(workload.key), running.judge_of(workload, plan.further)
+    if known is None:
+        results.append(Line("bound", workload.key, figures=(running.collapsed(workload, plan.further),), said=judge))
+    elif known.said != judge:
+        raise ConfigError(
+            f"{workload.name}: {judge} judges here, and in {results.path} it is {known.said}: bring that classifier here, or "
+            "name another file with --results, whose rules are all judged anew."
+        )
 
 
 def machine_line() -> Line:

@@ -70,6 +70,8 @@ DIVISIONS = {
 }
 RATIO = Coefficient("", 0.2, 5.0, "log")
 """G's rate in units of D's."""
+BEYOND = {"D's rate": 10, "the ratio of rates": 5}
+"""By which factor the extension goes beyond a range, at either end."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,19 @@ def places() -> np.ndarray:
 
 
 def point(number: int, division: Division, coefficients: tuple[Coefficient, ...]) -> Point:
-    """Return a point; those from `POINTS` on are of the extension, a decade below or above the range of D's rate."""
+    """Return a point.
+
+    Those from `POINTS` on are of the extension: the first half lies within a decade below or above the range of D's rate, the
+    others within a factor of five below or above that of the ratio.
+    """
     u = places()[number]
-    rate, decades = Coefficient("", division.low, division.high, "log"), np.log10(division.high / division.low)
-    along = float(u[0]) if number < POINTS else float(2 * u[0] - 1 if u[0] < 0.5 else decades + 2 * u[0] - 1) / decades
-    d_rate, ratio = rate.at(along), RATIO.at(u[1])
+    wide = {"D's rate": Coefficient("", division.low, division.high, "log"), "the ratio of rates": RATIO}
+    along = {name: float(place) for name, place in zip(wide, u[:2], strict=True)}
+    if number >= POINTS:
+        name = "D's rate" if number < POINTS + FURTHER // 2 else "the ratio of rates"
+        beyond = float(np.log(BEYOND[name]) / np.log(wide[name].high / wide[name].low))
+        along[name] = (2 * along[name] - 1) * beyond + (along[name] >= 0.5)
+    d_rate, ratio = (one.at(along[name]) for name, one in wide.items())
     own = tuple(one for one in coefficients if division.name in one.divisions)
     momentum = Coefficient("", values=division.momentum).at(u[2])
     settings = (
@@ -105,14 +115,6 @@ def point(number: int, division: Division, coefficients: tuple[Coefficient, ...]
         division.as_typed.format(momentum),
         *(f"{one.key}={one.at(u[3 + i])}" for i, one in enumerate(own)),
     )
-    ranged = {"D's rate": along, "the ratio of rates": u[1]} | {
-        one.key: u[3 + i] for i, one in enumerate(own) if not one.values
-    }
-    low, high = (EDGE, 1 - EDGE) if number < POINTS else (EDGE / 3 - 1 / decades, 1 + 1 / decades - EDGE / 3)
-    ends = {name: (low, high) if name == "D's rate" else (EDGE, 1 - EDGE) for name in ranged}
-    edges = [
-        f"{name} ({'low' if at < ends[name][0] else 'high'})"
-        for name, at in ranged.items()
-        if not ends[name][0] <= at <= ends[name][1]
-    ]
+    ranged = along | {one.key: float(u[3 + i]) for i, one in enumerate(own) if not one.values}
+    edges = [f"{name} ({'low' if at < EDGE else 'high'})" for name, at in ranged.items() if not EDGE <= at <= 1 - EDGE]
     return Point(settings, tuple(edges))

@@ -140,6 +140,8 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
     block = Block(workload, division, misfits=misfits)
     adam = results.arms.get((workload.key, "adam", BASE), Arm()).chosen(numbers)
     block.target = adam.figures[TARGET_AT - 1] if adam else None
+    bound = results.bound(workload.key)
+    collapsed = bound.figures[0] if bound else math.inf
     curves: dict[str, np.ndarray] = {}
     costs: dict[str, float] = {}
     for rule in rules:
@@ -154,7 +156,7 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
             seeds = [runs[seed] for seed in range(SEEDS)]
             curves[rule] = np.array([_curve(line) for line in seeds])
             costs[rule] = float(np.median([line.cpu_s for line in seeds]))
-            verdict = _alone(rule, chosen, curves[rule], block.target, results.bound(workload.key))
+            verdict = _alone(rule, chosen, curves[rule], block.target, collapsed)
             verdict.searched = [arm.tuning[number].plateau for number in numbers]
             block.verdicts.append(verdict)
     if BASE in curves:

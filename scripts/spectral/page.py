@@ -38,12 +38,14 @@ def section(settings: Mapping[str, Found], machine: str) -> str:
     )
     own = " and ".join(f"{signed(one.correlation(one.own, one.figures))} on the {name}" for name, one in settings.items())
     times = " and ".join(f"{signed(one.correlation(one.predicted, one.times))} on the {name}" for name, one in settings.items())
+    inner = ((name, " ".join(one for one in typed if one.startswith("strategy."))) for name, typed in RULES.items())
+    shortened = ", ".join(f"`{name}` with `{typed}`" for name, typed in inner if typed)
     paragraphs = [
         answer(settings),
         f"Every rule was trained by plain descent, which is what predictions are about, with {seeds} seeds: {trained}. Lower "
         f"is better. A prediction is the factor that a rule has on the game with the eigenvalues found along the run of "
         f"`{REFERENCE}`, a geometric mean over the run. `lookahead` stands around `joint`, `anchoring` around "
-        f"`extragradient`. Intervals are of 95 % over seeds.",
+        f"`extragradient`. To save time, some take few inner steps: {shortened}. Intervals are of 95 % over seeds.",
         f"With the spectrum along each rule's own run in place of that of `{REFERENCE}`, the correlation is {own}; with the "
         f"iterations to what `{REFERENCE}` reaches in place of the last figure, {times}. A factor above 1, predicted for "
         f"{leaving}, says that a rule would leave an equilibrium with this spectrum. But a moment of training is no "

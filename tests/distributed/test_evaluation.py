@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def breaking(processes):
 
     def seen(samples):
         calls.append(len(samples))
-        return see(samples * math.nan if processes.rank == 1 and len(calls) == 2 else samples)
+        return see(replace(samples, values=samples.values * math.nan) if processes.rank == 1 and len(calls) == 2 else samples)
 
     callback.evaluator.extract = seen
     with pytest.raises(EvaluationError, match="the generated samples are not finite"):

@@ -19,6 +19,7 @@ def size(network):
     return sum(parameter.numel() for parameter in network.parameters())
 
 
+@pytest.mark.slow
 def test_sizes_at_128_are_the_published_ones():
     """Those that the first author's code counts, for 1,000 classes."""
     with torch.device("meta"):
@@ -76,7 +77,7 @@ def modulated(w, name, x, vector):
     return (1 + gain) * (x - mean) / (variance + 1e-5).sqrt() + bias
 
 
-@pytest.mark.parametrize("classes", [0, 3])
+@pytest.mark.parametrize("classes", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_generators_forward_pass_by_hand(classes):
     torch.manual_seed(0)
     G = scattered(BigGANGenerator(9, (3, 32, 32), width=4, embedding=5, classes=classes))

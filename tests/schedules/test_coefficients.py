@@ -22,7 +22,7 @@ from tests.training.tape import Tape
 N = 4
 BEGAN = [*CONVOLUTIONAL, "generator=began", "discriminator=began"]
 LABELS = [*NARROW, "device=cpu", "conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
-FIXED = {"wrapper.topk.gamma", "loss.k_0", "average.width"}
+FIXED = {"wrapper.topk.gamma", "loss.k_0", "average.width", "penalty.cr.shift", "penalty.bcr.shift"}
 
 
 def cosine(t, start, to):
@@ -95,8 +95,10 @@ def test_a_number_that_moves_is_one_that_is_written_before_each_iteration(settin
 def with_every_float(group, option):
     """Return a run with an option, and what each of its settings that is a float is to become, by its key."""
     settings = [*SMALL, f"{group}={option}"]
+    settings += ["generator=stylegan2", "generator.depth=1", "dataset.image_size=16"] * (option == "path_length")
     if group == "loss":
         settings = LABELS if option == "acgan" else [*(BEGAN if discriminator_for(option) else SMALL), f"loss={option}"]
+        settings += ["loss.pulling_away=0.1", "discriminator.returns_code=true"] * (option == "ebgan")
     if group == "strategy":
         settings += [f"loss={suited(option)}"]
     cfg = composed(*settings)

@@ -49,6 +49,12 @@ DIGESTS = {
 """Of workloads whose definition is frozen: one that has to change gets a higher version."""
 
 
+@pytest.fixture
+def few_samples(monkeypatch):
+    """Lets the ring be judged by few samples, which takes less time."""
+    monkeypatch.setitem(WORKLOADS, RING.name, replace(RING, samples=200))
+
+
 def test_workloads_are_frozen():
     assert {workload.key: workload.digest for workload in WORKLOADS.values()} == DIGESTS
 
@@ -63,11 +69,15 @@ def test_points_are_the_same_for_all_rules_and_spread_over_the_whole_range():
         low, high = np.log10([division.low, division.high])
         assert (np.histogram(rates, bins=5, range=(low, high))[0] >= 3).all()
         assert len({settings[2] for settings in of_rules[0]}) == len(division.momentum)
-        further = [
-            np.log10(float(point(n, division, ()).settings[0].partition("=")[2])) for n in range(POINTS, POINTS + FURTHER)
-        ]
-        assert all(low - 1.01 < rate < low or high < rate < high + 1.01 for rate in further)
-        assert min(further) < low < high < max(further)
+        further = [point(n, division, ()).settings[:2] for n in range(POINTS, POINTS + FURTHER)]
+        d, g = (np.log10([float(settings[i].partition("=")[2]) for settings in further]) for i in range(2))
+        ratios, end = g - d, np.log10(5)
+        assert all(low - 1.01 < rate < low or high < rate < high + 1.01 for rate in d[:5])
+        assert all(-2.01 * end < ratio < -0.99 * end or 0.99 * end < ratio < 2.01 * end for ratio in ratios[5:])
+        assert all(low <= rate <= high for rate in d[5:])
+        assert all(abs(ratio) < 1.01 * end for ratio in ratios[:5])
+        assert d.min() < low < high < d.max()
+        assert ratios.min() < -end < end < ratios.max()
 
 
 def test_points_do_not_change():
@@ -123,7 +133,7 @@ def task(**changed):
     return replace(Task(RING.name, ("optimizer=adam", "strategy=detach"), settings, 3, "test", 20, TINY), **changed)
 
 
-def test_a_run_is_the_same_whatever_ran_before_and_splits_differ():
+def test_a_run_is_the_same_whatever_ran_before_and_splits_differ(few_samples):
     first = running.run(task())
     other = running.run(task(seed=4, settings=("optimizer.d.lr=1e-2",)))
     assert running.run(task()).figures == first.figures
@@ -139,6 +149,7 @@ def test_a_run_that_diverges_is_no_error_and_keeps_the_figures_that_it_had():
     assert len(lost.figures) < JUDGEMENTS
 
 
+@pytest.mark.slow
 def test_real_data_without_half_of_the_classes_have_collapsed():
     assert running.collapsed(RING, TINY) > 3 * running.run(task(iterations=400)).figures[-1] / 10 > 0
     validation, test = running.evaluators(RING, TINY)
@@ -292,6 +303,7 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
     )
     monkeypatch.setattr(running, "trial", lambda workload, overrides, settings, further: (0.001, 128))
     monkeypatch.setattr(running, "collapsed", lambda workload, further: 9.0)
+    monkeypatch.setattr(running, "judge_of", lambda workload, further: "")
     plan = Plan([RING], [RULES["joint"], RULES["detach"]], ["adam"], points=4, seeds=3)
     results = Results(tmp_path / "study.csv")
     assert plan.missing(results) == 2 * 7
@@ -308,6 +320,16 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
     more = replace(plan, seeds=5)
     schedule.run(more, again, jobs=1)
     assert [one.seed for one in made[14:]] == [3, 4, 3, 4]
+
+
+def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings, further: (0.001, 128))
+    monkeypatch.setattr(running, "judge_of", lambda workload, further: "the classifier of digits 1234")
+    results = Results(tmp_path / "study.csv")
+    results.append(Line("bound", RING.key, figures=(9.0,), said="the classifier of digits 5678"))
+    with pytest.raises(ConfigError, match="--results"):
+        schedule.run(Plan([RING], [RULES["detach"]], ["adam"]), results, jobs=1)
+    assert not [line for line in results.lines if line.part == "tuning"]
 
 
 MINE = """
@@ -329,7 +351,7 @@ class Around(Wrapper):
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
+def mine(tmp_path, monkeypatch, few_samples):
     """A folder with a rule of one's own, which is the current one."""
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
@@ -355,6 +377,7 @@ ARGUMENTS = [
 SHORT = ["--images", "160", "--further", *TINY]
 
 
+@pytest.mark.slow
 def test_a_rule_of_ones_own_is_tuned_run_and_placed_in_the_table(mine, capsys, monkeypatch):
     monkeypatch.setattr(schedule, "POINTS", 2)
     for module in (verdicts, page):
@@ -387,7 +410,7 @@ def test_wrappers_of_ones_own_go_around_detach_and_mistakes_are_told(mine):
 
 
 @pytest.mark.slow
-def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_path, monkeypatch):
+def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_path, monkeypatch, few_samples):
     monkeypatch.chdir(tmp_path)
     words = [*ARGUMENTS, "--rules", "detach", "joint", "--jobs", "1", *SHORT]
     running.run(task(iterations=10))  # so that the fork has read the data
