@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from ganexp.data.feed import to_pixels
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.library import needed
 
@@ -82,7 +83,7 @@ class Inception:
 
     def __call__(self, samples: Tensor) -> Extracted:
         """See a batch."""
-        pixels = samples.float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)
+        pixels = to_pixels(samples)
         features, logits = self.network(pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels)
         return features, logits
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
+from ganexp.data.feed import to_pixels
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Extracted, checksum_of
 
@@ -164,7 +165,7 @@ class VisionTransformer(nn.Module):
 
     def prepared(self, samples: Tensor) -> Tensor:
         """Return what the network sees of images: rounded, scaled and normalised, `(B, 3, S, S)`."""
-        pixels = samples.float().add(1).mul(127.5).round().clamp(0, 255).div(255).to(self.token.dtype).expand(-1, 3, -1, -1)
+        pixels = to_pixels(samples).float().div(255).to(self.token.dtype).expand(-1, 3, -1, -1)
         if pixels.shape[-2:] != (self.seen_side, self.seen_side):
             pixels = interpolate(pixels, (self.seen_side, self.seen_side), mode="bicubic", antialias=True)
         mean, std = (pixels.new_tensor(one).view(3, 1, 1) for one in (self.mean, self.std))
