@@ -47,7 +47,8 @@ ALLOWED = {
     ),
     "data": (
         {"facts", "batch", "printable", "distributed", "ranges", "streams"},
-        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "lmdb", "sklearn", "psutil", "tqdm"},
+        FRAMEWORK
+        | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "datasets", "pyarrow", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": (
         {"batch", "facts", "data", "instruments", "ranges", "streams"},

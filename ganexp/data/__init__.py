@@ -13,8 +13,8 @@ from ganexp.data.decoding import DecodingError
 from ganexp.data.digits import Digits
 from ganexp.data.fake import Fake
 from ganexp.data.feed import Resident, Streamed, feed
+from ganexp.data.hub import Hub
 from ganexp.data.image_folder import ImageFolder
-from ganexp.data.lsun import LSUN
 from ganexp.data.mixtures import Grid, Ring
 from ganexp.data.of_torch import Torch
 from ganexp.data.shards import Shards
@@ -26,7 +26,6 @@ __all__ = [
     "CIFAR100",
     "EMNIST",
     "KMNIST",
-    "LSUN",
     "MNIST",
     "STL10",
     "SVHN",
@@ -37,6 +36,7 @@ __all__ = [
     "Fake",
     "FashionMNIST",
     "Grid",
+    "Hub",
     "ImageFolder",
     "Resident",
     "Ring",

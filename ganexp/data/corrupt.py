@@ -5,6 +5,8 @@ Which they are is noted in the cache, under the name that the set has with them;
 
 import errno
 import json
+import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +15,10 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.decoding import DecodingError
+
+log = logging.getLogger(__name__)
+NAMED = 10
+"""Of so many corrupt images the log has the names."""
 
 
 class Corrupt(DecodingError):
@@ -55,6 +61,13 @@ class TolerantDataset(MapStyle[Tensor]):
 def _of_the_file(cause: BaseException | None) -> bool:
     """Return whether the file is at fault, and not the disk, the network or the memory, which the next run may find mended."""
     return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # of impossible offsets
+
+
+def report_skipped(where: str, sentences: Sequence[str], count: int) -> None:
+    """Log which of so many images of a set are left out, with a sentence about each of the first ones."""
+    more = f"; and {len(sentences) - NAMED:,} more" if len(sentences) > NAMED else ""
+    said = f"{'; '.join(sentences[:NAMED])}{more}"
+    log.warning("%s: %s of %s images are skipped: %s.", where, f"{len(sentences):,}", f"{count:,}", said)
 
 
 def note(folder: Path, name: str, images: dict[int, str]) -> None:

@@ -11,9 +11,9 @@ from ganexp.data.modes import Modes
 from ganexp.facts import Facts, Misfit
 
 Side = Annotated[int, Ge(1), Le(4096)]
+"""Pixels along one side of a square image."""
 Size = Side | tuple[Side, Side]
 """Side of square images, or height and width."""
-"""Pixels along one side of a square image."""
 
 
 class Dataset:

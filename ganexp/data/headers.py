@@ -1,5 +1,6 @@
 """How large images are, as far as their headers tell: a few hundred bytes of each, and nothing is decoded."""
 
+import logging
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import IO
 
 from PIL import Image
 
+log = logging.getLogger(__name__)
 LOOKED_AT = 1000
 """Of how many images, evenly spaced, the headers are read where not all have to be: a second or two on a slow disk."""
 
@@ -40,3 +42,32 @@ def smaller(
             if found_size[0] < size[1] or found_size[1] < size[0]:
                 found.append((path, found_size))
     return found
+
+
+def report_smaller(
+    where: str, found: Sequence[tuple[str, tuple[int, int]]], looked_at: int, count: int, size: tuple[int, int], *, strict: bool
+) -> None:
+    """Say which images would be enlarged.
+
+    Args:
+        where: What the set is called.
+        found: The names and sizes of those that are too small.
+        looked_at: Among how many they were found.
+        count: How many there are.
+        size: Height and width that are wanted.
+        strict: Whether the set is refused for them.
+
+    Raises:
+        OSError: It is.
+    """
+    if not found:
+        return
+    name, (width, height) = found[0]
+    some = "images" if looked_at == count else "images looked at"
+    said = (
+        f"{where}: {len(found):,} of {looked_at:,} {some} are smaller than {size[0]}×{size[1]} pixels, "
+        f"{name} ({width}×{height}) among them"
+    )
+    if strict:
+        raise OSError(f"{said}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
+    log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out.", said)

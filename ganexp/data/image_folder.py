@@ -13,17 +13,16 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.archive import Archive
+from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, Stamp, sides
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import EXTENSIONS, Folder
-from ganexp.data.headers import sample, smaller
+from ganexp.data.headers import report_smaller, sample, smaller
 from ganexp.printable import printable
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
-NAMED = 10
-"""Of so many corrupt images the log has the names."""
 
 
 class ImageFolder(Dataset):
@@ -97,10 +96,7 @@ class ImageFolder(Dataset):
         if len(corrupt) == len(files):
             raise OSError(f"none of the images in {printable(self.folder)} can be decoded: {corrupt[0]}")
         self._classes  # noqa: B018 (counted while all are there)
-        said = "; ".join(sentence for _, sentence in sorted(corrupt.items())[:NAMED])
-        more = f"; and {len(corrupt) - NAMED:,} more" if len(corrupt) > NAMED else ""
-        counts = f"{len(corrupt):,} of {len(files):,}"
-        log.warning("%s: %s images are skipped: %s%s.", printable(self.folder), counts, said, more)
+        report_skipped(printable(self.folder), [corrupt[index] for index in sorted(corrupt)], len(files))
         self._stamps = {path: self._stamps[path] for index, path in enumerate(files) if index not in corrupt}
 
     @property
@@ -145,19 +141,9 @@ class ImageFolder(Dataset):
     def _look_at(self, files: list[Path]) -> None:
         """Say whether images would be enlarged."""
         looked_at = files if self.strict else sample(files)
-        _, height, width = self.shape
-        found = smaller(looked_at, (height, width), self._place.open)
-        if not found:
-            return
-        path, (first_width, first_height) = found[0]
-        some = "images" if len(looked_at) == len(files) else "images looked at"
-        said = (
-            f"{printable(self.folder)}: {len(found):,} of {len(looked_at):,} {some} are smaller than {height}×{width} pixels, "
-            f"{printable(path.relative_to(self.folder))} ({first_width}×{first_height}) among them"
-        )
-        if self.strict:
-            raise OSError(f"{said}: lower dataset.image_size, leave them out of the folder, or choose dataset.strict=false")
-        log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out of the folder.", said)
+        size = self.shape[1], self.shape[2]
+        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self._place.open)]
+        report_smaller(printable(self.folder), found, len(looked_at), len(files), size, strict=self.strict)
 
 
 class _Images(MapStyle[Tensor]):

@@ -16,16 +16,16 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.cache import default_folder
-from ganexp.data.dataset import Dataset, Side
+from ganexp.data.corrupt import report_skipped
+from ganexp.data.dataset import Dataset, Size, sides
 from ganexp.data.decoding import DecodingError, decoded
 from ganexp.data.digest import of_files
+from ganexp.data.headers import report_smaller
 from ganexp.data.storage import Storage, unfolded
 from ganexp.data.tar_index import Index, index_of, stamps_of
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
-NAMED = 10
-"""Of so many members the log has the names."""
 MOST = 100_000
 """Shards that braces may stand for."""
 
@@ -41,7 +41,7 @@ class Shards(Dataset):
     Args:
         path: What fsspec opens, a path or a URL, with braces (`train-{000..127}.tar`) or wildcards (`train-*.tar`) for several
             shards, or a list of these. All in one place, such as one host or archive.
-        image_size: Side of the square images.
+        image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         label: The key of the class in a sample's `.json`.
         strict: Whether what has an image's extension and is none, or is smaller than `image_size`, is refused. If not, the
@@ -57,12 +57,12 @@ class Shards(Dataset):
         self,
         path: str | list[str],
         *,
-        image_size: Side = 64,
+        image_size: Size = 64,
         channels: Literal[1, 3] = 3,
         label: str = "label",
         strict: bool = False,
     ) -> None:
-        self.shape = (channels, image_size, image_size)
+        self.shape = (channels, *sides(image_size))
         self.strict = strict
         self.label = label
         self.path = [path] if isinstance(path, str) else list(path)
@@ -97,7 +97,7 @@ class Shards(Dataset):
         return of_files(Path(), zip(names, index.size.tolist(), strict=True), self._head)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(C, image_size, image_size)`, uint8, read and decoded as it is asked for.
+        """Return a map-style dataset of `(C, H, W)`, uint8, read and decoded as it is asked for.
 
         Raises:
             OSError: A shard cannot be read, or holds what a `strict` set refuses; `digest` and `labels` raise it as well.
@@ -114,7 +114,7 @@ class Shards(Dataset):
         if len(corrupt) == count:
             raise OSError(f"none of the images in {self._said} can be decoded: {corrupt[0]}")
         self.classes  # noqa: B018 (counted while all are there)
-        _warn_of(self._said, [sentence for _, sentence in sorted(corrupt.items())], count)
+        report_skipped(self._said, [corrupt[place] for place in sorted(corrupt)], count)
         self._left_out = sorted(corrupt)
         self._index = self._index.where(np.delete(np.arange(count), self._left_out))
 
@@ -157,13 +157,13 @@ class Shards(Dataset):
         if len(index.skipped):
             kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(index.skipped.tolist()).most_common())
             log.warning("%s: %d images are read, %d members skipped (%s).", self._said, len(index), len(index.skipped), kinds)
-        none = np.flatnonzero(index.side == 0)
+        none = np.flatnonzero(index.width == 0)
         if len(none):
             said = [f"{_named(self._shards, index, one)} is no image" for one in none.tolist()]
             if self.strict:
                 raise OSError(f"{said[0]}, of {len(said):,} such: leave them out, or choose dataset.strict=false")
-            _warn_of(self._said, said, len(index))
-        index = index.where(index.side > 0)
+            report_skipped(self._said, said, len(index))
+        index = index.where(index.width > 0)
         if not len(index):
             raise OSError(f"{self._said} has no images: their names should end as in 0001.png or 0001.jpg")
         self._look_at(index)
@@ -171,17 +171,10 @@ class Shards(Dataset):
 
     def _look_at(self, index: Index) -> None:
         """Say whether images would be enlarged."""
-        side = self.shape[-1]
-        smaller = np.flatnonzero(index.side < side)
-        if not len(smaller):
-            return
-        said = (
-            f"{self._said}: {len(smaller):,} of {len(index):,} images are smaller than {side}×{side} pixels, "
-            f"{_named(self._shards, index, int(smaller[0]))} among them"
-        )
-        if self.strict:
-            raise OSError(f"{said}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
-        log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out.", said)
+        _, height, width = self.shape
+        smaller = np.flatnonzero((index.height < height) | (index.width < width)).tolist()
+        found = [(_named(self._shards, index, one), (int(index.width[one]), int(index.height[one]))) for one in smaller]
+        report_smaller(self._said, found, len(index), len(index), (height, width), strict=self.strict)
 
 
 class _Members(MapStyle[Tensor]):
@@ -191,7 +184,8 @@ class _Members(MapStyle[Tensor]):
         self.storage = storage
         self.shards = shards
         self.index = index
-        self.channels, self.size, _ = shape
+        self.channels, height, width = shape
+        self.size = height, width
 
     def __len__(self) -> int:
         return len(self.index)
@@ -228,9 +222,3 @@ def _read(storage: Storage, shards: Sequence[str], index: Index, places: list[in
 
 def _named(shards: Sequence[str], index: Index, place: int) -> str:
     return f"{shards[index.shard[place]]}/{index.name[place].decode(errors='backslashreplace')}"
-
-
-def _warn_of(where: str, sentences: list[str], count: int) -> None:
-    said = "; ".join(sentences[:NAMED])
-    more = f"; and {len(sentences) - NAMED:,} more" if len(sentences) > NAMED else ""
-    log.warning("%s: %s of %s images are skipped: %s%s.", where, f"{len(sentences):,}", f"{count:,}", said, more)

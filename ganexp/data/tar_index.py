@@ -23,7 +23,7 @@ from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
 from ganexp.data.storage import Storage
 
 log = logging.getLogger(__name__)
-VERSION = 2
+VERSION = 3
 """Of what is listed, and how."""
 BLOCK = 512
 """Bytes of a tar file's header, and of the zeros at its end."""
@@ -40,7 +40,7 @@ class Index:
         shard: Which of the shards.
         start, size: Of the image's bytes.
         label: Its class, or -1 for none.
-        side: Pixels of its shorter side, as stored; 0 for what no image begins with.
+        width, height: In pixels, as stored; 0 for what no image begins with.
         name: Of the member, as bytes.
         skipped: Kinds of members that are neither images nor labels, each as often as it occurs.
     """
@@ -49,7 +49,8 @@ class Index:
     start: np.ndarray
     size: np.ndarray
     label: np.ndarray
-    side: np.ndarray
+    width: np.ndarray
+    height: np.ndarray
     name: np.ndarray
     skipped: np.ndarray
 
@@ -132,10 +133,11 @@ def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
             rows += [(number, *row) for row in found]
             skipped += others
             bar.update()
-    *columns, names = zip(*rows, strict=True) if rows else [()] * 6
-    shard, start, size, labels, side = (np.array(one, dtype=np.int64) for one in columns)
+    *columns, names = zip(*rows, strict=True) if rows else [()] * 7
+    numbers = [np.array(one, dtype=np.int64) for one in columns]
     kinds = np.array(sorted(skipped.elements()), dtype=np.str_)
-    return Index(shard, start, size, labels, side, np.array(names, dtype=np.bytes_), kinds)
+    shard, start, size, labels, width, height = numbers
+    return Index(shard, start, size, labels, width, height, np.array(names, dtype=np.bytes_), kinds)
 
 
 def _list_one(storage: Storage, label: str, path: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
@@ -147,7 +149,7 @@ def _list_one(storage: Storage, label: str, path: str) -> tuple[list[tuple[Any, 
 
 
 def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
-    """Return a row `(start, size, label, side, name)` for the image of every sample, and what else lies in a tar file.
+    """Return a row `(start, size, label, width, height, name)` for the image of every sample, and what else lies in a tar file.
 
     Raises:
         tarfile.TarError: The file is broken or cut off.
@@ -176,13 +178,13 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
             elif sample in images:
                 skipped["further image of a sample"] += 1
             else:
-                images[sample] = member.offset_data, member.size, _shorter_side(content), member.name
+                images[sample] = member.offset_data, member.size, *_pixels(content), member.name
         file.seek(archive.offset)  # tarfile takes what cannot be read for the end
         if file.read(BLOCK) != bytes(BLOCK):
             raise tarfile.ReadError("it is cut off, or broken in the middle")
     rows = [
-        (start, size, labels.get(sample, -1), side, name.encode(errors="surrogateescape"))
-        for sample, (start, size, side, name) in images.items()
+        (start, size, labels.get(sample, -1), *pixels, name.encode(errors="surrogateescape"))
+        for sample, (start, size, *pixels, name) in images.items()
     ]
     return rows, skipped
 
@@ -196,12 +198,12 @@ def _label(content: bytes, kind: str, key: str) -> int:
     return said if type(said) is int and 0 <= said < 2**20 else -1
 
 
-def _shorter_side(file: IO[bytes]) -> int:
+def _pixels(file: IO[bytes]) -> tuple[int, int]:
     try:
         with Image.open(file) as image:
-            return min(image.size)
+            return image.size
     except Exception:  # what a broken file makes Pillow raise has no common type
-        return 0
+        return 0, 0
 
 
 def _told(path: str, action: Callable[[str], Any], argument: str) -> Any:

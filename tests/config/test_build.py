@@ -40,12 +40,16 @@ def data(tmp_path, monkeypatch):
     sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch)
 
     written(tmp_path / "shards", n=9, side=32)
-    sets.write_lsun(tmp_path, "bedroom_train", noise(9, 64, 70, 3))
+    for i, image in enumerate(noise(9, 32, 32, 3)):
+        folder = tmp_path / "hub" / "train" / str(i % 2)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{i}.png")
 
     def overrides(dataset):
         further = {"image_folder": [f"dataset.path={tmp_path}", "dataset.image_size=32"], "fake": ["dataset.n=9"]}
         further["stacked_mnist"] = ["dataset.n=9"]
         further["shards"] = [f"dataset.path={tmp_path}/shards/train-*.tar", "dataset.image_size=32"]
+        further["hub"] = [f"dataset.path={tmp_path}/hub", "dataset.image_size=32"]
         further["torch"] = ["dataset.dataset._target_=tests.data.own.Own"]
         return [f"dataset={dataset}", f"data_root={tmp_path}", *further.get(dataset, [])]
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.data import Shards, Streamed, load_cached, tar_index
+from ganexp.data import ImageFolder, Shards, Streamed, load_cached, tar_index
 from ganexp.data.corrupt import TolerantDataset
 from ganexp.data.decoding import DecodingError
 from ganexp.data.storage import unfolded
 from ganexp.distributed.processes import Processes
+from tests.data.samples import noise
 from tests.data.tars import png, shards, tar, written
 
 
@@ -184,6 +185,25 @@ def test_what_is_no_image_is_named_and_left_out_or_refused(tmp_path, caplog):
     assert "1 of 2 images are smaller than 8×8 pixels" in caplog.text
     with pytest.raises(OSError, match=r"x.tar/1.png is no image"):
         Shards(str(tmp_path / "x.tar"), image_size=8, strict=True).load()
+
+
+def test_images_that_are_not_square_are_those_of_the_folder(tmp_path, caplog):
+    images = noise(3, 20, 30, 3)
+    (tmp_path / "x.tar").write_bytes(tar([(f"{i}.png", png(image)) for i, image in enumerate(images)]))
+    (tmp_path / "folder").mkdir()
+    for i, image in enumerate(images):
+        (tmp_path / "folder" / f"{i}.png").write_bytes(png(image))
+    for size, count in {(8, 16): 0, (20, 32): 3, (32, 8): 3}.items():
+        caplog.clear()
+        found, expected = (
+            one.load()
+            for one in (
+                Shards(str(tmp_path / "x.tar"), image_size=size),
+                ImageFolder(str(tmp_path / "folder"), image_size=size),
+            )
+        )
+        assert all(torch.equal(found[i], expected[i]) for i in range(3))
+        assert caplog.text.count("3 of 3 images are smaller") == 2 * (count > 0)
 
 
 def test_a_broken_image_is_left_out_of_a_set_that_is_decoded_as_a_whole(tmp_path):

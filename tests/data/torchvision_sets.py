@@ -1,10 +1,8 @@
 """Tiny sets in the formats in which their makers publish them; sums that torchvision would compare are taken as they are."""
 
-import io
 import pickle
 import struct
 
-import lmdb
 import numpy as np
 import scipy.io
 from PIL import Image
@@ -67,17 +65,6 @@ def write_celeba(root, images, parts, monkeypatch):
     for name, text in tables.items():
         (folder.parent / f"{name}.txt").write_text(text)
     monkeypatch.setattr(datasets.CelebA, "file_list", [("none", None, f"{name}.txt") for name in tables])
-
-
-def write_lsun(root, category, images):
-    """Return the keys, which are its order."""
-    keys = [f"{index * 7919 % 1000:040x}".encode() for index in range(len(images))]
-    with lmdb.open(str(root / f"{category}_lmdb"), map_size=2**22) as database, database.begin(write=True) as transaction:
-        for key, image in zip(keys, images, strict=True):
-            file = io.BytesIO()
-            Image.fromarray(image).save(file, format="WEBP", lossless=True)
-            transaction.put(key, file.getvalue())
-    return keys
 
 
 def write_idx(folder, images):

@@ -1,0 +1,193 @@
+"""Sets that the library datasets reads, from folders made here; the hub itself is stood in for."""
+
+import shutil
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ganexp.config.check import check
+from ganexp.config.schema import ConfigError
+from ganexp.data import Hub, ImageFolder, load_cached
+from tests.composing import composed
+from tests.data.samples import noise
+
+KINDS = ("folder", "parquet", "saved", "saved split")
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    """Keep the library's cache here, and the library from the network."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+
+
+def images_at(place, *, n=5, side=(9, 12)):
+    """Write images of two classes, and return them as bytes with their labels."""
+    found = []
+    for i, image in enumerate(noise(n, *side, 3)):
+        path = place / ("cat", "dog")[i >= n // 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+        found.append((path.read_bytes(), int(i >= n // 2)))
+    return found
+
+
+def table(found, **further):
+    """Return rows as a set of the library."""
+    columns = {"image": [{"bytes": one, "path": None} for one, _ in found], "label": [label for _, label in found]}
+    features = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"])}
+    for name, (values, feature) in further.items():
+        columns[name], features[name] = values, feature
+    return datasets.Dataset.from_dict(columns, datasets.Features(features))
+
+
+def written(kind, place):
+    """Write five images to train with and three held out, in one of the layouts."""
+    train, test = images_at(place / "folder" / "train"), images_at(place / "folder" / "test", n=3)
+    if kind == "parquet":
+        (place / kind).mkdir()
+        table(train).to_parquet(place / kind / "train.parquet")
+        table(test).to_parquet(place / kind / "test.parquet")
+    if kind == "saved":
+        datasets.DatasetDict(train=table(train), test=table(test)).save_to_disk(place / kind)
+    if kind == "saved split":
+        table(train).save_to_disk(place / kind)
+    return str(place / kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_and_labels_are_those_of_an_image_folder(kind, tmp_path):
+    path = written(kind, tmp_path)
+    dataset = Hub(path, image_size=(8, 6))
+    expected = ImageFolder(str(tmp_path / "folder" / "train"), image_size=(8, 6))
+    want = torch.stack([*map(expected.load().__getitem__, range(5))])
+    for workers in (0, 1):
+        found = load_cached(dataset, tmp_path / f"decoded-{workers}", place="resident", workers=workers)
+        assert torch.equal(torch.as_tensor(found), want)
+    assert torch.equal(dataset.labels(), expected.labels())
+    assert dataset.classes == expected.classes == 2
+    held_out = dataset.held_out()
+    if kind == "saved split":
+        assert held_out is None
+    else:
+        assert held_out.is_here
+        assert held_out.labels().tolist() == [0, 1, 1]
+        of_test = ImageFolder(str(tmp_path / "folder" / "test"), image_size=(8, 6)).load()
+        assert torch.equal(held_out.load()[2], of_test[2])
+        assert dataset.labels().tolist() == [0, 0, 1, 1, 1]  # which is not the other's
+
+
+def test_one_channel_is_grey_as_pillow_makes_it(tmp_path):
+    grey = Hub(written("saved", tmp_path), image_size=(9, 12), channels=1).load()[0]
+    np.testing.assert_array_equal(grey[0], np.asarray(Image.open(tmp_path / "folder" / "train" / "cat" / "0.png").convert("L")))
+
+
+def test_the_content_is_told_wherever_it_lies_and_another_one_from_it(tmp_path):
+    digests = {Hub(written(kind, tmp_path / kind)).digest() for kind in KINDS}
+    assert len(digests) == 1
+    found = images_at(tmp_path / "other")
+    for name, rows in {"labels": [(one, 1 - label) for one, label in found], "images": found[::-1], "fewer": found[:4]}.items():
+        table(rows).save_to_disk(tmp_path / name)
+        digests.add(Hub(str(tmp_path / name)).digest())
+    assert len(digests) == 4
+
+
+def test_a_set_that_has_changed_is_decoded_anew(tmp_path):
+    place = tmp_path / "folder" / "train" / "cat" / "0.png"
+    before = load_cached(Hub(written("folder", tmp_path), image_size=8), tmp_path / "decoded")
+    Image.new("RGB", (9, 12), "white").save(place)
+    after = load_cached(Hub(str(tmp_path / "folder"), image_size=8), tmp_path / "decoded")
+    assert not torch.equal(before[0], after[0])
+    assert after[0].min() == 255
+    assert torch.equal(before[1:], after[1:])
+
+
+def test_broken_images_are_left_out_and_small_ones_counted(tmp_path, caplog):
+    found = images_at(tmp_path / "folder")
+    found[1] = (found[1][0][:200], 0)
+    table(found).save_to_disk(tmp_path / "broken")
+    dataset = Hub(str(tmp_path / "broken"), image_size=11)
+    assert len(load_cached(dataset, tmp_path / "decoded", place="resident")) == 4
+    assert dataset.labels().tolist() == [0, 1, 1, 1]
+    assert "1 of 5 images are skipped" in caplog.text
+    assert "images are smaller than 11×11 pixels" in caplog.text
+    with pytest.raises(OSError, match="smaller"):
+        Hub(str(tmp_path / "broken"), image_size=11, strict=True).load()
+    with pytest.raises(OSError, match="cannot be decoded"):
+        load_cached(Hub(str(tmp_path / "broken"), image_size=8, strict=True), tmp_path / "decoded", place="resident")
+
+
+def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):
+    found = images_at(tmp_path / "folder")
+    further = {
+        "back": ([{"bytes": one, "path": None} for one, _ in found[::-1]], datasets.Image()),
+        "number": ([3, 1, 2, 0, 0], datasets.Value("int64")),
+        "word": (["b", "a", "b", "c", "a"], datasets.Value("string")),
+        "share": ([0.5] * 5, datasets.Value("float32")),
+        "kind": ([0] * 5, datasets.ClassLabel(names=["one", "two", "three"])),
+    }
+    table(found, **further).save_to_disk(tmp_path / "wide")
+    path = str(tmp_path / "wide")
+    with pytest.raises(OSError, match=r"several columns of images.* dataset.image_column from image, back"):
+        Hub(path).load()
+    named = {"image_column": "back", "image_size": (9, 12)}
+    with pytest.raises(OSError, match=r"dataset.label_column from label, kind"):
+        Hub(path, **named).labels()
+    first = Hub(path, label_column="number", **named)
+    assert torch.equal(first.load()[0], torch.from_numpy(noise(5, 9, 12, 3)[-1]).permute(2, 0, 1))
+    assert (first.labels().tolist(), first.classes) == ([3, 1, 2, 0, 0], 4)
+    assert Hub(path, label_column="word", **named).labels().tolist() == [1, 0, 1, 2, 0]
+    assert Hub(path, label_column="kind", **named).classes == 3
+    for key, column in (
+        ("label_column", "share"),
+        ("label_column", "none"),
+        ("image_column", "word"),
+        ("image_column", "none"),
+    ):
+        with pytest.raises(OSError, match=f"column {column}"):
+            Hub(path, **{**named, "label_column": "kind", key: column}).labels()
+
+
+def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
+    (tmp_path / "empty").mkdir()
+    path = written("folder", tmp_path)
+    for typed, said in {
+        f"dataset.path={tmp_path}/nowhere": "path should be",
+        "dataset.path=nameless": "path should be",
+        "dataset.path=somebody/something": "without a network",
+        f"dataset.path={tmp_path}/empty": "cannot be read",
+        f"dataset.path={path} dataset.split=extra": "dataset.split from",
+    }.items():
+        with pytest.raises(ConfigError) as caught:
+            check(composed("dataset=hub", *typed.split(), "conditional=true", "logger=[]"))
+        assert said in str(caught.value)
+    plain = tmp_path / "plain"
+    table(images_at(tmp_path / "x")).remove_columns("label").save_to_disk(plain)
+    with pytest.raises(ConfigError, match=r"^dataset=hub has no class labels"):
+        check(composed("dataset=hub", f"dataset.path={plain}", "conditional=true", "logger=[]"))
+
+
+def test_a_repository_is_asked_for_as_it_is_named(tmp_path, monkeypatch):
+    found, asked = images_at(tmp_path / "x"), []
+
+    def load_dataset(path, name=None, **settings):
+        asked.append((path, name, settings))
+        return datasets.DatasetDict(validation=table(found[:2]), extra=table(found))
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    dataset = Hub("owner/name", split="extra", subset="small", revision="v1", image_size=8)
+    assert not dataset.is_here
+    assert len(dataset.load()) == 5
+    assert dataset.held_out().is_here
+    assert len(dataset.held_out().load()) == 2
+    assert asked == [("owner/name", "small", {"revision": "v1"})]
+
+
+def test_it_needs_its_package(tmp_path, monkeypatch):
+    shutil.copytree(written("folder", tmp_path), tmp_path / "copy")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r'pip install "ganexp\[datasets\]"'):
+        Hub(str(tmp_path / "copy"))
