@@ -120,9 +120,15 @@ def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:
     """Refuse to compare samples with held-out data where there are none.
 
     Raises:
-        ConfigError: The data set holds nothing out.
+        ConfigError: The data set holds nothing out, or cannot be read for it.
     """
-    if config.evaluation.against == "test" and measures and dataset.held_out() is None:
+    if config.evaluation.against != "test" or not measures:
+        return
+    try:
+        others = dataset.held_out()
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
+    if others is None:
         raise ConfigError(
             f"evaluation.against=test compares with data that are held out, and dataset={name_of(config.dataset)} holds none "
             "out: choose evaluation.against=train."

@@ -164,6 +164,8 @@ def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
         with pytest.raises(ConfigError) as caught:
             check(composed("dataset=hub", *typed.split(), "conditional=true", "logger=[]"))
         assert said in str(caught.value)
+    with pytest.raises(ConfigError, match="without a network"):
+        check(composed("dataset=hub", "dataset.path=a/b", "evaluate_every=9", "evaluation.against=test", "logger=[]"))
     plain = tmp_path / "plain"
     table(images_at(tmp_path / "x")).remove_columns("label").save_to_disk(plain)
     with pytest.raises(ConfigError, match=r"^dataset=hub has no class labels"):
