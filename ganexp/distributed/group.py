@@ -61,7 +61,7 @@ class DistributedProcesses(Processes):
         """Return values of all samples, in their order in the global batch."""
         size = len(share)
         whole = share.new_empty(self.count * size, *share.shape[1:])
-        dist.all_gather_into_tensor(whole, share.detach().contiguous())
+        dist.all_gather(list(whole.split(size)), share.detach().contiguous())
         if not share.requires_grad:
             return whole
         return torch.cat([whole[: self.rank * size], share, whole[(self.rank + 1) * size :]])

@@ -141,7 +141,7 @@ def _counting() -> Iterator[dict[str, list[float]]]:
     """Count collectives, their bytes and their milliseconds; the device is waited for before and after each."""
     counted: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     kind = ["statistics of batch norm"]  # those of the backward pass go through no verb
-    reduce, gather, summed = dist.all_reduce, dist.all_gather_into_tensor, DistributedProcesses.sum
+    reduce, gather, summed = dist.all_reduce, dist.all_gather, DistributedProcesses.sum
 
     def timed(what: str, tensor: Tensor, call: Callable[[], Any]) -> Any:
         synchronize(tensor.device)
@@ -156,8 +156,8 @@ def _counting() -> Iterator[dict[str, list[float]]]:
         what = "whether to stop" if more.get("async_op") else kind[0]
         return timed(what, tensor, lambda: reduce(tensor, *args, **more))
 
-    def all_gather(whole: Tensor, share: Tensor, *args: Any, **more: Any) -> Any:
-        return timed("scores", share, lambda: gather(whole, share, *args, **more))
+    def all_gather(shares: list[Tensor], share: Tensor, *args: Any, **more: Any) -> Any:
+        return timed("scores", share, lambda: gather(shares, share, *args, **more))
 
     def sums(self: DistributedProcesses, gradients: Gradients) -> Gradients:
         before, kind[0] = kind[0], "gradients"
@@ -168,7 +168,7 @@ def _counting() -> Iterator[dict[str, list[float]]]:
 
     with (
         patch.object(dist, "all_reduce", all_reduce),
-        patch.object(dist, "all_gather_into_tensor", all_gather),
+        patch.object(dist, "all_gather", all_gather),
         patch.object(DistributedProcesses, "sum", sums),
     ):
         yield counted
