@@ -149,6 +149,7 @@ def push(parser: ArgumentParser) -> None:
     parser.add_argument("--license", help="as the hub calls it, such as mit or cc-by-4.0; that of the data may restrict it")
     parser.add_argument("--private", action="store_true", help="a new repository is seen by its owner alone")
     parser.add_argument("--message", default="Add a generator", help="of the commit")
+    parser.add_argument("--with-discriminator", action="store_true", help="for ganexp.load_discriminator")
     parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
     parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
 

@@ -81,17 +81,18 @@ def load_discriminator(
     It is called as `D(x)`, or as `D(x, labels)` if it is conditional; with packs, on packs of samples.
 
     Args:
-        place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that was saved with its discriminator.
+        place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that was saved with its discriminator,
+            here or on the Hugging Face Hub.
         trust: Modules beside ganexp's that the discriminator's class may be of; None is any.
         device: Where to put it.
         averaged: False takes the discriminator's own weights even if there is an average.
 
     Raises:
         ConfigError: The discriminator is of a module that is not trusted, or the configuration has a mistake.
-        CheckpointError: There is no checkpoint, it is broken, or it is not of its own configuration; or the place is a saved
-            generator's without one.
+        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration, or
+            the place is a saved generator's without one.
     """
-    path = Path(place)
+    path = _fetched(place, discriminator=True)
     if is_saved(path):
         stored = _of_folder(path, averaged, "discriminator")
     else:
@@ -177,8 +178,8 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
 
 
-def _fetched(place: str | Path) -> Path:
-    """Return where a place is on this machine.
+def _fetched(place: str | Path, *, discriminator: bool = False) -> Path:
+    """Return where a place, with its generator or its discriminator, is on this machine.
 
     Raises:
         CheckpointError: It is on the hub, and cannot be fetched.
@@ -186,7 +187,7 @@ def _fetched(place: str | Path) -> Path:
     if not is_on_hub(place):
         return Path(place)
     try:
-        return pulled(str(place))
+        return pulled(str(place), discriminator=discriminator)
     except SamplingError as error:
         raise CheckpointError(str(error)) from None
 

@@ -12,12 +12,20 @@ TO_CHOOSE = "license:  # choose one, such as mit, before you publish this"
 UNDECIDED = "To be chosen by whoever publishes it; that of the data may restrict the choice."
 
 
-def card(trained: Trained, picture: str | None = None, *, place: str | None = None, licence: str | None = None) -> str:
+def card(
+    trained: Trained,
+    picture: str | None = None,
+    *,
+    discriminator: bool = False,
+    place: str | None = None,
+    licence: str | None = None,
+) -> str:
     """Return a card as Markdown, with the head that model hubs read; a licence is chosen by whoever publishes it.
 
     Args:
         trained: The generator.
         picture: The file of its samples beside the card, if there is one.
+        discriminator: Whether that of the run lies beside the generator.
         place: What `ganexp.load` is given; a folder that is yet to be named without it.
         licence: As model hubs call it.
     """
@@ -28,6 +36,7 @@ def card(trained: Trained, picture: str | None = None, *, place: str | None = No
     size = "×".join(map(str, trained.shape))
     count = sum(parameter.numel() for parameter in trained.network.parameters())
     call = "G.sample(16, seed=0, label=0)" if trained.classes else "G.sample(16, seed=0)"
+    where = printable(place or "path/to/this/folder")
     lines = [
         "---",
         *([f"license: {printable(licence)}"] if licence else [] if place else [TO_CHOOSE]),
@@ -44,8 +53,9 @@ def card(trained: Trained, picture: str | None = None, *, place: str | None = No
         "```python",
         "import ganexp",
         "",
-        f'G = ganexp.load("{printable(place or "path/to/this/folder")}")',
+        f'G = ganexp.load("{where}")',
         f"samples = {call}",
+        *([f'D = ganexp.load_discriminator("{where}")'] if discriminator else []),
         "```",
         "",
         "## Training",

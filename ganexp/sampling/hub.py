@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.saved import DOCUMENT, WEIGHTS, save
+from ganexp.sampling.saved import DOCUMENT, SCORER, WEIGHTS, save
 from ganexp.sampling.trained import Trained
 
 if TYPE_CHECKING:
@@ -21,22 +23,30 @@ def is_on_hub(place: str | Path) -> bool:
     return str(place).startswith(SCHEME)
 
 
-def pulled(place: str) -> Path:
+def pulled(place: str, *, discriminator: bool = False) -> Path:
     """Return the folder of the hub's cache in which a saved generator lies, downloaded unless it is there.
 
-    Only weights and settings are fetched. Without a connection, what was fetched before is taken.
+    Only settings and the weights of one network, G or D, are fetched. Without a connection, what was fetched before is taken.
 
     Raises:
         SamplingError: There is no such repository, it holds no generator, or it cannot be reached and was never fetched.
     """
     repo, _, revision = place.removeprefix(SCHEME).partition("@")
     with _asking(place) as api:
-        folder = api.snapshot_download(repo, revision=revision or None, allow_patterns=[WEIGHTS, DOCUMENT])
+        folder = api.snapshot_download(
+            repo, revision=revision or None, allow_patterns=[SCORER if discriminator else WEIGHTS, DOCUMENT]
+        )
     return Path(folder)
 
 
 def push(
-    trained: Trained, repo: str, *, licence: str | None = None, private: bool = False, message: str = "Add a generator"
+    trained: Trained,
+    repo: str,
+    *,
+    discriminator: nn.Module | None = None,
+    licence: str | None = None,
+    private: bool = False,
+    message: str = "Add a generator",
 ) -> str:
     """Publish a generator as a commit of a repository, which is made unless it is there, and return its address.
 
@@ -45,6 +55,7 @@ def push(
     Args:
         trained: The generator, as `ganexp.load` has returned it.
         repo: `owner/name`.
+        discriminator: That of the same run, if it is to be published too.
         licence: As the hub calls it, such as `mit`; without one, the card has none.
         private: Whether a new repository is seen by its owner alone.
         message: Of the commit.
@@ -55,7 +66,7 @@ def push(
     """
     repo = repo.removeprefix(SCHEME)
     with tempfile.TemporaryDirectory() as folder:
-        save(trained, folder, place=f"{SCHEME}{repo}", licence=licence)
+        save(trained, folder, discriminator=discriminator, place=f"{SCHEME}{repo}", licence=licence)
         with _asking(repo) as api:
             address = api.create_repo(repo, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)

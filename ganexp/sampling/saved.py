@@ -69,7 +69,8 @@ def save(
         with atomic_write(folder / PICTURE) as file:
             Image.fromarray(image_grid(trained.sample(64))).save(file, "PNG")
     with atomic_write(folder / CARD) as file:
-        file.write(card(trained, PICTURE if pictured else None, place=place, licence=licence).encode())
+        told = card(trained, PICTURE if pictured else None, discriminator=bool(further), place=place, licence=licence)
+        file.write(told.encode())
     write_document(folder / DOCUMENT, _described(trained, weights) | further)
     return folder
 

@@ -54,7 +54,8 @@ def test_workers_end_with_a_parent_that_is_killed():
 def test_a_signal_to_all_processes_is_left_to_the_run(number):
     """As one to a process group comes to workers: not from their parent."""
     feed = Streamed(Items(torch.zeros(20, 2)), 6, workers=2)
-    next(feed)
+    for _ in range(2):
+        next(feed)  # one from each worker: both have started
     workers = multiprocessing.active_children()
     sender = multiprocessing.get_context("fork").Process(target=lambda: [os.kill(worker.pid, number) for worker in workers])
     sender.start()

@@ -72,6 +72,21 @@ def test_a_commit_can_be_named_and_what_was_fetched_is_there_without_a_connectio
     assert torch.equal(ganexp.load("hf://someone/digits").sample(2), G.sample(2))
 
 
+def test_a_discriminator_is_published_beside_its_generator(run, hub):
+    call("push", run, "someone/pair", "--with-discriminator")
+    (files,) = hub.commits["someone/pair"]
+    assert 'D = ganexp.load_discriminator("hf://someone/pair")' in files["README.md"].decode()
+    D, again = ganexp.load_discriminator(run), ganexp.load_discriminator("hf://someone/pair")
+    assert {name: tensor.tolist() for name, tensor in again.state_dict().items()} == {
+        name: tensor.tolist() for name, tensor in D.state_dict().items()
+    }
+    fetched = {one.rpartition("/")[2] for one in hub.asked if one.startswith("GET /someone/pair/resolve")}
+    assert fetched == {"discriminator.safetensors", "generator.json"}
+    call("push", run, "someone/alone")
+    with pytest.raises(CheckpointError, match=r"\A[^\n]*with its discriminator\Z"):
+        ganexp.load_discriminator("hf://someone/alone")
+
+
 def test_samples_are_drawn_from_the_hub(run, hub, tmp_path, monkeypatch):
     push(ganexp.load(run), "someone/digits")
     monkeypatch.chdir(tmp_path)

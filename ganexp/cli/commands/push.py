@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ganexp.cli.commands.together import unwritten
-from ganexp.config.loading import load
+from ganexp.config.loading import load, load_discriminator
 from ganexp.config.schema import ConfigError
 from ganexp.sampling import SamplingError, push
 from ganexp.training import CheckpointError
@@ -13,8 +13,16 @@ from ganexp.training import CheckpointError
 def main(options: argparse.Namespace) -> str:
     """Publish a generator, and return its address."""
     try:
-        generator = load(options.run, trust=options.trust, averaged=not options.plain_weights)
-        address = push(generator, options.repo, licence=options.license, private=options.private, message=options.message)
+        how = {"trust": options.trust, "averaged": not options.plain_weights}
+        discriminator = load_discriminator(options.run, **how) if options.with_discriminator else None
+        address = push(
+            load(options.run, **how),
+            options.repo,
+            discriminator=discriminator,
+            licence=options.license,
+            private=options.private,
+            message=options.message,
+        )
     except (ConfigError, CheckpointError, SamplingError) as error:
         sys.exit(f"Error: {str(error).rstrip('.')}.")
     except OSError as error:
