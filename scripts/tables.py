@@ -4,8 +4,8 @@
     python scripts/tables.py --check  # name the stale ones, and exit with 1 if there are any
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. NAME is a function of this file, or a group of conf/, whose
-options are then listed with the first comments of their files. Traces and costs of strategies are counted, which takes ten
-seconds.
+options are then listed with the first comments of their files. Traces and costs of strategies and the operations of recipes
+are counted, which takes a minute.
 """
 
 if __name__ == "__main__":
@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
 from ganexp.compare.cost import in_passes
@@ -113,7 +114,14 @@ def protocols() -> Rows:
         yield f"`{option.name}`", option.meaning, f"{chosen}, {sets}", *remarks
 
 
-TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols)}
+def recipes() -> Rows:
+    """Yield the recipes with a published figure, and how long each should take at an assumed speed."""
+    yield "`experiment=`", "iterations", "Gflop each", "hours", "published"
+    published = hours.recipes()
+    yield from ((*row, published[row[0].strip("`")]) for row in hours.estimates(50e12))
+
+
+TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes)}
 
 
 @functools.cache

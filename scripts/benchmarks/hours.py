@@ -1,7 +1,10 @@
 """How long each recipe should take on one GPU: its operations, counted on torch's meta device, over an assumed speed."""
 
 import itertools
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -14,21 +17,10 @@ from ganexp.cli.commands.pages.markdown import table
 from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import check
 
-RECIPES = (
-    "sngan",
-    "sngan_mimicry",
-    "sngan_projection",
-    "biggan",
-    "stylegan2_ada",
-    "r3gan",
-    "lookahead_cifar10",
-    "extra_adam",
-    "unrolled_stacked",
-    "pacdcgan",
-)
+RECIPES = Path(__file__).resolve().parents[2] / "conf" / "experiment"
 META = torch.device("meta")
-ROUND = 16
-"""Iterations that are counted: lazy penalties have their turn once in as many, or more often."""
+LAUNCHES = 0.002
+"""Seconds; an iteration whose operations take less waits for their launches instead."""
 MOST = 64
 """Samples of a batch that are counted, so that this machine's memory refuses no recipe; operations grow with the batch."""
 
@@ -58,23 +50,37 @@ def work_of(name: str) -> tuple[float, int]:
     x = Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels)
     counter = FlopCounterMode(display=False)
     counter.mod_tracker = Everywhere()
+    turn = math.lcm(*(penalty["every"] for penalty in config.penalty.values()))  # in which every lazy penalty has its own
     with counter:
-        for _ in range(ROUND):
+        for _ in range(turn):
             plan.parts.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
             gan.finish_iteration()
-    return share * counter.get_total_flops() / ROUND, config.iterations
+    return share * counter.get_total_flops() / turn, config.iterations
 
 
-def hours(flops: float, names: Sequence[str] = RECIPES) -> Section:
-    """Tabulate them.
+def recipes() -> dict[str, str]:
+    """Return what was published with each recipe, by its name: the line `# Published: …` of its file."""
+    told = {
+        path.stem: re.search(r"^# Published: (.*)\.$", path.read_text(), re.MULTILINE)
+        for path in sorted(RECIPES.glob("*.yaml"))
+    }
+    return {name: found[1] for name, found in told.items() if found}
+
+
+def estimates(flops: float) -> Iterator[tuple[str, str, str, str]]:
+    """Yield of each recipe its name, how many iterations it has, the Gflop of one, and the hours of all.
 
     Args:
         flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or as the part `gpu` measures it.
-        names: The recipes.
     """
-    rows = []
-    for name in names:
+    for name in recipes():
         work, iterations = work_of(name)
-        told = {"recipe": name, "iterations": f"{iterations:,}", "Gflop per iteration": work / 1e9}
-        rows.append(told | {"hours": work * iterations / flops / 3600})
+        hours = work * iterations / flops / 3600
+        told = "launches" if work / flops < LAUNCHES else f"{hours:.0f}" if hours > 10 else f"{hours:.1f}"
+        yield f"`{name}`", f"{iterations:,}", f"{work / 1e9:,.0f}", told
+
+
+def hours(flops: float) -> Section:
+    """Tabulate them."""
+    rows = [dict(zip(("recipe", "iterations", "Gflop each", "hours"), row, strict=True)) for row in estimates(flops)]
     return Section("How long recipes take", f"Computed, not measured, for {flops / 1e12:.3g} Tflop/s.\n\n" + table(rows))

@@ -19,13 +19,20 @@ def size(network):
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-@pytest.mark.slow
-def test_sizes_at_128_are_the_published_ones():
-    """Those that the first author's code counts, for 1,000 classes."""
+@pytest.mark.parametrize(
+    ("side", "latent_dim", "width", "classes", "published"),
+    [
+        (32, 80, 96, 10, (9_416_196, 2_415_170)),
+        (64, 100, 80, 200, (17_335_204, 30_796_722)),
+        pytest.param(128, 120, 96, 1000, (70_433_988, 87_982_370), marks=pytest.mark.slow),
+    ],
+)
+def test_sizes_are_the_published_ones(side, latent_dim, width, classes, published):
+    """Those that StudioGAN's logs say for CIFAR-10 and Tiny ImageNet, and that the first author's code counts for ImageNet."""
     with torch.device("meta"):
-        generator = BigGANGenerator(120, (3, 128, 128), classes=1000)
-        discriminator = BigGANDiscriminator((3, 128, 128), classes=1000)
-    assert (size(generator), size(discriminator)) == (70_433_988, 87_982_370)
+        generator = BigGANGenerator(latent_dim, (3, side, side), width=width, classes=classes)
+        discriminator = BigGANDiscriminator((3, side, side), width=width, classes=classes)
+    assert (size(generator), size(discriminator)) == published
 
 
 def weights(network):
