@@ -16,11 +16,17 @@ if __name__ == "__main__":
 
 import argparse
 import functools
+import math
 import re
+import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benching.results import Results
+from benching.rules import BASE
+from benching.schedule import SEEDS
+from benching.verdicts import Block, Verdict, blocks
 from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
@@ -59,11 +65,29 @@ def members(group: str) -> Rows:
 
 def strategies() -> Rows:
     """Yield every strategy, the cheapest first, with its trace, its cost and what its file says of it."""
-    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "in words"
+    found = _benched()
+    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", f"better, worse of {len(found)}", "in words"
     default = primary([CONF]).groups["strategy"]
     said = {option.name: option.meaning for option in options("strategy", [CONF])}
     for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
-        yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", said[name]
+        stands = [one.standing for block in found for one in block.verdicts if one.rule == name != BASE]
+        counts = f"{stands.count('better')}, {stands.count('worse')}" if stands else ""
+        yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", counts, said[name]
+
+
+def bench() -> Rows:
+    """Yield what the bench found of every rule, those that are more often better than worse first."""
+    found = _benched()
+    yield "rule", *(f"{block.name}, × `detach`" for block in found), "time"
+    ranks = {"better": -1, "alike": 0, "worse": 1}
+    by_rule: dict[str, dict[str, Verdict]] = {}
+    for block in found:
+        for one in block.verdicts:
+            by_rule.setdefault(one.rule, {})[block.name] = one
+    for name, verdicts in sorted(by_rule.items(), key=lambda item: sum(ranks[one.standing] for one in item[1].values())):
+        times = [one.time for one in verdicts.values() if math.isfinite(one.time)]
+        cells = (_compared(verdicts.get(block.name)) for block in found)
+        yield f"`{name}`", *cells, f"{statistics.median(times):.2g}" if times else ""
 
 
 def costs() -> Rows:
@@ -121,7 +145,7 @@ def recipes() -> Rows:
     yield from ((*row, published[row[0].strip("`")]) for row in hours.estimates(50e12))
 
 
-TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes)}
+TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, bench)}
 
 
 @functools.cache
@@ -160,6 +184,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @functools.cache
 def _costs() -> dict[str, tuple[int, int]]:
     return {option.name: in_passes(_strategy(option.name)) for option in options("strategy", [CONF])}
+
+
+@functools.cache
+def _benched() -> list[Block]:
+    return [block for block in blocks(Results(ROOT / "docs" / "study.csv")) if block.complete]
+
+
+def _compared(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "does not fit, or diverges"
+    if verdict.ratio is None:
+        return "1"
+    ratio, lost = f"{verdict.ratio.middle:.2f}", f", {verdict.lost} of {SEEDS} lost" if verdict.lost else ""
+    return f"{ratio}{lost}" if verdict.standing == "alike" else f"**{ratio}, {verdict.standing}**{lost}"
 
 
 @functools.cache
