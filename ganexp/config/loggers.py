@@ -4,6 +4,7 @@ import copy
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from ganexp.config.metrics import measured_by
 from ganexp.config.plugins import distributions
 from ganexp.config.schema import ConfigError
 from ganexp.instruments.scalar import Scalar
-from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription
+from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription, Summary
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked
 from ganexp.logging.provenance import provenance
 from ganexp.logging.reading import read
 
 log = logging.getLogger(__name__)
+NEVER_BEGUN: Summary = {"state": "failed", "iteration": 0, "wall_s": 0.0, "notes": [], "paths": {}, "last": {}}
 
 
 def refuse_used_folder(folder: Path) -> None:
@@ -55,11 +57,14 @@ def loggers_of(
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
     run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
     loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
-    try:
+    with ExitStack() as begun:  # what has been opened is closed if a later one cannot be
+        begun.callback(rows.abandon)
         for key, logger in loggers.items():
-            with plan.choices[key].saying():
-                logger.open(run)
-    except (ConfigError, OSError) as error:
-        rows.abandon()
-        raise error if isinstance(error, ConfigError) else ConfigError(f"{key} cannot write: {error}.") from error
+            try:
+                with plan.choices[key].saying():
+                    logger.open(run)
+            except OSError as error:
+                raise ConfigError(f"{key} cannot write: {error}.") from error
+            begun.callback(logger.close, NEVER_BEGUN)
+        begun.pop_all()
     return [rows, ProgressLogger(config.iterations, measures), *loggers.values()]

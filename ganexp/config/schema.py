@@ -111,8 +111,6 @@ class Config(Keys):
 
 LISTS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Nodes)
 """The keys that choose several members of a group."""
-AUTO = "auto"
-"""What stands for the measures that fit the data; those that it may take lie below it."""
 GROUPS = tuple(name for name, field in Config.model_fields.items() if field.annotation == Node or name in LISTS)
 """The keys that choose from a group."""
 

@@ -9,6 +9,7 @@ from PIL import Image
 from ganexp import build, load, strategies
 from ganexp.config.check import check
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
+from ganexp.logging import TensorBoardLogger
 from ganexp.streams import stream
 from tests.composing import CONF, composed, declared, discriminator_for, each_with_a_usual_one, fits, options
 from tests.data import torchvision_sets as sets
@@ -184,11 +185,14 @@ def test_a_missing_download_is_one_sentence(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_wandb_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+def test_a_wandb_folder_that_cannot_be_written_is_one_sentence_and_closes_what_was_opened(tmp_path, monkeypatch):
+    closed, close = [], TensorBoardLogger.close
+    monkeypatch.setattr(TensorBoardLogger, "close", lambda self, end: (closed.append(end["state"]), close(self, end)))
     (tmp_path / "file").touch()
-    cfg = composed(*SMALL, "logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}/file/x")
+    words = ("logger=[tensorboard,wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}/file/x")
     with pytest.raises(ConfigError, match=r"^logger\.wandb cannot write: .*/file/x"):
-        build(cfg, tmp_path / "run")
+        build(composed(*SMALL, *words), tmp_path / "run")
+    assert closed == ["failed"]
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
