@@ -122,10 +122,10 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
     try:
         data = load_cached(others, default_folder(), place="streamed")
         labels = others.labels() if classes else None
+        chosen = torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n]  # type: ignore[arg-type]
+        samples = data[chosen] if isinstance(data, torch.Tensor) else torch.stack([data[i] for i in chosen.tolist()])
     except (OSError, ValueError) as error:
         log.warning("There is no accuracy on held-out images: %s.", error)
         return None
-    chosen = torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n]  # type: ignore[arg-type]
-    samples = data[chosen] if isinstance(data, torch.Tensor) else torch.stack([data[i] for i in chosen.tolist()])
     samples = to_range(samples.to(machine.device), machine.dtype)
     return Batch(samples, () if labels is None else (labels[chosen].to(machine.device),))

@@ -64,7 +64,7 @@ class Dataset:
         Raises:
             OSError, ValueError: The labels cannot be read, or there are none.
         """
-        raise ValueError("take a set with labels, an image_folder or shards with labels")
+        raise ValueError("take a set with labels, or a hub, an image_folder or shards with labels")
 
     def fingerprint(self) -> Any:
         """Return plain values that say what else than class and shape the content depends on, on this machine.

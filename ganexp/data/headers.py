@@ -3,30 +3,30 @@
 import logging
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from PIL import Image
 
 log = logging.getLogger(__name__)
+File = TypeVar("File")
 LOOKED_AT = 1000
 """Of how many images, evenly spaced, the headers are read where not all have to be: a second or two on a slow disk."""
 
 
-def sample(files: Sequence[Path]) -> Sequence[Path]:
+def sample(files: Sequence[File]) -> Sequence[File]:
     """Return at most `LOOKED_AT` files, evenly spaced."""
     return files[:: -(-len(files) // LOOKED_AT) or 1]
 
 
 def smaller(
-    files: Sequence[Path], size: tuple[int, int], opened: Callable[[Path], IO[bytes]]
-) -> list[tuple[Path, tuple[int, int]]]:
+    files: Sequence[File], size: tuple[int, int], opened: Callable[[File], IO[bytes]]
+) -> list[tuple[File, tuple[int, int]]]:
     """Return which images are too small, and their sizes `(width, height)`, as they are stored.
 
     Of one whose header cannot be read nothing is known: the decoder will say what is wrong with it.
 
     Args:
-        files: Their paths.
+        files: Their paths, or whatever else tells them.
         size: Height and width that are wanted.
         opened: Opens one of them.
     """

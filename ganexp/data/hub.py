@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
@@ -24,6 +23,7 @@ from ganexp.ranges import checked
 if TYPE_CHECKING:
     import datasets
 
+MOST_CLASSES = 2**20
 HELD_OUT = ("test", "validation")
 """Splits that are taken for samples on which nothing is trained, the first one that there is."""
 AUTO = "auto"
@@ -48,7 +48,8 @@ class Hub(Dataset):
         strict: As `ImageFolder` says.
 
     Raises:
-        ValueError: The package datasets is missing, or `path` is neither a folder nor the name of a repository.
+        ValueError: The package datasets is missing, `path` is neither a folder nor the name of a repository, or a folder has a
+            revision.
     """
 
     @checked
@@ -73,6 +74,8 @@ class Hub(Dataset):
         self._left_out: list[int] = []
         if not self.folder.is_dir() and (path.count("/") != 1 or path[0] in "/.~"):
             raise ValueError(f"path should be a folder, or a repository of the hub as in owner/name, and {path} is neither")
+        if revision and self.folder.is_dir():
+            raise ValueError(f"revision is of a repository, and {path} is a folder: leave dataset.revision out")
         if not _is_installed():
             raise ValueError('it is read by the package datasets, which is missing: pip install "ganexp[datasets]"')
 
@@ -95,9 +98,8 @@ class Hub(Dataset):
         """
         rows = self._rows()
         size = self.shape[1], self.shape[2]
-        looked_at = [Path(str(index)) for index in range(len(rows))]
-        looked_at = looked_at if self.strict else list(sample(looked_at))
-        found = [(rows.name(int(path.name)), own) for path, own in smaller(looked_at, size, rows.open)]
+        looked_at = range(len(rows)) if self.strict else sample(range(len(rows)))
+        found = [(printable(rows.name(index)), own) for index, own in smaller(looked_at, size, rows.open)]
         report_smaller(printable(self.path), found, len(looked_at), len(rows), size, strict=self.strict)
         return rows
 
@@ -110,7 +112,6 @@ class Hub(Dataset):
         count = len(self._table)
         if len(corrupt) == count:
             raise OSError(f"none of the images in {printable(self.path)} can be decoded: {corrupt[0]}")
-        self.classes  # noqa: B018 (counted while all are there)
         report_skipped(printable(self.path), [corrupt[index] for index in sorted(corrupt)], count)
         kept = [index for index in range(count) if index not in corrupt]
         self._left_out = sorted(corrupt)
@@ -120,8 +121,7 @@ class Hub(Dataset):
     @functools.cached_property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
         """The number of classes; 0 without labels."""
-        names = getattr(self._table.features.get(self._columns[1]), "names", None)
-        return len(names) if names else max(self._labels, default=-1) + 1 if self._labels else 0
+        return self._numbered[1]
 
     def labels(self) -> Tensor:
         """Return the class of each image, `(N,)`, int64, in the order of `load`.
@@ -141,7 +141,7 @@ class Hub(Dataset):
         if split is None:
             return None
         others = copy.copy(self)
-        for name in ("_table", "_columns", "_labels", "classes"):
+        for name in ("_table", "_columns", "_labels", "_numbered", "classes"):
             vars(others).pop(name, None)
         others.split, others._left_out = split, []
         return others
@@ -160,10 +160,13 @@ class Hub(Dataset):
             if (self.folder / "dataset_dict.json").exists():
                 found: Any = datasets.load_from_disk(str(self.folder))
             elif (self.folder / "state.json").exists():
-                found = {self.split: datasets.load_from_disk(str(self.folder))}
+                table: Any = datasets.load_from_disk(str(self.folder))
+                found = {str(table.split or "train"): table}
             else:
                 where = str(self.folder) if self.folder.is_dir() else self.path
-                found = datasets.load_dataset(where, self.subset, revision=self.revision)
+                return datasets.load_dataset(where, self.subset, revision=self.revision)
+        if self.subset:
+            raise OSError(f"{printable(self.path)} was saved as a whole, without subsets: leave dataset.subset out")
         return found
 
     @functools.cached_property
@@ -185,41 +188,48 @@ class Hub(Dataset):
         features = self._table.features
         images = [name for name, one in features.items() if isinstance(one, datasets.Image)]
         classes = [name for name, one in features.items() if isinstance(one, datasets.ClassLabel)]
-        image = self._column("image_column", images, "images")
-        if image not in images:
-            raise OSError(f"column {image} of {printable(self.path)} holds no images: choose dataset.image_column={images[0]}")
-        return image, self._column("label_column", classes, "class labels") if classes or self.label_column != AUTO else ""
+        others = [name for name, one in features.items() if isinstance(one, datasets.Value) and _tells_classes(one.dtype)]
+        return (
+            self._column("image_column", images, images, "images"),
+            self._column("label_column", classes, [*classes, *others], "classes")
+            if classes or self.label_column != AUTO
+            else "",
+        )
 
-    def _column(self, key: str, found: list[str], kind: str) -> str:
+    def _column(self, key: str, declared: list[str], fitting: list[str], kind: str) -> str:
+        """Return the column that is asked for, of those that fit, or else the only one that is declared to be of a kind."""
         asked: str = getattr(self, key)
-        if asked != AUTO:
-            if asked not in self._table.features:
-                raise OSError(
-                    f"{printable(self.path)} has no column {asked}: choose dataset.{key} from {_listed(self._table.features)}"
-                )
-            return asked
-        if not found:
-            raise OSError(f"{printable(self.path)} has no column of {kind} but {_listed(self._table.features)}")
-        if len(found) > 1:
-            raise OSError(f"{printable(self.path)} has several columns of {kind}: choose dataset.{key} from {_listed(found)}")
-        return found[0]
+        remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
+        if asked != AUTO and asked not in fitting:
+            raise OSError(f"{printable(self.path)} has no column {asked} of {kind}{remedy}")
+        if asked == AUTO and len(declared) != 1:
+            raise OSError(f"{printable(self.path)} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
+        return declared[0] if asked == AUTO else asked
+
+    @functools.cached_property
+    def _numbered(self) -> tuple[dict[Any, int], int]:
+        """Return the classes of the values of the labels' column in all splits, and how many classes there are."""
+        column = self._columns[1]
+        if not column:
+            return {}, 0
+        values = set().union(*(table.unique(column) for table in self._splits.values() if column in table.features)) - {None}
+        if any(isinstance(one, str) for one in values):
+            places = {name: place for place, name in enumerate(sorted(values))}
+        else:
+            places = {number: max(-1, number) for number in values}
+        names = getattr(self._table.features[column], "names", None)
+        count = len(names) if names else max(places.values(), default=-1) + 1
+        if count > MOST_CLASSES:
+            raise OSError(
+                f"column {column} of {printable(self.path)} has numbers up to {count - 1}, which are no classes: choose "
+                "another dataset.label_column"
+            )
+        return places, count
 
     @functools.cached_property
     def _labels(self) -> list[int]:
-        column = self._columns[1]
-        if not column:
-            return []
-        values = np.asarray(self._table.with_format("numpy")[column][:])
-        if values.dtype.kind in "iu":
-            return [int(one) for one in values]
-        if not all(isinstance(one, str) for one in values.tolist()):
-            raise OSError(
-                f"column {column} of {printable(self.path)} holds neither integers nor texts: choose another "
-                "dataset.label_column"
-            )
-        every = (table.unique(column) for table in self._splits.values() if column in table.features)
-        places = {name: place for place, name in enumerate(sorted(set().union(*every)))}
-        return [places[one] for one in values.tolist()]
+        places, column = self._numbered[0], self._columns[1]
+        return [places.get(one, -1) for one in self._table[column][:]] if column else []
 
     def _rows(self) -> "_Rows":
         return _Rows(self._table, self._columns[0], self.shape, f"{self.path}/{self.split}")
@@ -241,17 +251,22 @@ class _Rows(MapStyle[Tensor]):
         return len(self.table)
 
     def __getitem__(self, index: int) -> Tensor:
-        return decoded(Path(self.name(index)), self.size, self.channels, read=lambda _: self.content(index))
+        stored = self._stored(index)
+        return decoded(Path(self._called(index, stored)), self.size, self.channels, read=lambda _: _content(stored))
 
     def name(self, index: int) -> str:
         """Return what an image is called: its row, and its file if it has a name."""
-        path = self.table[index][self.column]["path"]
-        return f"{self.where}/{index}" + (f" ({Path(path).name})" if path else "")
+        return self._called(index, self._stored(index))
 
     def content(self, index: int) -> bytes:
-        """Return an image as it is stored."""
-        found = self.table[index][self.column]
-        return found["bytes"] if found["bytes"] is not None else Path(found["path"]).read_bytes()
+        """Return an image as it is stored; nothing where a row has none, which cannot be decoded."""
+        return _content(self._stored(index))
+
+    def _stored(self, index: int) -> dict[str, Any]:
+        return self.table[index][self.column] or {"bytes": None, "path": None}
+
+    def _called(self, index: int, stored: dict[str, Any]) -> str:
+        return f"{self.where}/{index}" + (f" ({Path(stored['path']).name})" if stored["path"] else "")
 
     def sizes(self) -> Iterator[int]:
         """Yield how long each image is, in bytes, without reading those that lie in a table."""
@@ -260,11 +275,22 @@ class _Rows(MapStyle[Tensor]):
         for batch in self.table.with_format("arrow").iter(1000):
             lengths, paths = (compute.struct_field(batch[self.column], name) for name in ("bytes", "path"))
             for length, path in zip(compute.binary_length(lengths).to_pylist(), paths.to_pylist(), strict=True):
-                yield Path(path).stat().st_size if length is None else length
+                yield length if length is not None else Path(path).stat().st_size if path else 0
 
-    def open(self, path: Path) -> IO[bytes]:
+    def open(self, index: int) -> IO[bytes]:
         """Open an image that is given by its row."""
-        return io.BytesIO(self.content(int(path.name)))
+        return io.BytesIO(self.content(index))
+
+
+def _content(stored: dict[str, Any]) -> bytes:
+    if stored["bytes"] is not None:
+        return stored["bytes"]
+    return Path(stored["path"]).read_bytes() if stored["path"] else b""
+
+
+def _tells_classes(kind: str) -> bool:
+    """Return whether a column of such values may be that of the classes."""
+    return kind in ("string", "large_string") or kind.startswith(("int", "uint"))
 
 
 def _is_installed() -> bool:
@@ -284,7 +310,12 @@ def _saying_what_is_wrong(of: Hub) -> Iterator[None]:
         yield
     except Exception as error:  # the library, the hub's client and pyarrow each have their own
         reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
-        remedy = "" if of.folder.is_dir() else "; without a network, only what was downloaded before can be read"
+        remedy = (
+            ""
+            if of.folder.is_dir()
+            else "; there is no folder of that name, and of a repository only what was downloaded before can be read without a "
+            "network: correct dataset.path, dataset.subset or dataset.revision"
+        )
         raise OSError(f"{printable(of.path)} cannot be read by the package datasets ({reason}){remedy}") from error
 
 
@@ -304,4 +335,4 @@ def _without_bars(wanted: bool) -> Iterator[None]:
 
 
 def _listed(names: Any) -> str:
-    return ", ".join(map(str, names))
+    return ", ".join(printable(str(name)) for name in names)

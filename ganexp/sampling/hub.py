@@ -69,7 +69,8 @@ def push(
         save(trained, folder, discriminator=discriminator, place=f"{SCHEME}{repo}", licence=licence)
         with _asking(repo) as api:
             address = api.create_repo(repo, private=private, exist_ok=True)
-            api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
+            stale = None if discriminator else [SCORER]  # another generator's
+            api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message, delete_patterns=stale)
     return str(address)
 
 

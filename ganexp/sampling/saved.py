@@ -110,7 +110,7 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
     try:
         weights = load_file(path)
     except FileNotFoundError:
-        raise SamplingError(f"{path} is missing") from None
+        raise SamplingError(f"{path} is missing: get the folder again, with a connection if it is from the hub") from None
     except Exception as error:  # what a broken file makes safetensors raise has no common type
         said = " ".join(str(error).split())[:120]
         raise SamplingError(f"{path} cannot be read ({type(error).__name__}: {said})") from None

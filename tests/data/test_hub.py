@@ -14,7 +14,7 @@ from ganexp.data import Hub, ImageFolder, load_cached
 from tests.composing import composed
 from tests.data.samples import noise
 
-KINDS = ("folder", "parquet", "saved", "saved split")
+KINDS = ("folder", "parquet", "saved", "saved_split")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def written(kind, place):
         table(test).to_parquet(place / kind / "test.parquet")
     if kind == "saved":
         datasets.DatasetDict(train=table(train), test=table(test)).save_to_disk(place / kind)
-    if kind == "saved split":
+    if kind == "saved_split":
         table(train).save_to_disk(place / kind)
     return str(place / kind)
 
@@ -70,7 +70,7 @@ def test_images_and_labels_are_those_of_an_image_folder(kind, tmp_path):
     assert torch.equal(dataset.labels(), expected.labels())
     assert dataset.classes == expected.classes == 2
     held_out = dataset.held_out()
-    if kind == "saved split":
+    if kind == "saved_split":
         assert held_out is None
     else:
         assert held_out.is_here
@@ -143,12 +143,46 @@ def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):
     assert Hub(path, label_column="kind", **named).classes == 3
     for key, column in (
         ("label_column", "share"),
+        ("label_column", "back"),
         ("label_column", "none"),
         ("image_column", "word"),
         ("image_column", "none"),
     ):
-        with pytest.raises(OSError, match=f"column {column}"):
+        with pytest.raises(OSError, match=f"has no column {column} of .*: choose dataset.{key} from"):
             Hub(path, **{**named, "label_column": "kind", key: column}).labels()
+
+
+def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters_where_classes_do(tmp_path, caplog):
+    found = images_at(tmp_path / "folder")
+    rows = [{"bytes": one, "path": f"\x1b[31m{i}.png"} for i, (one, _) in enumerate(found)]
+    columns = {"image": [rows[0], None, *rows[2:]], "label": [0, 1, None, 0, 1], "id": [10**12] * 5}
+    features = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"]), "id": datasets.Value("int64")}
+    datasets.Dataset.from_dict(columns, datasets.Features(features)).save_to_disk(tmp_path / "gaps")
+    dataset = Hub(str(tmp_path / "gaps"), image_size=11)
+    assert dataset.digest()
+    assert len(load_cached(dataset, tmp_path / "decoded", place="resident")) == 4
+    assert "1 of 5 images are skipped" in caplog.text
+    assert "\x1b" not in caplog.text
+    assert dataset.classes == 2
+    with pytest.raises(ValueError, match="leaves images without a class"):
+        dataset.labels()
+    with pytest.raises(OSError, match="no classes"):
+        Hub(str(tmp_path / "gaps"), label_column="id").classes  # noqa: B018
+    datasets.Dataset.from_dict({"img": [one for one, _ in found]}).save_to_disk(tmp_path / "bytes")
+    for column in ("auto", "img"):
+        with pytest.raises(OSError, match=r"has no column .*of images, but img"):
+            Hub(str(tmp_path / "bytes"), image_column=column).load()
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_classes_are_those_of_all_splits(tmp_path, numbers):
+    found = images_at(tmp_path / "folder", n=4)
+    kind = datasets.Value("int64" if numbers else "string")
+    train, test = ([0, 1], [1, 2]) if numbers else (["a", "b"], ["b", "c"])
+    tables = {"train": table(found[:2], word=(train, kind)), "test": table(found[2:], word=(test, kind))}
+    datasets.DatasetDict(tables).save_to_disk(tmp_path / "words")
+    dataset = Hub(str(tmp_path / "words"), label_column="word")
+    assert (dataset.classes, dataset.labels().tolist(), dataset.held_out().labels().tolist()) == (3, [0, 1], [1, 2])
 
 
 def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
@@ -157,7 +191,10 @@ def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
     for typed, said in {
         f"dataset.path={tmp_path}/nowhere": "path should be",
         "dataset.path=nameless": "path should be",
-        "dataset.path=somebody/something": "without a network",
+        "dataset.path=somebody/something": "without a network: correct dataset.path",
+        f"dataset.path={path} dataset.revision=v1": "dataset.revision",
+        f"dataset.path={written('saved_split', tmp_path / 'one')} dataset.split=test": "dataset.split from train",
+        f"dataset.path={written('saved', tmp_path / 'two')} dataset.subset=small": "dataset.subset",
         f"dataset.path={tmp_path}/empty": "cannot be read",
         f"dataset.path={path} dataset.split=extra": "dataset.split from",
     }.items():

@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         if found := re.fullmatch(r"/api/models/(\w+/\w+)(?:/revision/(\w+))?", path):
             return self.describe(found[1], found[2] or "main")
         if found := re.fullmatch(r"/api/models/(\w+/\w+)/tree/(\w+)", path):
-            _, files = hub.files(*found.groups())
+            _, files = hub.files(*found.groups()) if hub.commits[found[1]] else ("", {})
             listed = [{"type": "file", "path": name, "size": len(files[name]), "oid": _digest(files[name])} for name in files]
             return self.answer(listed)
         if found := re.fullmatch(r"/(\w+/\w+)/resolve/(\w+)/(\S+)", path):
@@ -89,6 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
             elif line["key"] == "lfsFile":
                 files[value["path"]] = self.server.large[value["oid"]]
                 assert _digest(files[value["path"]]) == value["oid"]
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
         self.server.commits[repo].append(files)
         sha, _ = self.server.files(repo, "main")
         return self.answer({"success": True, "commitUrl": f"{self.server.url}/{repo}/commit/{sha}", "commitOid": sha})

@@ -72,7 +72,7 @@ def test_a_commit_can_be_named_and_what_was_fetched_is_there_without_a_connectio
     assert torch.equal(ganexp.load("hf://someone/digits").sample(2), G.sample(2))
 
 
-def test_a_discriminator_is_published_beside_its_generator(run, hub):
+def test_a_discriminator_is_published_beside_its_generator(run, hub, monkeypatch):
     call("push", run, "someone/pair", "--with-discriminator")
     (files,) = hub.commits["someone/pair"]
     assert 'D = ganexp.load_discriminator("hf://someone/pair")' in files["README.md"].decode()
@@ -82,9 +82,13 @@ def test_a_discriminator_is_published_beside_its_generator(run, hub):
     }
     fetched = {one.rpartition("/")[2] for one in hub.asked if one.startswith("GET /someone/pair/resolve")}
     assert fetched == {"discriminator.safetensors", "generator.json"}
-    call("push", run, "someone/alone")
+    call("push", run, "someone/pair")
+    assert "discriminator.safetensors" not in hub.commits["someone/pair"][-1]
     with pytest.raises(CheckpointError, match=r"\A[^\n]*with its discriminator\Z"):
-        ganexp.load_discriminator("hf://someone/alone")
+        ganexp.load_discriminator("hf://someone/pair")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(CheckpointError, match=r"\A[^\n]*connect[^\n]*\Z"):  # of which D alone was fetched
+        ganexp.load("hf://someone/pair")
 
 
 def test_samples_are_drawn_from_the_hub(run, hub, tmp_path, monkeypatch):
