@@ -4,6 +4,7 @@
     python scripts/bench.py --workloads ring_nonsaturating --rules detach joint consensus
     python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10  # a rule of one's own, beside the others
     python scripts/bench.py --page-only            # the page anew, from the results that are there
+    python scripts/tables.py                       # then: what README.md and docs/strategies.md say of the results
 
 Every run is a line of docs/study.csv, written as it ends: the same command goes on wherever it was stopped, and a rule that is
 there is not run again. The bench says at the start how long it will take, and gives way to whatever else runs.

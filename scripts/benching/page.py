@@ -88,7 +88,10 @@ change raises the version. A rule all of whose points diverged has no further ru
 python scripts/bench.py --workloads ring_nonsaturating --jobs 1
 python scripts/bench.py --workloads ring_nonsaturating --times
 python scripts/bench.py --page-only
+python scripts/tables.py
 ```
+
+The last command brings the tables of the [README](../README.md) and of [strategies.md](strategies.md) up to date.
 """
 
 OWN = """## A rule of your own
