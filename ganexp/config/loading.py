@@ -1,9 +1,10 @@
 """A trained generator, ready to use, from a run folder or a checkpoint: no data, no optimiser, no training."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,15 +28,39 @@ from ganexp.training.checkpoint import refuse_unlike
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a file says of a generator, not trusted yet."""
+    """What a file says of a network. Its weights are not trusted yet; the rest has been checked.
+
+    Raises:
+        ConfigError: The configuration has a mistake.
+        CheckpointError: The file does not say which shape samples have, or how many classes there are.
+    """
 
     path: Path
     config: dict[str, Any]
-    shape: Any
-    classes: Any
+    shape: tuple[int, ...]
+    classes: int
     weights: Any
     iterations: int
     figures: dict[str, float]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.shape) <= 4 or not all(type(size) is int and 1 <= size <= 2**16 for size in self.shape):
+            raise CheckpointError(f"{self.path} does not say which shape its samples have")
+        known = type(self.classes) is int and 0 <= self.classes <= 2**20
+        if not known or bool(self.classes) != self.settings.conditional:
+            raise CheckpointError(f"{self.path} does not say how many classes its generator knows")
+
+    @functools.cached_property
+    def settings(self) -> Config:
+        return parse(self.config)
+
+    @property
+    def conditions(self) -> dict[str, int]:
+        return {"classes": self.classes} if self.classes else {}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float64 if self.settings.precision == "fp64" else torch.float32
 
 
 def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True) -> Trained:
@@ -53,22 +78,18 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
         CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration.
     """
-    path = _fetched(place)
-    stored = _of_folder(path, averaged) if is_saved(path) else _of_checkpoint(checkpoint_at(path), averaged)
-    config = parse(stored.config)
+    stored = _stored(place, "generator", averaged)
+    config = stored.settings
     generator = choose("generator", config.generator, trust)
-    shape, classes = _shape_and_classes(stored, config)
-    conditions = {"classes": classes} if classes else {}
-    dtype = torch.float64 if config.precision == "fp64" else torch.float32
-    network = _filled(lambda: generator.make(config.latent_dim, shape, **conditions).to(dtype), stored)
+    network = _filled(lambda: generator.make(config.latent_dim, stored.shape, **stored.conditions), stored)
     return Trained(
         network,
         latent_dim=config.latent_dim,
         prior=config.prior,
-        shape=shape,
-        classes=classes,
+        shape=stored.shape,
+        classes=stored.classes,
         device=device,
-        dtype=dtype,
+        dtype=stored.dtype,
         origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures),
     )
 
@@ -92,18 +113,10 @@ def load_discriminator(
         CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration, or
             the place is a saved generator's without one.
     """
-    path = _fetched(place, discriminator=True)
-    if is_saved(path):
-        stored = _of_folder(path, averaged, "discriminator")
-    else:
-        stored = _of_checkpoint(checkpoint_at(path), averaged, "discriminator")
-    config = parse(stored.config)
-    discriminator = choose("discriminator", config.discriminator, trust)
-    shape, classes = _shape_and_classes(stored, config)
-    conditions = {"classes": classes} if classes else {}
-    dtype = torch.float64 if config.precision == "fp64" else torch.float32
-    packs = packed_shape(shape, config.pack)
-    network = _filled(lambda: discriminator.make(packs, **conditions).to(dtype), stored)
+    stored = _stored(place, "discriminator", averaged)
+    discriminator = choose("discriminator", stored.settings.discriminator, trust)
+    packs = packed_shape(stored.shape, stored.settings.pack)
+    network = _filled(lambda: discriminator.make(packs, **stored.conditions), stored)
     return network.to(device).requires_grad_(False).eval()
 
 
@@ -129,19 +142,7 @@ def load_pair(
     return trained, load_discriminator(place, trust=trust, device=device, averaged=averaged)
 
 
-def _shape_and_classes(stored: _Stored, config: Config) -> tuple[tuple[int, ...], int]:
-    """Return the shape of a sample, and how many classes the networks know.
-
-    Raises:
-        CheckpointError: The file does not say so.
-    """
-    shape, classes = _shape(stored.path, stored.shape), stored.classes
-    if type(classes) is not int or not 0 <= classes <= 2**20 or bool(classes) != config.conditional:
-        raise CheckpointError(f"{stored.path} does not say how many classes its generator knows")
-    return shape, classes
-
-
-def _filled(make_it: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
+def _filled(make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
     """Make a network and give it the weights of a file.
 
     Raises:
@@ -149,7 +150,7 @@ def _filled(make_it: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
     """
     try:
         with torch.device("meta"):  # so that a file with huge claims takes no memory
-            like = make_it()
+            like = make().to(stored.dtype)
         refuse_unlike("generator", like.state_dict(), stored.weights)
     except ConfigError:
         raise
@@ -157,7 +158,7 @@ def _filled(make_it: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{stored.path} does not fit its own configuration ({reason})") from None
     with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
-        network = make_it()
+        network = make().to(stored.dtype)
     network.load_state_dict(stored.weights)
     return network
 
@@ -178,18 +179,17 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
 
 
-def _fetched(place: str | Path, *, discriminator: bool = False) -> Path:
-    """Return where a place, with its generator or its discriminator, is on this machine.
+def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool) -> _Stored:
+    """Read what there is of a network at a place, which may be on the hub.
 
     Raises:
-        CheckpointError: It is on the hub, and cannot be fetched.
+        ConfigError, CheckpointError: As `load`.
     """
-    if not is_on_hub(place):
-        return Path(place)
     try:
-        return pulled(str(place), discriminator=discriminator)
+        path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
     except SamplingError as error:
         raise CheckpointError(str(error)) from None
+    return _of_folder(path, averaged, network) if is_saved(path) else _of_checkpoint(checkpoint_at(path), averaged, network)
 
 
 def checkpoint_at(place: Path) -> Path:
@@ -207,7 +207,7 @@ def checkpoint_at(place: Path) -> Path:
     return last
 
 
-def _of_checkpoint(path: Path, averaged: bool, network: str = "generator") -> _Stored:
+def _of_checkpoint(path: Path, averaged: bool, network: str) -> _Stored:
     state = checkpoint.load(path)
     if not state["config"] or not isinstance(state.get("shape"), list):
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
@@ -217,17 +217,18 @@ def _of_checkpoint(path: Path, averaged: bool, network: str = "generator") -> _S
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     weights = _weights(state["run"], averaged, network)
-    return _Stored(path, state["config"], state["shape"], state.get("classes"), weights, iterations, figures)
+    return _Stored(path, state["config"], tuple(state["shape"]), state.get("classes", -1), weights, iterations, figures)
 
 
-def _of_folder(path: Path, averaged: bool, network: str = "generator") -> _Stored:
+def _of_folder(path: Path, averaged: bool, network: str) -> _Stored:
     if not averaged:
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     try:
         said, weights = saved(path, discriminator=network == "discriminator")
     except SamplingError as error:
         raise CheckpointError(str(error)) from None
-    return _Stored(path, said["settings"], said["shape"], said["classes"], weights, said["iterations"], said["figures"])
+    shape = tuple(said["shape"])
+    return _Stored(path, said["settings"], shape, said["classes"], weights, said["iterations"], said["figures"])
 
 
 def _published(config: dict[str, Any]) -> dict[str, Any]:
@@ -248,9 +249,3 @@ def _weights(run: Any, averaged: bool, network: str) -> Any:
         if found:
             return found
     return {}
-
-
-def _shape(path: Path, shape: list[int]) -> tuple[int, ...]:
-    if not 1 <= len(shape) <= 4 or not all(type(size) is int and 1 <= size <= 2**16 for size in shape):
-        raise CheckpointError(f"{path} does not say which shape its samples have")
-    return tuple(shape)
