@@ -10,14 +10,11 @@ import itertools
 import pytest
 import torch
 
-from ganexp import GAN, Prior
 from ganexp.compare.cost import LiveActivations, in_passes, operations
 from ganexp.losses import Minimax, NonSaturating, SoftmaxGAN
-from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Unrolled
+from tests.strategies.counted import BATCH, LATENT, SHAPE, made, units
 from tests.tiny import STRATEGIES
-
-SHAPE, BATCH, LATENT = (3, 16, 16), 4, 6
 
 # strategy: cost with redundant gradients on, and off, as (d, g, d1, g1); and what a loss that needs real scores adds
 COST = {
@@ -37,32 +34,6 @@ COST = {
     "symplectic": ((39, 17, -14, -9), (39, 17, -14, -9), 0),
     "competitive": ((25 + 9 * 3, 15 + 6 * 3, -8 - 3 * 3, -7 - 3 * 3), (25 + 9 * 3, 15 + 6 * 3, -8 - 3 * 3, -7 - 3 * 3), 0),
 }
-
-
-def made(loss, redundant_gradients):
-    generator = DCGANGenerator(LATENT, SHAPE, width=4, batch_norm=False)
-    discriminator = DCGANDiscriminator(SHAPE, width=4)
-    return GAN(
-        generator,
-        discriminator,
-        loss,
-        torch.optim.SGD(generator.parameters(), lr=1e-3),
-        torch.optim.SGD(discriminator.parameters(), lr=1e-3),
-        Prior(LATENT),
-        batch_size=BATCH,
-        redundant_gradients=redundant_gradients,
-    )
-
-
-def units(gan):
-    """Return d, g, d1, g1 in floating-point operations, from forward passes alone."""
-    x, z = torch.randn(BATCH, *SHAPE), torch.randn(BATCH, LATENT)
-    with torch.no_grad():
-        first_d, first_g = gan.discriminator.layers[:1], gan.generator.layers[:2]
-        return [
-            operations(f)
-            for f in (lambda: gan.discriminator(x), lambda: gan.generator(z), lambda: first_d(x), lambda: first_g(z))
-        ]
 
 
 @pytest.mark.parametrize("loss", [NonSaturating, SoftmaxGAN])

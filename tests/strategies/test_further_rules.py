@@ -16,8 +16,8 @@ from ganexp.optimizers import NegativeMomentum
 from ganexp.strategies.simultaneous import simultaneous
 from ganexp.strategies.steps import looking_ahead
 from ganexp.streams import stream
+from tests.strategies.counted import made, units
 from tests.strategies.dirac import REALS, Slope, dirac_gan
-from tests.strategies.test_cost import made, units
 from tests.tiny import BATCH, CASES, KINDS, LATENT, UNHELD, real_batches, state, tiny_gan
 
 
