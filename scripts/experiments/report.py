@@ -53,7 +53,7 @@ def conditions(how: str, minutes: float) -> str:
         "rules in `scripts/experiments/finding.py`. Times are medians of interleaved repeats, each ratio taken within its "
         "turn; brackets are 95 % confidence intervals (of medians by order statistics, of differences by Student's t, of "
         "means by Student's t too, for their logarithm where they cannot be negative and for their logit where they lie "
-        "between 0 and 1, so that no interval holds what cannot be). "
+        "between 0 and 1, so that no interval contains impossible values). "
         "*Redundant* gradients are what textbook loops compute for the network that does not move; *own* gradients are what "
         "ganexp computes."
     )
