@@ -9,8 +9,10 @@ import torch
 from PIL import Image
 
 from ganexp.config.check import check
+from ganexp.config.run_data import held_out_of
 from ganexp.config.schema import ConfigError
 from ganexp.data import Hub, ImageFolder, load_cached
+from ganexp.training.execution import Machine
 from tests.composing import composed
 from tests.data.samples import noise
 
@@ -172,6 +174,14 @@ def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters
     for column in ("auto", "img"):
         with pytest.raises(OSError, match=r"has no column .*of images, but img"):
             Hub(str(tmp_path / "bytes"), image_column=column).load()
+
+
+def test_a_broken_held_out_image_costs_only_what_it_was_held_out_for(tmp_path, caplog):
+    found = images_at(tmp_path / "folder")
+    datasets.DatasetDict(train=table(found), test=table([(b"none", 0)])).save_to_disk(tmp_path / "half")
+    dataset = Hub(str(tmp_path / "half"), image_size=8)
+    assert held_out_of(dataset, 0, 4, Machine.resolved("cpu", "fp32")) is None
+    assert "no accuracy on held-out images" in caplog.text
 
 
 @pytest.mark.parametrize("numbers", [False, True])
