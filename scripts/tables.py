@@ -142,7 +142,7 @@ def recipes() -> Rows:
     """Yield the recipes with a published figure, and how long each should take at an assumed speed."""
     yield "`experiment=`", "iterations", "Gflop each", "hours", "published"
     published = hours.recipes()
-    yield from ((*row, published[row[0].strip("`")]) for row in hours.estimates(50e12))
+    yield from ((f"`{name}`", *counted, published[name]) for name, *counted in hours.estimates(50e12))
 
 
 TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, bench)}

@@ -77,7 +77,7 @@ def estimates(flops: float) -> Iterator[tuple[str, str, str, str]]:
         work, iterations = work_of(name)
         hours = work * iterations / flops / 3600
         told = "launches" if work / flops < LAUNCHES else f"{hours:.0f}" if hours > 10 else f"{hours:.1f}"
-        yield f"`{name}`", f"{iterations:,}", f"{work / 1e9:,.0f}", told
+        yield name, f"{iterations:,}", f"{work / 1e9:,.0f}", told
 
 
 def hours(flops: float) -> Section:

@@ -1,6 +1,9 @@
 """Generated tables say what parts declare, and a stale one is named. `.ci/run` checks those of the pages."""
 
+import csv
+
 import pytest
+from scipy.stats import trim_mean
 
 import tables
 from tests.composing import options
@@ -31,3 +34,16 @@ def test_tables_are_written_between_their_marks_and_stay(tmp_path, capsys):
 def test_a_table_that_nobody_knows_is_refused():
     with pytest.raises(SystemExit, match="weather"):
         tables.table("weather")
+
+
+def test_the_bench_is_told_as_its_runs_ended():
+    ends = {}
+    with (tables.ROOT / "docs" / "study.csv").open() as file:
+        for row in csv.DictReader(file):
+            if (row["part"], row["workload"], row["division"]) == ("test", "ring_nonsaturating.1", "adam"):
+                ends.setdefault(row["rule"], []).append(float(row["figures"].split()[-1]))
+    _, *rows = tables.bench()
+    told = {rule.strip("`"): cell.strip("*").partition(",")[0] for rule, cell, *_ in rows}
+    for rule in ("consensus", "joint", "resample", "lookahead"):
+        assert len(ends[rule]) == 20
+        assert told[rule] == f"{trim_mean(ends[rule], 0.25) / trim_mean(ends['detach'], 0.25):.2f}"
