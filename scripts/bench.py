@@ -82,9 +82,14 @@ def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
         timing.measure(plan, results)
         return
     print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
-    hours = plan.seconds(results) / 3600
+    hours = plan.seconds(results) / 3600 / options.jobs
     missing = plan.missing(results)
-    print(f"{missing:,} runs are missing: about {hours / options.jobs:.2g} hours, with {options.jobs} at a time.", flush=True)
+    print(
+        f"{missing:,} runs are missing: about {hours:.2g} hours, with {options.jobs} at a time, and a little for judging.",
+        flush=True,
+    )
+    if plan.points < POINTS or plan.seeds < SEEDS:
+        print(f"The page shows rules with all of {POINTS} points and {SEEDS} seeds: these runs are a beginning.", flush=True)
     if not options.dry_run:
         schedule.run(plan, results, options.jobs)
 
@@ -105,7 +110,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rule", metavar="MODULE.NAME", help="a strategy or wrapper of one's own, instead of --rules")
     parser.add_argument("--tune", nargs="+", default=[], metavar="KEY=LOW..HIGH", help="what --rule is tuned by")
     parser.add_argument("--divisions", nargs="+", default=list(DIVISIONS), choices=DIVISIONS, help="optimisers (default: both)")
-    parser.add_argument("--points", type=int, default=POINTS, choices=range(1, POINTS + 1), metavar="N")
+    parser.add_argument(
+        "--points",
+        type=int,
+        default=POINTS,
+        choices=range(1, POINTS + 1),
+        metavar="N",
+        help=f"of tuning (default {POINTS})",
+    )
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
     parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")
     parser.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")

@@ -23,10 +23,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benching.page import TITLES
 from benching.results import Results
 from benching.rules import BASE
 from benching.schedule import SEEDS
-from benching.verdicts import Block, Verdict, blocks
+from benching.verdicts import Block, Overall, blocks, counted, overall, shown
 from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
@@ -66,28 +67,28 @@ def members(group: str) -> Rows:
 def strategies() -> Rows:
     """Yield every strategy, the cheapest first, with its trace, its cost and what its file says of it."""
     found = _benched()
-    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", f"better, worse of {len(found)}", "in words"
+    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "better, worse, alike", "in words"
     default = primary([CONF]).groups["strategy"]
     said = {option.name: option.meaning for option in options("strategy", [CONF])}
     for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
-        stands = [one.standing for block in found for one in block.verdicts if one.rule == name != BASE]
-        counts = f"{stands.count('better')}, {stands.count('worse')}" if stands else ""
+        stands = [stand for block in found if name != BASE and (stand := block.standing(name))]
+        counts = counted(stands) if stands else ""
         yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", counts, said[name]
 
 
 def bench() -> Rows:
-    """Yield what the bench found of every rule, those that are more often better than worse first."""
+    """Yield what the bench found of every rule over all workloads that tell, the best with Adam first."""
     found = _benched()
-    yield "rule", *(f"{block.name}, × `detach`" for block in found), "time"
-    ranks = {"better": -1, "alike": 0, "worse": 1}
-    by_rule: dict[str, dict[str, Verdict]] = {}
-    for block in found:
-        for one in block.verdicts:
-            by_rule.setdefault(one.rule, {})[block.name] = one
-    for name, verdicts in sorted(by_rule.items(), key=lambda item: sum(ranks[one.standing] for one in item[1].values())):
-        times = [one.time for one in verdicts.values() if math.isfinite(one.time)]
-        cells = (_compared(verdicts.get(block.name)) for block in found)
-        yield f"`{name}`", *cells, f"{statistics.median(times):.2g}" if times else ""
+    yield (
+        "rule",
+        *(cell for name in TITLES.values() for cell in (f"{name}, × `{BASE}`", "better, worse, alike", "lost")),
+        "time",
+    )
+    by_division = [{one.rule: one for one in overall(found, division)} for division in TITLES]
+    for rule in dict.fromkeys(rule for entries in by_division for rule in entries):
+        cells = (cell for entries in by_division for cell in _compared(entries.get(rule)))
+        times = [one.time for block in found for one in block.verdicts if one.rule == rule and math.isfinite(one.time)]
+        yield f"`{rule}`", *cells, f"{statistics.median(times):.2g}" if times else ""
 
 
 def costs() -> Rows:
@@ -188,16 +189,15 @@ def _costs() -> dict[str, tuple[int, int]]:
 
 @functools.cache
 def _benched() -> list[Block]:
-    return [block for block in blocks(Results(ROOT / "docs" / "study.csv")) if block.complete]
+    return [block for block in blocks(Results(ROOT / "docs" / "study.csv")) if block.tells]
 
 
-def _compared(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return "does not fit, or diverges"
-    if verdict.ratio is None:
-        return "1"
-    ratio, lost = f"{verdict.ratio.middle:.2f}", f", {verdict.lost} of {SEEDS} lost" if verdict.lost else ""
-    return f"{ratio}{lost}" if verdict.standing == "alike" else f"**{ratio}, {verdict.standing}**{lost}"
+def _compared(one: Overall | None) -> tuple[str, str, str]:
+    if one is None:
+        return "", "", ""
+    low, middle, high = (shown(value) for value in (one.ratio.low, one.ratio.middle, one.ratio.high))
+    lost = f"{one.lost} of {SEEDS * len(one.standings)}" if one.lost else ""
+    return f"{middle} [{low}, {high}]", one.counts, lost
 
 
 @functools.cache

@@ -6,12 +6,12 @@ import math
 import os
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 
-from benching.space import VERSION
+from benching.rules import RULES
+from benching.space import FURTHER, POINTS, VERSION
 
 PLATEAU = 3
 """A point is as good as the mean of so many judgements at its end."""
@@ -88,6 +88,11 @@ class Arm:
         best = min((self.tuning[number] for number in wanted), key=lambda line: line.plateau)
         return best if math.isfinite(best.plateau) else None
 
+    def add(self, run: Line) -> None:
+        """Add a test run; of two with the same point and seed the first stays."""
+        if run.seed not in self.seeds(run.point):
+            self.test.append(run)
+
     def seeds(self, point: int) -> dict[int, Line]:
         """Return the test runs of a point by seed."""
         return {line.seed: line for line in self.test if line.point == point}
@@ -99,6 +104,10 @@ class Results:
     Args:
         path: The file; none is no results.
 
+    Attributes:
+        lines: All lines, as they stand.
+        arms: What was run in this space, by workload, division and rule.
+
     Raises:
         ValueError: The file is something else.
     """
@@ -106,13 +115,15 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines: list[Line] = []
+        self.arms: dict[tuple[str, str, str], Arm] = defaultdict(Arm)
+        self._misfits: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
         if path.exists():
             text = path.read_text()
             whole, _, _ = text.rpartition("\n")  # a line that was not written to its end is no line
             rows = list(csv.reader(io.StringIO(whole)))
             if rows and rows[0] != COLUMNS:
                 raise ValueError(f"{path} is no file of the bench's results: name another one with --results")
-            self.lines = [_parsed(row) for row in rows[1:]]
+            self._take([_parsed(row) for row in rows[1:]])
 
     def append(self, *lines: Line) -> None:
         """Write lines at the end of the file, and see to it that they are on the disk.
@@ -131,30 +142,31 @@ class Results:
             file.write((head + "".join(f"{_written(line)}\n" for line in lines)).encode())
             file.flush()
             os.fsync(file.fileno())
+        self._take(lines)
+
+    def _take(self, lines: Sequence[Line]) -> None:
         self.lines += lines
-        self.__dict__.pop("arms", None)
-
-    @cached_property
-    def arms(self) -> Mapping[tuple[str, str, str], Arm]:
-        """Return what was run in this space, by workload, division and rule."""
-        found: dict[tuple[str, str, str], Arm] = defaultdict(Arm)
-        for line in self.lines:
-            if line.space != VERSION or line.part not in ("tuning", "test") or line.state == "misfit":
+        for line in lines:
+            if line.space != VERSION:
                 continue
-            arm = found[line.workload, line.division, line.rule]
-            if line.part == "tuning":
-                arm.tuning.setdefault(line.point, line)
-            elif line.seed not in arm.seeds(line.point):
-                arm.test.append(line)
-        return dict(found)
+            if line.state == "misfit":
+                self._misfits[line.workload][line.division, line.rule] = line.said
+            elif line.part == "tuning":
+                self.arms[line.workload, line.division, line.rule].tuning.setdefault(line.point, line)
+            elif line.part == "test":
+                self.arms[line.workload, line.division, line.rule].add(line)
 
-    def misfits(self, workload: str) -> dict[tuple[str, str], str]:
+    def numbers(self, workload: str, division: str) -> range:
+        """Return which points count in a block: those of the extension too once all of the bench's own rules have them."""
+        misfits = self.misfits(workload)
+        rules = [rule for rule in RULES if (division, rule) not in misfits]
+        arms = [self.arms.get((workload, division, rule), Arm()) for rule in rules]
+        whole = range(POINTS + FURTHER)
+        return whole if all(number in arm.tuning for arm in arms for number in whole[POINTS:]) else whole[:POINTS]
+
+    def misfits(self, workload: str) -> Mapping[tuple[str, str], str]:
         """Return which rules do not fit a workload, by division and rule, and why."""
-        return {
-            (line.division, line.rule): line.said
-            for line in self.lines
-            if line.workload == workload and line.state == "misfit" and line.space == VERSION
-        }
+        return self._misfits.get(workload, {})
 
     def bound(self, workload: str) -> Line | None:
         """Return the line that says from which figure on a run counts as collapsed, and what judges."""

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from benching import running
 from benching.results import Arm, Line, Results
-from benching.rules import BASE, Rule
+from benching.rules import BASE, RULES, Rule
 from benching.running import Outcome, Task
 from benching.space import DIVISIONS, FURTHER, POINTS, point
 from benching.workloads import WORKLOADS, Workload
@@ -63,10 +63,29 @@ class Plan:
     costs: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
     """Seconds of an iteration and batches in it, by workload, division and rule, as far as they were tried."""
 
-    @property
-    def numbers(self) -> list[int]:
-        """Which points are tried."""
-        return [*range(self.points), *(range(POINTS, POINTS + FURTHER) if self.extended else [])]
+    def numbers(self, workload: Workload, division: str, results: Results) -> list[int]:
+        """Return which points are tried: those of the extension too if that is asked for, or counts there already."""
+        extension = range(POINTS, POINTS + FURTHER) if self.extended else []
+        return sorted({*self.counted(workload, division, results), *extension})
+
+    def counted(self, workload: Workload, division: str, results: Results) -> list[int]:
+        """Return of which points the best is run on the test split."""
+        return [number for number in results.numbers(workload.key, division) if number < self.points or number >= POINTS]
+
+    def refuse_other_ranges(self, results: Results) -> None:
+        """Refuse to go on with a rule that was tuned in other ranges.
+
+        Raises:
+            ConfigError: A point of the results has other settings than it would have now.
+        """
+        for workload, division, rule in self._arms():
+            arm = results.arms.get((workload.key, division, rule.name), Arm())
+            for number, line in arm.tuning.items():
+                if line.said != " ".join(point(number, DIVISIONS[division], rule.coefficients).settings):
+                    raise ConfigError(
+                        f"{rule.name} was tuned in {results.path} with {line.said}, and its ranges are others now: give it "
+                        "another name, or name another file with --results."
+                    )
 
     def wanted(self, results: Results) -> Iterator[Wanted]:
         """Yield what is missing and can be run now: the test runs of a rule once it is tuned. Workload by workload."""
@@ -89,26 +108,30 @@ class Plan:
             try:
                 each, iterations = self.cost(workload, division, rule)
             except ConfigError as error:
+                if rule.name not in RULES:  # it may fit when it has been mended
+                    raise ConfigError(f"{workload.name}: {error} Name the workloads that it fits with --workloads.") from error
                 if (division, rule.name) not in results.misfits(workload.key):
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
                     results.append(replace(line, said=" ".join(str(error).split())))
                 continue
             arm = results.arms.get((workload.key, division, rule.name), Arm())
             known = [line.cpu_s for line in (*arm.tuning.values(), *arm.test) if line.state == "finished"]
-            total += self._missing_of(arm) * (statistics.median(known) if known else each * iterations)
+            run_s = statistics.median(known) if known else each * iterations
+            total += self._missing_of(workload, division, rule, results) * run_s
         return total
 
     def missing(self, results: Results) -> int:
         """Return how many runs are missing."""
         return sum(
-            self._missing_of(results.arms.get((workload.key, division, rule.name), Arm()))
+            self._missing_of(workload, division, rule, results)
             for workload, division, rule in self._arms()
             if (division, rule.name) not in results.misfits(workload.key)
         )
 
-    def _missing_of(self, arm: Arm) -> int:
-        tuning = sum(number not in arm.tuning for number in self.numbers)
-        chosen = arm.chosen(self.numbers)
+    def _missing_of(self, workload: Workload, division: str, rule: Rule, results: Results) -> int:
+        arm = results.arms.get((workload.key, division, rule.name), Arm())
+        tuning = sum(number not in arm.tuning for number in self.numbers(workload, division, results))
+        chosen = arm.chosen(self.counted(workload, division, results))
         lost = not tuning and chosen is None
         done = arm.seeds(chosen.point) if chosen else {}
         return tuning + (0 if lost else sum(seed not in done for seed in range(self.seeds)))
@@ -142,7 +165,7 @@ class Plan:
 
     def _tuning(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Wanted]:
         arm = results.arms.get((workload.key, division, rule.name))
-        for number in self.numbers:
+        for number in self.numbers(workload, division, results):
             if arm is None or number not in arm.tuning:
                 settings = point(number, DIVISIONS[division], rule.coefficients).settings
                 line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=TUNING_SEED)
@@ -151,7 +174,7 @@ class Plan:
 
     def _test(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Wanted]:
         arm = results.arms.get((workload.key, division, rule.name))
-        chosen = arm.chosen(self.numbers) if arm else None
+        chosen = arm.chosen(self.counted(workload, division, results)) if arm else None
         if arm is None or chosen is None:
             return
         there = arm.seeds(chosen.point)
@@ -166,8 +189,9 @@ def run(plan: Plan, results: Results, jobs: int) -> None:
     """Run what is missing, and write down each run as it ends; what was stopped is begun anew.
 
     Raises:
-        ConfigError: Data cannot be had.
+        ConfigError: Data cannot be had, or a rule of the results was tuned in other ranges.
     """
+    plan.refuse_other_ranges(results)
     if next(plan.wanted(results), None) is None:
         return
     results.append(machine_line())

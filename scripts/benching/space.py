@@ -93,19 +93,25 @@ def places() -> np.ndarray:
     return qmc.Halton(DIMENSIONS, scramble=True, rng=np.random.default_rng(VERSION)).random(POINTS + FURTHER)
 
 
-def point(number: int, division: Division, coefficients: tuple[Coefficient, ...]) -> Point:
+def point(number: int, division: Division, coefficients: tuple[Coefficient, ...], *, extended: bool = False) -> Point:
     """Return a point.
 
     Those from `POINTS` on are of the extension: the first half lies within a decade below or above the range of D's rate, the
     others within a factor of five below or above that of the ratio.
+
+    Args:
+        number: Its number.
+        division: The optimiser.
+        coefficients: The rule's own.
+        extended: Whether edges are those of the extended ranges.
     """
     u = places()[number]
     wide = {"D's rate": Coefficient("", division.low, division.high, "log"), "the ratio of rates": RATIO}
     along = {name: float(place) for name, place in zip(wide, u[:2], strict=True)}
+    beyond = {name: float(np.log(BEYOND[name]) / np.log(one.high / one.low)) for name, one in wide.items()}
     if number >= POINTS:
         name = "D's rate" if number < POINTS + FURTHER // 2 else "the ratio of rates"
-        beyond = float(np.log(BEYOND[name]) / np.log(wide[name].high / wide[name].low))
-        along[name] = (2 * along[name] - 1) * beyond + (along[name] >= 0.5)
+        along[name] = (2 * along[name] - 1) * beyond[name] + (along[name] >= 0.5)
     d_rate, ratio = (one.at(along[name]) for name, one in wide.items())
     own = tuple(one for one in coefficients if division.name in one.divisions)
     momentum = Coefficient("", values=division.momentum).at(u[2])
@@ -115,6 +121,8 @@ def point(number: int, division: Division, coefficients: tuple[Coefficient, ...]
         division.as_typed.format(momentum),
         *(f"{one.key}={one.at(u[3 + i])}" for i, one in enumerate(own)),
     )
+    if extended:
+        along = {name: (place + beyond[name]) / (1 + 2 * beyond[name]) for name, place in along.items()}
     ranged = along | {one.key: float(u[3 + i]) for i, one in enumerate(own) if not one.values}
     edges = [f"{name} ({'low' if at < EDGE else 'high'})" for name, at in ranged.items() if not EDGE <= at <= 1 - EDGE]
     return Point(settings, tuple(edges))

@@ -35,10 +35,13 @@ def interquartile_mean(scores: Scores) -> np.ndarray:
 
 
 def ratio(pairs: Sequence[Pair]) -> np.ndarray:
-    """Return the ratio of interquartile means, below 1 where the first is better; over workloads, its geometric mean."""
-    logs = [_log_ratio(interquartile_mean(one), interquartile_mean(other)) for one, other in pairs]
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(np.mean(logs, axis=0)))
+    """Return the ratio of interquartile means, below 1 where the first is better; over workloads, its geometric mean.
+
+    It is infinite if the first has an infinite mean on one of them, and 0 if only the second has.
+    """
+    logs = np.stack([_log_ratio(interquartile_mean(one), interquartile_mean(other)) for one, other in pairs])
+    finite = np.exp(logs.mean(0))
+    return np.where((logs >= MOST).any(0), math.inf, np.where((logs <= -MOST).any(0), 0.0, finite))
 
 
 def improvement(pairs: Sequence[Pair]) -> np.ndarray:
@@ -106,7 +109,7 @@ def detectable(n: int, comparisons: int) -> float:
 
 
 def spread(pairs: Sequence[Pair]) -> float:
-    """Return the standard deviation of the logarithms of ratios over seeds, of those that are finite."""
+    """Return the standard deviation of the logarithms of ratios over seeds, of those of which neither run diverged."""
     logs = np.concatenate([_log_ratio(np.asarray(one), np.asarray(other)) for one, other in pairs])
     finite = logs[np.abs(logs) < MOST]
     return float(np.std(finite, ddof=1)) if len(finite) > 1 else math.nan

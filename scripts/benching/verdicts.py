@@ -11,7 +11,7 @@ from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
-from benching.space import DIVISIONS, FURTHER, POINTS, point
+from benching.space import DIVISIONS, POINTS, point
 from benching.statistics import ALPHA, Pair
 from benching.workloads import WORKLOADS, Workload
 from ganexp.compare.intervals import Interval
@@ -57,10 +57,12 @@ class Verdict:
 
     @property
     def standing(self) -> str:
-        """`better` or `worse` than `detach`, or `alike`: not to be told from it."""
-        if self.ratio is None or self.p >= ALPHA:
+        """`better` or `worse` than `detach`, where means, pairs and the test agree; else `alike`: not to be told from it."""
+        if self.ratio is None or self.improvement is None or self.p >= ALPHA:
             return "alike"
-        return "better" if self.ratio.middle < 1 else "worse"
+        if self.ratio.middle < 1 and self.improvement.middle > 0.5:
+            return "better"
+        return "worse" if self.ratio.middle > 1 and self.improvement.middle < 0.5 else "alike"
 
 
 @dataclass
@@ -75,6 +77,7 @@ class Block:
         missing: Rules whose runs are not complete.
         misfits: Rules that do not fit, and why.
         target: The figure that counts as good; None before `detach` was tuned.
+        extended: Whether the points of the extension count.
     """
 
     workload: Workload
@@ -84,6 +87,7 @@ class Block:
     missing: list[str] = field(default_factory=list)
     misfits: dict[str, str] = field(default_factory=dict)
     target: float | None = None
+    extended: bool = False
 
     @property
     def name(self) -> str:
@@ -92,8 +96,18 @@ class Block:
 
     @property
     def complete(self) -> bool:
-        """Whether there is nothing left to run."""
-        return not self.missing and len(self.verdicts) > 1
+        """Whether there is nothing left to run of the bench's own rules."""
+        return not set(self.missing) & set(RULES) and len(self.verdicts) > 1
+
+    @property
+    def tells(self) -> bool:
+        """Whether it is complete and `detach` learns in it: where most of its seeds are lost, the budget decides nothing."""
+        return self.complete and self.base.lost <= SEEDS / 2
+
+    @property
+    def comparisons(self) -> int:
+        """How many comparisons were fixed beforehand: of all of the bench's own rules that fit with `detach`."""
+        return len(set(RULES) - set(self.misfits)) - 1
 
     @property
     def base(self) -> Verdict:
@@ -102,48 +116,97 @@ class Block:
 
     @property
     def pairs(self) -> dict[str, Pair]:
-        """The scores of each rule beside those of `detach`, seed by seed."""
-        return {one.rule: (one.ends, self.base.ends) for one in self.verdicts if one.rule != BASE}
+        """The scores of each rule beside those of `detach`, seed by seed; of one that no point held for, infinite ones."""
+        ends = {one.rule: one.ends for one in self.verdicts} | {rule: np.full(SEEDS, math.inf) for rule in self.lost}
+        return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE}
+
+    def standing(self, rule: str) -> str:
+        """Return how a rule stands to `detach`: worse if no point held for it, and empty if it was not run."""
+        found = [one.standing for one in self.verdicts if one.rule == rule]
+        return found[0] if found else "worse" if rule in self.lost else ""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """What a rule reached over all workloads that tell with an optimiser.
+
+    Args:
+        rule: Its name.
+        ratio: To `detach`: the geometric mean over workloads, with its interval by bootstrap stratified by workload.
+        improvement: The probability that a run is better than one of `detach`, the mean over workloads.
+        standings: How it stands to `detach` on each workload.
+        lost: How many seeds diverged or collapsed, over all workloads.
+    """
+
+    rule: str
+    ratio: Interval
+    improvement: Interval
+    standings: tuple[str, ...]
+    lost: int
+
+    @property
+    def counts(self) -> str:
+        """On how many workloads it is better, worse, and alike."""
+        return counted(self.standings)
 
 
 def blocks(results: Results) -> list[Block]:
-    """Return all blocks in which `detach` is complete, with every rule's verdict, corrected over all of them."""
-    found = []
-    for workload in WORKLOADS.values():
-        for division in DIVISIONS:
-            block = _block(results, workload, division)
-            if any(one.rule == BASE for one in block.verdicts):
-                found.append(block)
-    compared = [one for block in found for one in block.verdicts if one.rule != BASE]
-    waiting = sum(len(block.missing) for block in found)  # they count among the comparisons, and can only be found alike
-    for verdict, p in zip(compared, holm([*(one.p for one in compared), *[1.0] * waiting]), strict=False):
-        verdict.p = p
+    """Return all blocks in which `detach` is complete, with every rule's verdict."""
+    found = [_block(results, workload, division) for workload in WORKLOADS.values() for division in DIVISIONS]
+    found = [block for block in found if any(one.rule == BASE for one in block.verdicts)]
+    for block in found:
+        _correct(block)
     return found
 
 
-def comparisons(found: Sequence[Block]) -> int:
-    """Return how many comparisons were fixed beforehand in these blocks."""
-    return sum(len(block.verdicts) - 1 + len(block.missing) for block in found)
+def _correct(block: Block) -> None:
+    """Correct the p of a block by Holm: of the bench's own rules for all of them, of another rule for them and itself."""
+    fixed = [one for one in block.verdicts if one.rule in RULES and one.rule != BASE]
+    values = [*(one.p for one in fixed), *[1.0] * (block.comparisons - len(fixed))]  # of the rest nothing is tested
+    for one in block.verdicts:
+        if one.rule not in RULES:
+            one.p = holm([one.p, *values])[0]
+    for one, p in zip(fixed, holm(values), strict=False):
+        one.p = p
 
 
-def extended(results: Results, workload: Workload, division: str, rules: Sequence[str]) -> bool:
-    """Return whether all rules were tuned at the points of the extension too; else those are left aside, to be fair."""
-    arms = [results.arms.get((workload.key, division, rule), Arm()) for rule in rules]
-    return all(number in arm.tuning for arm in arms for number in range(POINTS, POINTS + FURTHER))
+def overall(found: Sequence[Block], division: str) -> list[Overall]:
+    """Return what each rule reached over all workloads that tell with an optimiser, the best first."""
+    telling = [block for block in found if block.division == division and block.tells]
+    entries = []
+    for rule in dict.fromkeys(rule for block in telling for rule in block.pairs):
+        of = [block for block in telling if rule in block.pairs]
+        pairs = [block.pairs[rule] for block in of]
+        lost = sum(one.lost for block in of for one in block.verdicts if one.rule == rule)
+        entries.append(
+            Overall(
+                rule,
+                statistics.interval(statistics.ratio, pairs),
+                statistics.interval(statistics.improvement, pairs),
+                tuple(block.standing(rule) for block in of),
+                lost + SEEDS * sum(rule in block.lost for block in of),
+            )
+        )
+    return sorted(entries, key=lambda one: (one.ratio.middle, -one.improvement.middle))
+
+
+def consistent(entries: Sequence[Overall]) -> tuple[list[str], list[str]]:
+    """Return which rules are better than `detach` on a workload and worse on none, and which ones are worse on all."""
+    better = [one.rule for one in entries if "better" in one.standings and "worse" not in one.standings]
+    return better, [one.rule for one in entries if set(one.standings) == {"worse"}]
 
 
 def _block(results: Results, workload: Workload, division: str) -> Block:
     misfits = {rule: said for (of, rule), said in results.misfits(workload.key).items() if of == division}
     own = {rule for key, of, rule in results.arms if (key, of) == (workload.key, division) and rule not in RULES}
     rules = [rule for rule in (*RULES, *sorted(own)) if rule not in misfits]
-    numbers = range(POINTS + FURTHER if extended(results, workload, division, rules) else POINTS)
-    block = Block(workload, division, misfits=misfits)
-    adam = results.arms.get((workload.key, "adam", BASE), Arm()).chosen(numbers)
+    numbers = results.numbers(workload.key, division)
+    block = Block(workload, division, misfits=misfits, extended=len(numbers) > POINTS)
+    adam = results.arms.get((workload.key, "adam", BASE), Arm()).chosen(results.numbers(workload.key, "adam"))
     block.target = adam.figures[TARGET_AT - 1] if adam else None
     bound = results.bound(workload.key)
     collapsed = bound.figures[0] if bound else math.inf
     curves: dict[str, np.ndarray] = {}
-    costs: dict[str, float] = {}
     for rule in rules:
         arm = results.arms.get((workload.key, division, rule), Arm())
         chosen = arm.chosen(numbers)
@@ -155,14 +218,12 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
         else:
             seeds = [runs[seed] for seed in range(SEEDS)]
             curves[rule] = np.array([_curve(line) for line in seeds])
-            costs[rule] = float(np.median([line.cpu_s for line in seeds]))
             verdict = _alone(rule, chosen, curves[rule], block.target, collapsed)
             verdict.searched = [arm.tuning[number].plateau for number in numbers]
             block.verdicts.append(verdict)
     if BASE in curves:
-        measured = results.times(workload.key)
         for verdict in block.verdicts:
-            _beside(verdict, curves, measured or {rule: cost / costs[BASE] for rule, cost in costs.items()})
+            _beside(verdict, curves, results.times(workload.key))
     block.verdicts.sort(key=lambda one: one.figure.middle)
     return block
 
@@ -190,10 +251,17 @@ def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[s
     verdict.ratio = statistics.interval(statistics.ratio, pairs)
     verdict.improvement = statistics.interval(statistics.improvement, pairs)
     verdict.p = statistics.p_of(pairs)
-    if math.isfinite(verdict.time):
-        share = min(1.0, 1 / verdict.time)
-        there = np.array([np.interp(share * JUDGEMENTS, range(1, JUDGEMENTS + 1), curve) for curve in curves[verdict.rule]])
-        verdict.at_time = statistics.interval(statistics.ratio, [(there, curves[BASE][:, -1])])
+    if math.isnan(verdict.time):
+        return
+    whole, share = (min(1.0, time) * JUDGEMENTS for time in (verdict.time, 1 / verdict.time))
+    if min(whole, share) >= 1:  # from the first judgement on
+        there, of_base = _at(share, curves[verdict.rule]), _at(whole, curves[BASE])
+        verdict.at_time = statistics.interval(statistics.ratio, [(there, of_base)])
+
+
+def _at(judgement: float, curves: np.ndarray) -> np.ndarray:
+    """Return the figures of all seeds after so many judgements."""
+    return np.array([np.interp(judgement, range(1, JUDGEMENTS + 1), curve) for curve in curves])
 
 
 def conclusions(found: Sequence[Block]) -> list[str]:
@@ -202,31 +270,50 @@ def conclusions(found: Sequence[Block]) -> list[str]:
     for block in found:
         if not block.complete:
             continue
-        standing = {kind: [one for one in block.verdicts if one.rule != BASE and one.standing == kind] for kind in KINDS}
-        better = ", ".join(f"`{one.rule}` (× {one.ratio.middle:.2f})" for one in standing["better"] if one.ratio)
-        worse = ", ".join(f"`{one.rule}` (× {one.ratio.middle:.2f})" for one in standing["worse"] if one.ratio)
-        alike = ", ".join(f"`{one.rule}`" for one in standing["alike"])
-        lost = ", ".join(f"`{one.rule}` {one.lost}" for one in block.verdicts if one.lost)
-        slower = ", ".join(
-            f"`{one.rule}`" for one in standing["better"] if one.at_time and one.at_time.high >= 1 and one.time > 1
-        )
+        better = [one for one in block.verdicts if one.standing == "better"]
+        worse = [one for one in block.verdicts if one.standing == "worse"]
+        timed = [one for one in better if one.at_time]
+        doubtful = [f"`{one.rule}`" for one in timed if one.at_time and one.at_time.low <= 1 <= one.at_time.high]
+        behind = [f"`{one.rule}`" for one in timed if one.at_time and one.at_time.low > 1]
+        failed = f" `detach` itself is lost for {block.base.lost} of {SEEDS} seeds, so this budget tells little."
         said.append(
-            f"- **{block.name}.** Better than `detach`: {better or 'none'}. Worse: {worse or 'none'}. "
-            f"Not to be told from it: {alike or 'none'}."
-            + (f" At equal time, of the better ones this is no longer certain for {slower}." if slower else "")
-            + (f" Seeds that diverged or collapsed, of {SEEDS}: {lost}." if lost else "")
-            + (f" No point at all held: {', '.join(f'`{rule}`' for rule in block.lost)}." if block.lost else "")
+            f"- **{block.name}.**{'' if block.tells else failed}"
+            f" Better than `detach`: {_ratios(better)}. Worse: {_ratios(worse)}."
+            + (f" At equal time {', '.join(doubtful)} can no longer be told from `detach`." if doubtful else "")
+            + (f" At equal time {', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind `detach`." if behind else "")
+            + (f" No point at all held for {', '.join(f'`{rule}`' for rule in block.lost)}." if block.lost else "")
         )
     return said
 
 
-KINDS = ("better", "alike", "worse")
+def _ratios(verdicts: Sequence[Verdict]) -> str:
+    return ", ".join(f"`{one.rule}` (× {shown(one.ratio.middle)})" for one in verdicts if one.ratio) or "none"
+
+
+def counted(standings: Sequence[str]) -> str:
+    """Return how many of these are better, worse, and alike."""
+    return ", ".join(str(standings.count(one)) for one in ("better", "worse", "alike"))
+
+
+def shown(value: float) -> str:
+    """Return a ratio as one reads it."""
+    return "∞" if value > 1e6 else f"{value:.2f}"
+
+
+def edge_share(found: Sequence[Block]) -> float:
+    """Return the share of all points that lie at an end of a range, over the rules of all blocks."""
+    at_edges = []
+    for block in found:
+        for verdict in block.verdicts:
+            at_edges += [bool(_edges(block, verdict.rule, number)) for number in range(len(verdict.searched))]
+    return sum(at_edges) / max(1, len(at_edges))
 
 
 def edges(block: Block) -> dict[str, tuple[str, ...]]:
     """Return which settings of the chosen points lie at an end of their range, by rule."""
-    found = {}
-    for verdict in block.verdicts:
-        own = RULES[verdict.rule].coefficients if verdict.rule in RULES else ()
-        found[verdict.rule] = point(verdict.chosen.point, DIVISIONS[block.division], own).edges
-    return found
+    return {one.rule: _edges(block, one.rule, one.chosen.point) for one in block.verdicts}
+
+
+def _edges(block: Block, rule: str, number: int) -> tuple[str, ...]:
+    own = RULES[rule].coefficients if rule in RULES else ()
+    return point(number, DIVISIONS[block.division], own, extended=block.extended).edges

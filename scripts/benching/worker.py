@@ -23,8 +23,11 @@ def main() -> None:
             answer = asdict(running.run(running.Task(**task)))
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        try:
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+        except BrokenPipeError:  # whoever asked was killed
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from scipy.stats import trim_mean
 
 import bench
 from benching import page, running, schedule, verdicts
+from benching import results as results_module
 from benching.results import Line, Results
 from benching.rules import RULES, own
 from benching.running import JUDGEMENTS, Outcome, Task
@@ -101,6 +103,24 @@ def test_an_optimum_at_an_edge_is_named():
     assert ("strategy.gamma (low)" in gamma.edges) == (places()[3, 3] < 0.1)
 
 
+def test_the_extension_moves_the_edges_outwards():
+    """D's rate then spans five decades, from 1e-5 to 1, and the ratio 1/25 to 25."""
+    for number in range(POINTS + FURTHER):
+        found = point(number, DIVISIONS["adam"], (), extended=True)
+        d_rate, g_rate = (np.log10(float(setting.partition("=")[2])) for setting in found.settings[:2])
+        ratio, end = g_rate - d_rate, np.log10(25)
+        assert found.edges == tuple(
+            name
+            for name, at_edge in {
+                "D's rate (low)": d_rate < -4.5,
+                "D's rate (high)": d_rate > -0.5,
+                "the ratio of rates (low)": ratio < -0.8 * end,
+                "the ratio of rates (high)": ratio > 0.8 * end,
+            }.items()
+            if at_edge
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", workloads_of("gpu"), ids=lambda workload: workload.name)
 def test_workloads_for_a_gpu_train_three_iterations_at_reduced_width(workload):
@@ -172,7 +192,7 @@ def lines_of(division, rule, ends):
             "finished",
             1.0,
             (3.0 + better,) * JUDGEMENTS,
-            f"point {number}",
+            " ".join(point(number, DIVISIONS[division], RULES[rule].coefficients).settings if rule in RULES else ()),
         )
     for seed, end in enumerate(ends):
         diverged = not math.isfinite(end)
@@ -217,25 +237,79 @@ def test_verdicts_find_who_is_better_who_is_lost_and_who_is_missing(tmp_path):
     assert found["lookahead"].ratio.middle == pytest.approx(0.5, rel=0.01)
     assert found["lookahead"].improvement.middle == 1
     assert found["jare"].lost == 4
-    assert [found["lookahead"].chosen.point, found["lookahead"].chosen.said] == [5, "point 5"]
+    assert found["lookahead"].chosen.point == 5
     assert not block.complete
     assert set(block.missing) == set(RULES) - set(found) - {"competitive"}
-    assert verdicts.comparisons([block]) == len(RULES) - 2
+    assert block.comparisons == len(RULES) - 2
     smallest = 2 / 2**SEEDS * (len(RULES) - 2)
     assert found["lookahead"].p == pytest.approx(smallest)
     assert block.target == 3.0
 
 
-def test_at_equal_time_a_slower_rule_is_read_earlier(tmp_path):
-    results = written(tmp_path / "study.csv", detach=SPREAD, joint=SPREAD)
-    results.append(Line("time", RING.key, division="adam", rule="joint", figures=(2.0,)))
-    results.append(Line("time", RING.key, division="adam", rule="detach", figures=(1.0,)))
+def test_at_equal_time_the_slower_of_two_is_read_earlier(tmp_path):
+    results = written(tmp_path / "study.csv", detach=SPREAD, joint=SPREAD, jare=SPREAD, lead=SPREAD, drift=SPREAD)
+    for rule, of_detach in {"detach": 1.0, "joint": 2.0, "jare": 0.5, "lead": 12.0}.items():
+        results.append(Line("time", RING.key, division="adam", rule=rule, figures=(of_detach,)))
     (block,) = verdicts.blocks(results)
-    joint = next(one for one in block.verdicts if one.rule == "joint")
+    found = {one.rule: one for one in block.verdicts}
     halfway = np.array([np.interp(5, range(1, 11), np.linspace(4, end, 10)) for end in SPREAD])
-    middle = slice(SEEDS // 4, 3 * SEEDS // 4)
-    assert joint.ratio.middle == pytest.approx(1)
-    assert joint.at_time.middle == pytest.approx(halfway[middle].mean() / SPREAD[middle].mean(), rel=1e-3)
+    expected = trim_mean(halfway, 0.25) / trim_mean(SPREAD, 0.25)
+    assert found["joint"].ratio.middle == pytest.approx(1)
+    assert found["joint"].at_time.middle == pytest.approx(expected, rel=1e-3)
+    assert found["jare"].at_time.middle == pytest.approx(1 / expected, rel=1e-3)
+    assert found["lead"].at_time is None  # it has not been judged by then
+    assert found["drift"].at_time is None  # its time is not known
+
+
+def test_over_workloads_ratios_are_geometric_means_and_what_never_held_is_worse(tmp_path):
+    fitting = [name for name in RULES if name != "competitive"]
+    results = written(tmp_path / "study.csv", **dict.fromkeys(fitting, SPREAD) | {"joint": SPREAD * 2})
+    hinge = WORKLOADS["ring_hinge"].key
+    for rule in RULES:
+        found = list(lines_of("adam", rule, SPREAD * {"joint": 4.5, "lookahead": 0.5}.get(rule, 1)))
+        if rule == "jare":
+            found = [replace(line, state="diverged", figures=()) for line in found if line.part == "tuning"]
+        results.append(*(replace(line, workload=hinge) for line in found))
+    entries = {one.rule: one for one in verdicts.overall(verdicts.blocks(results), "adam")}
+    assert entries["joint"].ratio.middle == pytest.approx(3)
+    assert entries["lookahead"].ratio.middle == pytest.approx(math.sqrt(0.5))
+    assert {name: entries[name].counts for name in ("joint", "lookahead", "jare", "drift", "competitive")} == {
+        "joint": "0, 2, 0",
+        "lookahead": "1, 0, 1",
+        "jare": "0, 1, 1",
+        "drift": "0, 0, 2",
+        "competitive": "0, 0, 1",
+    }
+    assert entries["jare"].ratio.middle == math.inf
+    assert entries["jare"].lost == SEEDS
+    assert verdicts.consistent([*entries.values()]) == (["lookahead"], ["joint"])
+
+
+def test_a_workload_on_which_detach_is_mostly_lost_counts_in_no_table_over_workloads(tmp_path):
+    fitting = dict.fromkeys([name for name in RULES if name != "competitive"], SPREAD)
+    for lost, tells in [(SEEDS // 2, True), (SEEDS // 2 + 1, False)]:
+        ends = [*SPREAD[lost:], *[9.0] * lost]  # beyond the bound of what has collapsed
+        (block,) = verdicts.blocks(written(tmp_path / f"{lost}.csv", **fitting | {"detach": ends}))
+        assert (block.complete, block.tells) == (True, tells)
+        assert bool(verdicts.overall([block], "adam")) == tells
+        assert ("tells little" in verdicts.conclusions([block])[0]) != tells
+
+
+def test_a_rule_of_ones_own_changes_nothing_for_the_others(tmp_path):
+    fitting = [name for name in RULES if name != "competitive"]
+    given = dict.fromkeys(fitting, SPREAD) | {"lookahead": SPREAD * np.linspace(0.45, 0.55, SEEDS)}
+    results = written(tmp_path / "study.csv", **given)
+    (before,) = verdicts.blocks(results)
+    of_rules = {one.rule: one.p for one in before.verdicts}
+    assert of_rules["lookahead"] == pytest.approx(2 / 2**SEEDS * (len(RULES) - 2))
+    results.append(*lines_of("adam", "mine.Rule", SPREAD * np.linspace(0.45, 0.55, SEEDS)))
+    results.append(next(lines_of("adam", "mine.Other", [])))
+    (after,) = verdicts.blocks(results)
+    found = {one.rule: one.p for one in after.verdicts}
+    assert found.pop("mine.Rule") == pytest.approx(2 / 2**SEEDS * (len(RULES) - 1))
+    assert found == of_rules
+    assert after.complete
+    assert after.missing == ["mine.Other"]
 
 
 def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
@@ -247,10 +321,13 @@ def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
     def further(rule):
         return [Line("tuning", RING.key, 1, "adam", rule, number, 1000, "finished", 1.0, best) for number in numbers]
 
+    plan = Plan([RING], [RULES["joint"]], ["adam"])
     results.append(*(line for rule in others for line in further(rule)))
     assert verdicts.blocks(results)[0].base.chosen.point == 5
+    assert len(plan.numbers(RING, "adam", results)) == POINTS
     results.append(*further(last))
     assert not verdicts.blocks(results)  # the seeds of the new optimum are still to be run
+    assert len(plan.numbers(RING, "adam", results)) == POINTS + FURTHER
 
 
 @pytest.mark.slow
@@ -264,7 +341,8 @@ def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
     said = place.read_text()
     assert said.endswith(f"{page.EARLIER}\n\nKept.\n")
     assert "Better than `detach`: `lookahead` (× 0.50). Worse: `joint` (× 2.00)." in said
-    assert "No point at all held: `lead`." in said
+    assert "No point at all held for `lead`." in said
+    assert "Better somewhere and worse nowhere: `lookahead`. Worse everywhere: `joint`, `lead`." in said
     assert "Stale." not in said
     assert all(place.with_name(name).stat().st_size > 10_000 for name in ("study.png", "study_curves.png"))
     page.write(results, place)
@@ -320,6 +398,9 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
     more = replace(plan, seeds=5)
     schedule.run(more, again, jobs=1)
     assert [one.seed for one in made[14:]] == [3, 4, 3, 4]
+    widened = replace(RULES["joint"], coefficients=RULES["jare"].coefficients)
+    with pytest.raises(ConfigError, match="--results"):
+        schedule.run(replace(plan, rules=[widened], seeds=6), again, jobs=1)
 
 
 def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkeypatch):
@@ -380,6 +461,7 @@ SHORT = ["--images", "160", "--further", *TINY]
 @pytest.mark.slow
 def test_a_rule_of_ones_own_is_tuned_run_and_placed_in_the_table(mine, capsys, monkeypatch):
     monkeypatch.setattr(schedule, "POINTS", 2)
+    monkeypatch.setattr(results_module, "POINTS", 2)
     for module in (verdicts, page):
         monkeypatch.setattr(module, "SEEDS", 2)
         monkeypatch.setattr(module, "POINTS", 2)
