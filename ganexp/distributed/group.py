@@ -178,6 +178,7 @@ class DistributedProcesses(Processes):
             return
         self.forget()
         self.tell(None)
+        self._hosts = None  # ends gloo's threads: one that lets go of a tensor while Python ends would abort the process
         dist.destroy_process_group()
 
 

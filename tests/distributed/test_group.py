@@ -3,6 +3,7 @@
 import copy
 import itertools
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -117,3 +118,24 @@ def test_a_request_to_stop_ends_with_its_run(tmp_path):
     """
     ends = several(2, lambda processes: [fitted(processes, at) for at in (0, 3, 99)], tmp_path)
     assert ends == [[("preempted", 1), ("finished", 5), ("finished", 5)]] * 2
+
+
+def communicating(processes):
+    """Return how many of gloo's threads there are before a process leaves the group, and after."""
+    processes.agree(False)
+    processes.tell(None)
+    before = _gloo_threads()
+    processes.close()
+    return before, _gloo_threads()
+
+
+def _gloo_threads():
+    return sum("gloo" in name.read_text() for name in Path("/proc/self/task").glob("*/comm"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the names of threads in /proc")
+def test_no_thread_communicates_once_a_process_has_left(tmp_path):
+    """One that still held a tensor while Python ended would abort the process."""
+    for before, after in several(2, communicating, tmp_path):
+        assert before > 0
+        assert after == 0
