@@ -23,11 +23,11 @@ class Maxout(nn.Module):
     def __init__(self, inputs: int, outputs: int, pieces: int) -> None:
         super().__init__()
         self.linear = nn.Linear(inputs, outputs * pieces)
-        self.shape = (outputs, pieces)
+        self.shape = (pieces, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(B, inputs)` to `(B, outputs)`."""
-        return self.linear(x).unflatten(1, self.shape).amax(2)
+        return self.linear(x).unflatten(1, self.shape).amax(1)
 
 
 class MaxoutDiscriminator(nn.Module):
