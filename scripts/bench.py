@@ -3,6 +3,7 @@
     python scripts/bench.py                        # everything that is missing on the CPU workloads; days of two cores
     python scripts/bench.py --workloads ring_nonsaturating --rules detach joint consensus
     python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10  # a rule of one's own, beside the others
+    python scripts/bench.py --longer               # are the budgets long enough? detach over two of them
     python scripts/bench.py --page-only            # the page anew, from the results that are there
     python scripts/tables.py                       # then: what README.md and docs/strategies.md say of the results
 
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from benching import page, schedule, timing
+from benching import longer, page, schedule, timing
 from benching.quiet import quiet as say_little
 from benching.results import Results
 from benching.rules import BASE, RULES, own
@@ -78,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 
 
 def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
-    if options.times:
-        timing.measure(plan, results)
+    if options.times or options.longer:
+        (timing if options.times else longer).measure(plan, results)
         return
     print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
     hours = plan.seconds(results) / 3600 / options.jobs
@@ -121,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
     parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")
     parser.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
+    parser.add_argument("--longer", action="store_true", help="only train detach for two budgets, to see whether one is enough")
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")
     parser.add_argument("--page", type=Path, default=DOCS / "study.md", help="default docs/study.md")

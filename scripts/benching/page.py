@@ -11,13 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from benching import statistics
-from benching.results import Arm, Results
+from benching.longer import BUDGETS as BUDGETS_SEEN
+from benching.longer import TRIED
+from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
 from benching.verdicts import TARGET_AT, Block, Verdict, blocks, conclusions, consistent, edge_share, edges, overall
-from benching.workloads import WORKLOADS
+from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
 
@@ -86,6 +88,15 @@ the points would have found, the mean over all choices of n; – where all point
 
 {tables}"""
 
+LONGER = """## Are the budgets long enough?
+
+`detach` with Adam at points {points} of the space, over twice the budget, on the validation split; the vertical line is the
+budget. The table has the point that is best there.
+
+![The figure of detach over two budgets]({picture})
+
+{table}"""
+
 WORKLOADS_RUN = """## Workloads, and what has been run
 
 Workloads are frozen: [workloads.py](../scripts/benching/workloads.py) has their networks, losses, data and batches, and a
@@ -97,6 +108,7 @@ change raises the version. A rule all of whose points diverged has no further ru
 ```bash
 python scripts/bench.py --workloads ring_nonsaturating --jobs 1
 python scripts/bench.py --workloads ring_nonsaturating --times
+python scripts/bench.py --workloads ring_nonsaturating --longer
 python scripts/bench.py --page-only
 python scripts/tables.py
 ```
@@ -132,10 +144,12 @@ def write(results: Results, page: Path) -> None:
             picture = page.with_name(page.stem + suffix)
             draw(found).savefig(picture, dpi=80)
             pictures.append(picture.name)
-    page.write_text(text(results, found, pictures) + (f"\n{EARLIER}{kept}" if kept else ""))
+    if results.of_part("longer"):
+        over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
+    page.write_text(text(results, found, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else ""))
 
 
-def text(results: Results, found: Sequence[Block], pictures: Sequence[str]) -> str:
+def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
     parts = [_introduction(), "## What was found\n", _in_short(found), *(_overall(found, name) for name in DIVISIONS)]
     if pictures:
@@ -146,7 +160,13 @@ def text(results: Results, found: Sequence[Block], pictures: Sequence[str]) -> s
     ]
     if pictures:
         parts.append(PLATEAUS.format(picture=pictures[1]))
-    parts += [_power(found), _tuned(results, found), _what_there_is(results), OWN.format(judgements=JUDGEMENTS)]
+    parts += [
+        _power(found),
+        _tuned(results, found),
+        _longer(results, of_budgets),
+        _what_there_is(results),
+        OWN.format(judgements=JUDGEMENTS),
+    ]
     return "\n".join(filter(None, parts))
 
 
@@ -204,6 +224,26 @@ def courses(found: Sequence[Block]) -> Figure:
             axes.grid(alpha=0.3)
         for axes, which in ((row[0], "y"), (row[1], "y"), (row[2], "x")):
             _plain(axes, which)
+    return figure
+
+
+def over_two_budgets(results: Results) -> Figure:
+    """Draw the runs over twice the budget, a panel for each workload."""
+    shown = _runs_over_two_budgets(results)
+    columns = min(4, len(shown))
+    figure = Figure(figsize=(3.2 * columns, 2.4 * math.ceil(len(shown) / columns)), layout="constrained")
+    panels = figure.subplots(math.ceil(len(shown) / columns), columns, squeeze=False).flatten()
+    for axes, (workload, runs) in zip(panels, shown.items(), strict=False):
+        for line in runs:
+            over = np.arange(1, len(line.figures) + 1) / JUDGEMENTS * BUDGETS_SEEN
+            best = line is _best_at_the_budget(runs)
+            axes.plot(over, line.figures, color="black" if best else "0.75", linewidth=2 if best else 1.2)
+        axes.axvline(1, color="tab:red", linewidth=0.8)
+        axes.set(yscale="log", title=workload.name, xlabel="budgets")
+        axes.grid(alpha=0.3)
+        _plain(axes, "y")
+    for axes in panels[len(shown) :]:
+        axes.remove()
     return figure
 
 
@@ -411,6 +451,36 @@ def _extended(found: Sequence[Block]) -> str:
     return f"{said}, and the edges are those of the wider ranges."
 
 
+def _longer(results: Results, picture: str) -> str:
+    """Return what twice the budget brings."""
+    rows = []
+    for workload, runs in _runs_over_two_budgets(results).items():
+        best = _best_at_the_budget(runs)
+        at_one, at_two = best.figures[JUDGEMENTS // BUDGETS_SEEN - 1], best.figures[-1]
+        rows.append(
+            {
+                "workload": f"`{workload.name}`",
+                "point": best.point,
+                "at the budget": _number(at_one),
+                "lowest after": _number(min(best.figures[JUDGEMENTS // BUDGETS_SEEN :])),
+                "at twice the budget": _number(at_two),
+            }
+        )
+    points = ", ".join(map(str, TRIED[:-1])) + f" and {TRIED[-1]}"
+    return LONGER.format(points=points, picture=picture, table=table(rows)) if rows else ""
+
+
+def _runs_over_two_budgets(results: Results) -> dict[Workload, list[Line]]:
+    """Return the runs that came to their end, by workload."""
+    lines = [line for line in results.of_part("longer") if line.state == "finished"]
+    found = {workload: [line for line in lines if line.workload == workload.key] for workload in WORKLOADS.values()}
+    return {workload: runs for workload, runs in found.items() if runs}
+
+
+def _best_at_the_budget(runs: Sequence[Line]) -> Line:
+    return min(runs, key=lambda line: line.figures[JUDGEMENTS // BUDGETS_SEEN - 1])
+
+
 def _what_there_is(results: Results) -> str:
     rows = []
     for workload in WORKLOADS.values():
@@ -431,7 +501,7 @@ def _what_there_is(results: Results) -> str:
             done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
             row[f"runs with {division}"] = f"{done:,} of {wanted:,}" if done else "none"
         rows.append(row)
-    machines = dict.fromkeys(line.said for line in results.lines if line.part == "machine")
+    machines = dict.fromkeys(line.said for line in results.of_part("machine"))
     hours = sum(line.cpu_s for line in results.lines) / 3600
     made = f"{hours:.1f} hours of one core in all. " + " ".join(f"{one}." for one in machines) if machines else ""
     return WORKLOADS_RUN.format(table=table(rows), made=made)

@@ -22,8 +22,9 @@ class Line:
     """A line of the file.
 
     Args:
-        part: `tuning` or `test`, a run; `time`, how long the budget of images takes in units of what `detach` takes; `bound`,
-            the figure from which on a run has collapsed; `machine`, what made the lines below.
+        part: `tuning` or `test`, a run; `longer`, a run over twice the budget; `time`, how long the budget of images takes in
+            units of what `detach` takes; `bound`, the figure from which on a run has collapsed; `machine`, what made the lines
+            below.
         workload: Name and version.
         space: The version of the space of tuning.
         division: The optimiser.
@@ -168,13 +169,17 @@ class Results:
         """Return which rules do not fit a workload, by division and rule, and why."""
         return self._misfits.get(workload, {})
 
+    def of_part(self, part: str) -> list[Line]:
+        """Return the lines of a part."""
+        return [line for line in self.lines if line.part == part]
+
     def bound(self, workload: str) -> Line | None:
         """Return the line that says from which figure on a run counts as collapsed, and what judges."""
-        return next((line for line in self.lines if (line.part, line.workload) == ("bound", workload)), None)
+        return next((line for line in self.of_part("bound") if line.workload == workload), None)
 
     def times(self, workload: str) -> dict[str, float]:
         """Return how long each rule takes for the budget of images, in units of what `detach` takes."""
-        return {line.rule: line.figures[0] for line in self.lines if line.part == "time" and line.workload == workload}
+        return {line.rule: line.figures[0] for line in self.of_part("time") if line.workload == workload}
 
 
 def _written(line: Line) -> str:

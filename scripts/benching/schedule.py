@@ -211,12 +211,17 @@ def run(plan: Plan, results: Results, jobs: int) -> None:
                 break
             wait(running_now.values(), return_when=FIRST_COMPLETED)
             for identity in [one for one, future in running_now.items() if future.done()]:
-                outcome, line = running_now.pop(identity).result(), lines.pop(identity)
-                figures = tuple(figure for figure in outcome.figures if math.isfinite(figure))
-                results.append(replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=figures))
+                line = ended(lines.pop(identity), running_now.pop(identity).result())
+                results.append(line)
                 bar.set_postfix_str(f"{line.workload} {line.division} {line.rule} {line.part}", refresh=False)
                 bar.update()
     bar.close()
+
+
+def ended(line: Line, outcome: Outcome) -> Line:
+    """Return the line of a run with what came of it."""
+    figures = tuple(figure for figure in outcome.figures if math.isfinite(figure))
+    return replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=figures)
 
 
 def _write_bound(workload: Workload, plan: Plan, results: Results) -> None:

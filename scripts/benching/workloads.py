@@ -60,17 +60,21 @@ _POINTS = (
 )
 _IMAGES = ("dataset.image_size=16", "discriminator.batch_norm=false", "batch_size=32")
 _W2, _FID = ("eval/sliced_wasserstein", "sliced Wasserstein distance"), ("eval/fid", "FID in the classifier's features")
+_RING = Workload("ring", 1, ("dataset=ring", *_POINTS), 51_200, *_W2, "drawn", 4000)
+_GRID = Workload("grid", 1, ("dataset=grid", *_POINTS), 128_000, *_W2, "drawn", 4000)
+_WEAK = "penalty.gradient_penalty.weight=0.1"
+"""On points a critic's slope of 1 is steep: with the usual weight of 10, `detach` learns in no budget tried (version 1)."""
 _SMALL = (
-    *_family(Workload("ring", 1, ("dataset=ring", *_POINTS), 51_200, *_W2, "drawn", 4000), "nonsaturating", "wgan_gp", "hinge"),
+    *_family(_RING, "nonsaturating", "hinge"),
+    *_family(replace(_RING, version=2, overrides=(*_RING.overrides, _WEAK)), "wgan_gp"),
+    *_family(_GRID, "nonsaturating", "rpgan"),
+    *_family(replace(_GRID, version=2, overrides=(*_GRID.overrides, _WEAK), images=256_000), "wgan_gp"),
+    *_family(Workload("digits", 2, ("dataset=digits", *_IMAGES), 64_000, *_FID, "parts"), "nonsaturating", "wgan_gp", "hinge"),
     *_family(
-        Workload("grid", 1, ("dataset=grid", *_POINTS), 128_000, *_W2, "drawn", 4000), "nonsaturating", "wgan_gp", "rpgan"
+        Workload("mnist", 2, ("dataset=mnist", *_IMAGES), 96_000, *_FID, "test part"), "nonsaturating", "wgan_gp", "hinge"
     ),
-    *_family(Workload("digits", 1, ("dataset=digits", *_IMAGES), 32_000, *_FID, "parts"), "nonsaturating", "wgan_gp", "hinge"),
     *_family(
-        Workload("mnist", 1, ("dataset=mnist", *_IMAGES), 48_000, *_FID, "test part"), "nonsaturating", "wgan_gp", "hinge"
-    ),
-    *_family(
-        Workload("stacked_mnist", 1, ("dataset=stacked_mnist", *_IMAGES), 64_000, *_FID, "test part"),
+        Workload("stacked_mnist", 2, ("dataset=stacked_mnist", *_IMAGES), 192_000, *_FID, "test part"),
         "nonsaturating",
         "wgan_gp",
         "rpgan",

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import trim_mean
 
 import bench
-from benching import page, running, schedule, verdicts
+from benching import longer, page, running, schedule, verdicts
 from benching import results as results_module
 from benching.results import Line, Results
 from benching.rules import RULES, own
@@ -31,20 +31,20 @@ TINY = ("dataset.n=2000", "generator.width=4", "discriminator.width=4", "batch_s
 
 DIGESTS = {
     "ring_nonsaturating.1": "a8f9430a2b78",
-    "ring_wgan_gp.1": "16db01135d2e",
     "ring_hinge.1": "196ae79c7cb5",
+    "ring_wgan_gp.2": "bef0640a0775",
     "grid_nonsaturating.1": "0186b99170d3",
-    "grid_wgan_gp.1": "d12034e6e35b",
     "grid_rpgan.1": "9cc6c0afbfec",
-    "digits_nonsaturating.1": "8f75805e9013",
-    "digits_wgan_gp.1": "8433a16dd9f5",
-    "digits_hinge.1": "f63a7b92376d",
-    "mnist_nonsaturating.1": "01505896203b",
-    "mnist_wgan_gp.1": "da9177e534b3",
-    "mnist_hinge.1": "82cc0093c426",
-    "stacked_mnist_nonsaturating.1": "5d4ffe0db0c9",
-    "stacked_mnist_wgan_gp.1": "8ae458b07592",
-    "stacked_mnist_rpgan.1": "8cbd043572dd",
+    "grid_wgan_gp.2": "5e80d7757287",
+    "digits_nonsaturating.2": "aebb13e2005d",
+    "digits_wgan_gp.2": "ac46c6c2b030",
+    "digits_hinge.2": "d1900a6f17cd",
+    "mnist_nonsaturating.2": "7663bc6206e1",
+    "mnist_wgan_gp.2": "1287db8a00f5",
+    "mnist_hinge.2": "dc070ff56451",
+    "stacked_mnist_nonsaturating.2": "57827e7458f6",
+    "stacked_mnist_wgan_gp.2": "2c27526fe8c7",
+    "stacked_mnist_rpgan.2": "5c2bd8fb361f",
     "cifar10_sngan.1": "f0e3bba4783f",
     "stacked_mnist_dcgan.1": "adcfe0a540b5",
 }
@@ -347,6 +347,24 @@ def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
     assert all(place.with_name(name).stat().st_size > 10_000 for name in ("study.png", "study_curves.png"))
     page.write(results, place)
     assert place.read_text() == said
+
+
+def test_the_page_has_what_twice_the_budget_brings_at_the_point_that_is_best_at_the_budget(tmp_path, few_samples):
+    words = ["--longer", "--workloads", RING.name, "--images", "320", "--further", *TINY]
+    places = ["--results", str(tmp_path / "study.csv"), "--page", str(tmp_path / "study.md")]
+    bench.main([*words, *places])
+    runs = Results(tmp_path / "study.csv").of_part("longer")
+    assert [(line.point, line.state, len(line.figures)) for line in runs] == [
+        (number, "finished", JUDGEMENTS) for number in longer.TRIED
+    ]
+    once = running.run(task(settings=point(2, DIVISIONS["adam"], ()).settings, seed=1000, part="tuning", iterations=80))
+    assert runs[0].figures == pytest.approx(once.figures, rel=1e-3)
+    best = min(runs, key=lambda line: line.figures[4])
+    row = f"| `{RING.name}` | {best.point} | {best.figures[4]:.3g} | {min(best.figures[5:]):.3g} | {best.figures[-1]:.3g} |"
+    assert row in (tmp_path / "study.md").read_text()
+    assert (tmp_path / "study_budgets.png").stat().st_size > 5_000
+    bench.main([*words, *places])
+    assert len(Results(tmp_path / "study.csv").of_part("longer")) == len(runs)
 
 
 def test_the_page_without_results_says_so(tmp_path):
