@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 
 
 def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
-    if options.times or options.longer:
-        (timing if options.times else longer).measure(plan, results)
+    if options.only:
+        options.only(plan, results)
         return
     print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
     hours = plan.seconds(results) / 3600 / options.jobs
@@ -121,13 +121,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
     parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")
-    parser.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
-    parser.add_argument("--longer", action="store_true", help="only train detach for two budgets, to see whether one is enough")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
+        "--times",
+        dest="only",
+        action="store_const",
+        const=timing.measure,
+        help="only measure the times, side by side; on an idle machine",
+    )
+    only.add_argument(
+        "--longer",
+        dest="only",
+        action="store_const",
+        const=longer.measure,
+        help="only train detach for two budgets, to see whether one is enough",
+    )
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")
     parser.add_argument("--page", type=Path, default=DOCS / "study.md", help="default docs/study.md")
-    parser.add_argument("--page-only", action="store_true", help="run nothing")
-    parser.add_argument("--dry-run", action="store_true", help="only say how long it would take")
+    only.add_argument("--page-only", action="store_true", help="run nothing")
+    only.add_argument("--dry-run", action="store_true", help="only say how long it would take")
     parser.add_argument("--images", type=_positive, help=argparse.SUPPRESS)
     parser.add_argument("--further", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
     return parser

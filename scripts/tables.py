@@ -67,7 +67,7 @@ def members(group: str) -> Rows:
 def strategies() -> Rows:
     """Yield every strategy, the cheapest first, with its trace, its cost and what its file says of it."""
     found = _benched()
-    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "better, worse, alike", "in words"
+    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "better, worse, unclear", "in words"
     default = primary([CONF]).groups["strategy"]
     said = {option.name: option.meaning for option in options("strategy", [CONF])}
     for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
@@ -79,13 +79,13 @@ def strategies() -> Rows:
 def bench() -> Rows:
     """Yield what the bench found of every rule over all workloads that tell, the best with Adam first."""
     found = _benched()
-    yield (
-        "rule",
-        *(cell for name in TITLES.values() for cell in (f"{name}, × `{BASE}`", "better, worse, alike", "lost")),
-        "time",
-    )
+    heads = []
+    for division, title in TITLES.items():
+        names = ", ".join(f"`{block.workload.name}`" for block in found if block.division == division)
+        heads += [f"{title} on {names or 'no workload yet'}: × `{BASE}`", "better, worse, unclear", "lost"]
+    yield "rule", *heads, "time"
     by_division = [{one.rule: one for one in overall(found, division)} for division in TITLES]
-    for rule in dict.fromkeys(rule for entries in by_division for rule in entries):
+    for rule in dict.fromkeys(rule for entries in by_division for rule in entries) or [BASE]:
         cells = (cell for entries in by_division for cell in _compared(entries.get(rule)))
         times = [one.time for block in found for one in block.verdicts if one.rule == rule and math.isfinite(one.time)]
         yield f"`{rule}`", *cells, f"{statistics.median(times):.2g}" if times else ""

@@ -11,36 +11,51 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from benching import statistics
-from benching.longer import BUDGETS as BUDGETS_SEEN
-from benching.longer import TRIED
+from benching.longer import BUDGETS, TRIED
 from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
-from benching.verdicts import TARGET_AT, Block, Verdict, blocks, conclusions, consistent, edge_share, edges, overall
+from benching.verdicts import (
+    TARGET_AT,
+    Block,
+    Verdict,
+    ahead_at_equal_time,
+    blocks,
+    conclusions,
+    consistent,
+    edge_share,
+    edges,
+    overall,
+    overturned,
+)
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
 
 EARLIER = "## The earlier study"
 """What stands below this heading of the page stays as it is."""
-COLOURS = {"better": "tab:green", "worse": "tab:red", "alike": "0.45"}
+COLOURS = {"better": "tab:green", "worse": "tab:red", "unclear": "0.45"}
 TITLES = {"adam": "Adam", "sgd": "SGD"}
+WITHIN = JUDGEMENTS // BUDGETS
+"""So many judgements of a run over twice the budget lie within the budget."""
 SHOWN = (0.25, 4.0)
 """The ratios that the figure shows; others lie beyond its panels."""
-BUDGETS = (1, 2, 5, 10, POINTS, POINTS + FURTHER)
+BEST_OF = (1, 2, 5, 10, POINTS, POINTS + FURTHER)
 
 INTRODUCTION = """# Which update rule, and when?
 
-Every update rule of [strategies.md](strategies.md) is compared here with `detach`: ordinary alternating training, D first.
-Every rule gets the same chance on every workload, with {optimisers} apart: {points} tuning runs at the same quasi-random
-points, over three decades of D's rate, ratios of G's rate to D's from 1/5 to 5, the momentum ({momentum}), and the rule's
-own coefficients, in ranges that hold the values of its paper. {further} further points beyond the ranges of the rates are
-tried too, and count once every rule has them. The point with the best plateau on the validation split (the mean of the last
-three of {judgements} judgements) is then run on {seeds} other seeds and judged on the test split. All runs of a workload see
-equally many real samples: a rule that draws two batches for an iteration makes half as many iterations. The comparisons were
-fixed beforehand: each rule with `detach`, paired by seed.
+The update rules of [strategies.md](strategies.md), one of each kind that makes updates of its own, are compared here with
+`detach`: ordinary alternating training, D first. Every rule gets the same chance on every workload, separately with
+{optimisers}: {points} tuning runs at the same quasi-random points, over three decades of D's rate, ratios of G's rate to
+D's from 1/5 to 5, the momentum ({momentum}), and the rule's own coefficients, in ranges that hold the values of its paper.
+{further} further points beyond the ranges of the rates are tried too, and count once every rule has them. The point with the
+best plateau on the validation split (the mean of the last three of {judgements} judgements) is then run on {seeds} other
+seeds and judged on the test split. All runs of a workload see equally many real samples: a rule that draws two batches for
+an iteration makes half as many iterations. The comparisons were fixed beforehand: each rule with `detach`, paired by seed.
+
+{short}
 
 - **Figure**: the distance to real data at the end of the budget, lower is better; the interquartile mean over seeds, which
   stays finite if up to a quarter of them diverge, with its 95 % interval by bootstrap over seeds.
@@ -49,14 +64,15 @@ fixed beforehand: each rule with `detach`, paired by seed.
   the rule ends better than one of `detach`.
 - **p**: Wilcoxon's signed-rank test of the ratios, paired by seed, corrected by Holm for all comparisons on the workload
   with the optimiser. A rule counts as **better** or **worse** if p is below 5 %, which is printed bold, and ratio and chance
-  point the same way; else it is **alike**, not to be told from `detach`. One whose tuning runs all diverged is worse.
+  point the same way; else it is **unclear**: {seeds} seeds do not decide. A rule whose tuning runs all diverged is worse.
 - **Lost**: seeds that diverged or collapsed, that is, ended no closer to the real data than real data without half of the
   classes.
 - **Target**: how many seeds reached the target, and if more than half did, the median share of the budget that it took. The
   target is what the tuned `detach` with Adam had on the validation split after {target} of its {judgements} judgements.
-- **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam; the same rule
-  differs by a tenth or two between workloads. **At equal time**: the ratio when the slower of the two is stopped at the time
-  at which the faster one ends.
+- **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam. {spread}**At
+  equal time**: the ratio when the slower of the two is stopped at the time at which the faster one ends; neither is tuned
+  anew for the shorter time. A rule is still better, or behind, if the 95 % interval of that ratio lies on one side of 1,
+  which is not corrected for the number of rules; it is not judged if it takes more than ten times as long, or was not timed.
 """
 
 PLATEAUS = """## Learning curves, smaller budgets and spread
@@ -70,20 +86,26 @@ the middle one and the worst with a finite figure, and on the right in grey all 
 
 POWER = """## Power
 
-How large must a difference be to be found? With {seeds} seeds and {comparisons} comparisons, one of {effect:.2f} standard
-deviations of the paired differences is found with a chance of {power:.0%} by the strictest of Holm's steps; later steps find
-smaller ones, and so does a rule that spreads less. For the rule with the median spread, among seeds that did not diverge:
+How large must a difference be to be found? With {seeds} seeds and {comparisons} comparisons, a difference of {effect:.2f}
+standard deviations (of the differences of pairs) is found with a chance of {power:.0f} % at the strictest of Holm's steps.
+Later steps find smaller differences, and so do rules with less spread. For the rule with the median spread, among seeds that
+did not diverge:
 
-{table}"""
+{table}
+Holm's correction is for the comparisons of one workload with one optimiser, so that no verdict changes when another workload
+is run. That was settled after the first two workloads had been run; before, it was for the whole page. Corrected for all
+{all} comparisons that have been made so far, {stood} of the {of} verdicts would stand{overturned}.
+"""
 
 TUNING = """## Tuning
 
-{held} of {of} optima lie in the outer tenth of a range, beyond which there may be a better one; of all points, {chance:.0%}
-do. {extended} A rule's own ranges are the same on all workloads and are not extended; some apply to Adam only.
+{held} of {of} optima lie in the outer tenth of a range, beyond which there may be a better one; of all points, {chance:.0f} %
+do. {extended} A rule's own ranges are the same on all workloads and are not extended; some coefficients are tuned with Adam
+only, and keep their default with SGD.
 
-The point is chosen by one seed, so another may be better over many: the intervals and p's of the tables are of the rule *at
-this point*, and do not hold the chance of the choice. {moved}So few points for the rates of both networks and a momentum
-leave much between them of which nothing is known, for any rule. *Best of n* is the figure on the validation split that n of
+Each point was tried with one seed, so a different point might be better over many. Intervals and p-values are for the chosen
+point, and leave out the uncertainty of choosing it. {moved}So few points are thin in a space of three or more settings: every
+rule may have better ones in between. *Best of n* is the figure on the validation split that n of
 the points would have found, the mean over all choices of n; – where all points of a choice may have diverged.
 
 {tables}"""
@@ -91,22 +113,26 @@ the points would have found, the mean over all choices of n; – where all point
 LONGER = """## Are the budgets long enough?
 
 `detach` with Adam at points {points} of the space, over twice the budget, on the validation split; the vertical line is the
-budget. The table has the point that is best there.
+budget. The table has the point that is best there. One that gets worse later has been trained for too long: GANs do that.
 
 ![The figure of detach over two budgets]({picture})
 
-{table}"""
+{table}
+{last}Where `detach` is still falling, a ratio says which rule is faster, not which one ends better.
+"""
 
 WORKLOADS_RUN = """## Workloads, and what has been run
 
 Workloads are frozen: [workloads.py](../scripts/benching/workloads.py) has their networks, losses, data and batches, and a
-change raises the version. A rule all of whose points diverged has no further runs.
+change raises the version. A rule all of whose points diverged has no further runs. A workload on which `detach` failed was
+changed until `detach` learns ([why, and what its runs said](development.md)), and one on which it still loses most of its
+seeds counts in no table over workloads: the bench does not show where another rule rescues training.
 
 {table}
 {made}
 
 ```bash
-python scripts/bench.py --workloads ring_nonsaturating --jobs 1
+python scripts/bench.py --workloads ring_nonsaturating --extended
 python scripts/bench.py --workloads ring_nonsaturating --times
 python scripts/bench.py --workloads ring_nonsaturating --longer
 python scripts/bench.py --page-only
@@ -144,16 +170,17 @@ def write(results: Results, page: Path) -> None:
             picture = page.with_name(page.stem + suffix)
             draw(found).savefig(picture, dpi=80)
             pictures.append(picture.name)
-    if results.of_part("longer"):
+    if _runs_over_two_budgets(results):
         over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
     page.write_text(text(results, found, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else ""))
 
 
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
-    parts = [_introduction(), "## What was found\n", _in_short(found), *(_overall(found, name) for name in DIVISIONS)]
+    parts = [_introduction(results, found), "## What was found\n", *(_overall(found, name) for name in DIVISIONS)]
     if pictures:
         parts.append(f"![The figure of every rule relative to that of detach]({pictures[0]})\n")
+    parts += ["### On each workload\n", _said(found)]
     parts += [
         f"### {block.name}\n\n{block.workload.unit[0].upper()}{block.workload.unit[1:]}.{_unfinished(block)}\n\n{_table(block)}"
         for block in found
@@ -163,7 +190,7 @@ def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_b
     parts += [
         _power(found),
         _tuned(results, found),
-        _longer(results, of_budgets),
+        _longer(results, found, of_budgets),
         _what_there_is(results),
         OWN.format(judgements=JUDGEMENTS),
     ]
@@ -191,7 +218,7 @@ def drawn(found: Sequence[Block]) -> Figure:
         _plain(axes)
     for axes in panels[len(shown) :]:
         axes.remove()
-    figure.suptitle("Green: better than detach. Red: worse. Grey: not to be told from it.", fontsize=11)
+    figure.suptitle("Green: better than detach. Red: worse. Grey: unclear.", fontsize=11)
     return figure
 
 
@@ -235,7 +262,7 @@ def over_two_budgets(results: Results) -> Figure:
     panels = figure.subplots(math.ceil(len(shown) / columns), columns, squeeze=False).flatten()
     for axes, (workload, runs) in zip(panels, shown.items(), strict=False):
         for line in runs:
-            over = np.arange(1, len(line.figures) + 1) / JUDGEMENTS * BUDGETS_SEEN
+            over = np.arange(1, len(line.figures) + 1) / JUDGEMENTS * BUDGETS
             best = line is _best_at_the_budget(runs)
             axes.plot(over, line.figures, color="black" if best else "0.75", linewidth=2 if best else 1.2)
         axes.axvline(1, color="tab:red", linewidth=0.8)
@@ -285,11 +312,14 @@ def _best_of(one: Verdict, n: int) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _introduction() -> str:
+def _introduction(results: Results, found: Sequence[Block]) -> str:
     momentum = "; ".join(
-        f"{', '.join(f'{float(one):g}' for one in division.momentum)} with {name}" for name, division in DIVISIONS.items()
+        f"{', '.join(f'{float(one):g}' for one in division.momentum)} with {TITLES[name]}"
+        for name, division in DIVISIONS.items()
     )
     return INTRODUCTION.format(
+        short=" ".join(_in_short(found, division) for division in DIVISIONS),
+        spread=_spread_of_times(results),
         points=POINTS,
         further=FURTHER,
         optimisers=" and ".join(TITLES.values()),
@@ -300,11 +330,33 @@ def _introduction() -> str:
     )
 
 
-def _in_short(found: Sequence[Block]) -> str:
-    said = conclusions(found)
-    if not said:
-        return "No workload is complete yet.\n"
-    return "\n".join(said) + "\n"
+def _in_short(found: Sequence[Block], division: str) -> str:
+    """Return the answer in a sentence."""
+    count = sum(block.division == division and block.tells for block in found)
+    if not count:
+        return f"With {TITLES[division]}, no workload is complete yet."
+    ahead = ahead_at_equal_time(found, division)
+    rules = ", ".join(f"`{rule}` (on {', '.join(f'`{one}`' for one in names)})" for rule, names in ahead.items())
+    beaten = (
+        f"these are better than `detach` at equal time: {rules}" if rules else "no rule is better than `detach` at equal time"
+    )
+    return f"**With {TITLES[division]}, on {count} workload{'s' if count > 1 else ''}, {beaten}.**"
+
+
+def _spread_of_times(results: Results) -> str:
+    """Say by how much the time of a rule differs between workloads."""
+    times = [results.times(workload.key) for workload in WORKLOADS.values()]
+    known = {rule: [one[rule] for one in times if rule in one] for rule in RULES}
+    factors = {rule: max(of) / min(of) for rule, of in known.items() if len(of) > 1}
+    if not factors:
+        return ""
+    rule, factor = max(factors.items(), key=lambda item: item[1])
+    middle = float(np.median(list(factors.values())))
+    return f"Between workloads they differ by a factor of {middle:.2g} for the median rule, and {factor:.2g} for `{rule}`. "
+
+
+def _said(found: Sequence[Block]) -> str:
+    return "\n".join(conclusions(found) or ["No workload is complete yet."]) + "\n"
 
 
 def _overall(found: Sequence[Block], division: str) -> str:
@@ -315,7 +367,7 @@ def _overall(found: Sequence[Block], division: str) -> str:
             "rule": f"`{one.rule}`",
             "× `detach`": _of(one.ratio),
             "chance": f"{one.improvement.middle:.2f}",
-            "better, worse, alike": one.counts,
+            "better, worse, unclear": one.counts,
             "lost": f"{one.lost} of {SEEDS * len(one.standings)}" if one.lost else "",
         }
         for one in entries
@@ -333,7 +385,7 @@ def _unfinished(block: Block) -> str:
         names = ", ".join(f"`{rule}`" for rule in block.missing)
         said += f" **Not complete**: {len(block.missing)} rules are not run to the end ({names})."
     if block.lost:
-        said += f" No point held for {', '.join(f'`{rule}`' for rule in block.lost)}."
+        said += f" Every tuning run diverged for {', '.join(f'`{rule}`' for rule in block.lost)}."
     for rule, why in block.misfits.items():
         said += f" `{rule}` does not fit: {why.partition(': ')[2].partition(': choose')[0] or why}."
     return said
@@ -350,7 +402,7 @@ def _table(block: Block) -> str:
                 "figure": _of(one.figure),
                 "× `detach`": _of(one.ratio) if one.ratio else "1",
                 "chance": f"{one.improvement.middle:.2f}" if one.improvement else "",
-                "p": "" if one.ratio is None else f"**{p}**" if one.standing != "alike" else p,
+                "p": "" if one.ratio is None else f"**{p}**" if one.standing != "unclear" else p,
                 "lost": f"{one.lost}" if one.lost else "",
                 "target": f"{came.sum()}: {100 * taken:.0f} %" if math.isfinite(taken) else f"{came.sum()}",
                 "time": f"{one.time:.2f}" if math.isfinite(one.time) else "",
@@ -376,7 +428,7 @@ def _power(found: Sequence[Block]) -> str:
     effect = statistics.detectable(SEEDS, count)
     rows = []
     for block in found:
-        spreads = [statistics.spread([pair]) for pair in block.pairs.values()]
+        spreads = [statistics.spread(pair) for pair in block.pairs.values()]
         if known := [one for one in spreads if math.isfinite(one)]:
             middle = float(np.median(known))
             ends = math.exp(-effect * middle), math.exp(effect * middle)
@@ -387,8 +439,19 @@ def _power(found: Sequence[Block]) -> str:
                     "found by the strictest step": f"below {ends[0]:.2f} or above {ends[1]:.2f}",
                 }
             )
+    verdicts = sum(one.standing != "unclear" for block in found for one in block.fixed)
+    fallen = overturned(found)
+    names = ", ".join(f"`{one.rule}` ({block.name})" for block, one in fallen)
     return POWER.format(
-        seeds=SEEDS, comparisons=count, effect=effect, power=statistics.POWER, table=table(rows) if rows else ""
+        seeds=SEEDS,
+        comparisons=count,
+        effect=effect,
+        power=100 * statistics.POWER,
+        table=table(rows) if rows else "",
+        all=sum(block.comparisons for block in found),
+        stood=verdicts - len(fallen),
+        of=verdicts,
+        overturned=f", all but {names}" if names else "",
     )
 
 
@@ -402,7 +465,7 @@ def _tuned(results: Results, found: Sequence[Block]) -> str:
                 "point": one.chosen.point,
                 "points that diverged": sum(not math.isfinite(value) for value in one.searched),
                 "settings": f"`{one.chosen.said}`",
-                **{f"best of {n}": _number(_best_of(one, n)) for n in BUDGETS if n <= len(one.searched)},
+                **{f"best of {n}": _number(_best_of(one, n)) for n in BEST_OF if n <= len(one.searched)},
                 "at the edge of the space": ", ".join(f"`{edge}`" if "." in edge else edge for edge in at_ends[one.rule]),
             }
             for one in block.verdicts
@@ -418,7 +481,7 @@ def _tuned(results: Results, found: Sequence[Block]) -> str:
     return TUNING.format(
         held=held,
         of=of,
-        chance=edge_share(found),
+        chance=100 * edge_share(found),
         extended=_extended(found),
         moved=_moved(results, found),
         tables="\n".join(parts),
@@ -433,6 +496,8 @@ def _moved(results: Results, found: Sequence[Block]) -> str:
         if block.extended
         for one in block.verdicts
     ]
+    if not arms:
+        return ""
     moved = [arm for arm in arms if arm.chosen(range(POINTS)) != arm.chosen(range(POINTS + FURTHER))]
     again = sum(len({line.point for line in arm.test}) > 1 for arm in moved)
     return (
@@ -451,34 +516,40 @@ def _extended(found: Sequence[Block]) -> str:
     return f"{said}, and the edges are those of the wider ranges."
 
 
-def _longer(results: Results, picture: str) -> str:
-    """Return what twice the budget brings."""
+def _longer(results: Results, found: Sequence[Block], picture: str) -> str:
+    """Return what twice the budget brings, and how much `detach` still gains at the end of the budget."""
     rows = []
     for workload, runs in _runs_over_two_budgets(results).items():
         best = _best_at_the_budget(runs)
-        at_one, at_two = best.figures[JUDGEMENTS // BUDGETS_SEEN - 1], best.figures[-1]
+        at_budget, after = best.figures[WITHIN - 1], best.figures[WITHIN:]
         rows.append(
             {
                 "workload": f"`{workload.name}`",
                 "point": best.point,
-                "at the budget": _number(at_one),
-                "lowest after": _number(min(best.figures[JUDGEMENTS // BUDGETS_SEEN :])),
-                "at twice the budget": _number(at_two),
+                "at the budget": _number(at_budget),
+                "lowest after": f"{_number(min(after))} ({round(100 * (min(after) / at_budget - 1)):+d} %)" if after else "",
+                "at twice the budget": _number(after[-1]) if best.state == "finished" else "diverged",
             }
         )
     points = ", ".join(map(str, TRIED[:-1])) + f" and {TRIED[-1]}"
-    return LONGER.format(points=points, picture=picture, table=table(rows)) if rows else ""
+    changes = [f"{_change(block.base.curve)} ({block.name})" for block in found]
+    last = f"In the last tenth of the budget, `detach` as tuned changes by {', '.join(changes)}. " if changes else ""
+    return LONGER.format(points=points, picture=picture, table=table(rows), last=last) if rows else ""
+
+
+def _change(curve: np.ndarray) -> str:
+    return f"{round(100 * (curve[-1] / curve[-2] - 1)):+d} %" if np.isfinite(curve[-2:]).all() else "– (diverged)"
 
 
 def _runs_over_two_budgets(results: Results) -> dict[Workload, list[Line]]:
-    """Return the runs that came to their end, by workload."""
-    lines = [line for line in results.of_part("longer") if line.state == "finished"]
+    """Return the runs that came as far as the budget, by workload."""
+    lines = [line for line in results.of_part("longer") if len(line.figures) >= WITHIN]
     found = {workload: [line for line in lines if line.workload == workload.key] for workload in WORKLOADS.values()}
     return {workload: runs for workload, runs in found.items() if runs}
 
 
 def _best_at_the_budget(runs: Sequence[Line]) -> Line:
-    return min(runs, key=lambda line: line.figures[JUDGEMENTS // BUDGETS_SEEN - 1])
+    return min(runs, key=lambda line: line.figures[WITHIN - 1])
 
 
 def _what_there_is(results: Results) -> str:
@@ -499,7 +570,7 @@ def _what_there_is(results: Results) -> str:
                 arm for (key, of, rule), arm in results.arms.items() if (key, of) == (workload.key, division) and rule in RULES
             ]
             done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
-            row[f"runs with {division}"] = f"{done:,} of {wanted:,}" if done else "none"
+            row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none"
         rows.append(row)
     machines = dict.fromkeys(line.said for line in results.of_part("machine"))
     hours = sum(line.cpu_s for line in results.lines) / 3600

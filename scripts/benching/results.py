@@ -170,8 +170,8 @@ class Results:
         return self._misfits.get(workload, {})
 
     def of_part(self, part: str) -> list[Line]:
-        """Return the lines of a part."""
-        return [line for line in self.lines if line.part == part]
+        """Return the lines of a part, as far as they are of this space."""
+        return [line for line in self.lines if line.part == part and line.space == VERSION]
 
     def bound(self, workload: str) -> Line | None:
         """Return the line that says from which figure on a run counts as collapsed, and what judges."""

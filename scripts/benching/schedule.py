@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -18,7 +17,7 @@ from tqdm import tqdm
 from benching import running
 from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES, Rule
-from benching.running import Outcome, Task
+from benching.running import Outcome, Part, Task
 from benching.space import DIVISIONS, FURTHER, POINTS, point
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.machine import machine
@@ -158,10 +157,9 @@ class Plan:
     def _overrides(self, division: str, rule: Rule) -> tuple[str, ...]:
         return (*DIVISIONS[division].overrides, *rule.overrides)
 
-    def _task(self, workload: Workload, division: str, rule: Rule, settings: tuple[str, ...], seed: int, part: str) -> Task:
+    def _task(self, workload: Workload, division: str, rule: Rule, settings: tuple[str, ...], seed: int, part: Part) -> Task:
         iterations = self.cost(workload, division, rule)[1]
-        assert part in ("tuning", "test")
-        return Task(workload.name, self._overrides(division, rule), settings, seed, part, iterations, self.further)  # type: ignore[arg-type]
+        return Task(workload.name, self._overrides(division, rule), settings, seed, part, iterations, self.further)
 
     def _tuning(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Wanted]:
         arm = results.arms.get((workload.key, division, rule.name))
@@ -204,7 +202,7 @@ def run(plan: Plan, results: Results, jobs: int) -> None:
                 if len(running_now) >= jobs:
                     break
                 if wanted.line.identity not in running_now:
-                    _write_bound(WORKLOADS[wanted.task.workload], plan, results)
+                    write_bound(WORKLOADS[wanted.task.workload], plan, results)
                     running_now[wanted.line.identity] = pool.submit(wanted.task)
                     lines[wanted.line.identity] = wanted.line
             if not running_now:
@@ -220,11 +218,10 @@ def run(plan: Plan, results: Results, jobs: int) -> None:
 
 def ended(line: Line, outcome: Outcome) -> Line:
     """Return the line of a run with what came of it."""
-    figures = tuple(figure for figure in outcome.figures if math.isfinite(figure))
-    return replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=figures)
+    return replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures))
 
 
-def _write_bound(workload: Workload, plan: Plan, results: Results) -> None:
+def write_bound(workload: Workload, plan: Plan, results: Results) -> None:
     """Write down from which figure on a run on a workload has collapsed, and who judges, if that is not known.
 
     Raises:

@@ -1,7 +1,7 @@
 """What is said of runs over seeds: interquartile means, intervals, improvement, profiles, tests and their power.
 
-Scores are figures of which the lowest is best; a run that diverged has an infinite one. Everything is fixed beforehand but the
-scores (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice").
+Scores are figures of which the lowest is best; a run that diverged has an infinite one. The statistics are those of Agarwal et
+al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
 """
 
 import math
@@ -71,12 +71,12 @@ def interval(statistic: Callable[[Sequence[Pair]], np.ndarray], pairs: Sequence[
     return Interval(float(low), float(statistic(arrays)), float(high))
 
 
-def p_of(pairs: Sequence[Pair]) -> float:
+def p_of(pair: Pair) -> float:
     """Return the two-sided p of Wilcoxon's signed-rank test of the logarithms of ratios, paired by seed.
 
     Two runs that both diverged are equal.
     """
-    logs = np.concatenate([_log_ratio(np.asarray(one), np.asarray(other)) for one, other in pairs])
+    logs = _logs(pair)
     return float(stats.wilcoxon(logs).pvalue) if logs.any() else 1.0
 
 
@@ -108,9 +108,9 @@ def detectable(n: int, comparisons: int) -> float:
     return float(optimize.brentq(lambda effect: power(effect, n, alpha) - POWER, 0, enough))
 
 
-def spread(pairs: Sequence[Pair]) -> float:
+def spread(pair: Pair) -> float:
     """Return the standard deviation of the logarithms of ratios over seeds, of those of which neither run diverged."""
-    logs = np.concatenate([_log_ratio(np.asarray(one), np.asarray(other)) for one, other in pairs])
+    logs = _logs(pair)
     finite = logs[np.abs(logs) < MOST]
     return float(np.std(finite, ddof=1)) if len(finite) > 1 else math.nan
 
@@ -123,6 +123,11 @@ def best_of(values: Sequence[float], budget: int) -> float:
     ways = np.array([math.comb(n - 1 - i, budget - 1) for i in range(n)]) / math.comb(n, budget)
     taken = ways > 0
     return float(ways[taken] @ ordered[taken])
+
+
+def _logs(pair: Pair) -> np.ndarray:
+    one, other = pair
+    return _log_ratio(np.asarray(one), np.asarray(other))
 
 
 def _log_ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:

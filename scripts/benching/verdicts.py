@@ -1,6 +1,7 @@
 """What the results say: of each rule in each block, a workload with an optimiser, and in sentences."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,7 +36,8 @@ class Verdict:
         searched: The plateaus of all points, on the validation split; infinite where it diverged.
         ratio: Of interquartile means, to `detach`; None of `detach` itself.
         improvement: The probability that a run is better than one of `detach`.
-        p: Of the difference to `detach`, by Wilcoxon's test in pairs, corrected by Holm for all comparisons.
+        uncorrected: The p of the difference to `detach`, by Wilcoxon's test in pairs.
+        p: The same, corrected by Holm for all comparisons of the block.
         reached: The share of the budget of images after which each seed was as good as the target; infinite where it never was.
         time: How long the budget of images takes, in units of what `detach` takes; NaN where it was not measured.
         at_time: The ratio at equal time; None where no time was measured.
@@ -50,6 +52,7 @@ class Verdict:
     searched: list[float] = field(default_factory=list)
     ratio: Interval | None = None
     improvement: Interval | None = None
+    uncorrected: float = 1.0
     p: float = 1.0
     reached: np.ndarray = field(default_factory=lambda: np.array([]))
     time: float = math.nan
@@ -57,12 +60,12 @@ class Verdict:
 
     @property
     def standing(self) -> str:
-        """`better` or `worse` than `detach`, where means, pairs and the test agree; else `alike`: not to be told from it."""
+        """`better` or `worse` than `detach`, where means, pairs and the test agree; else `unclear`."""
         if self.ratio is None or self.improvement is None or self.p >= ALPHA:
-            return "alike"
+            return "unclear"
         if self.ratio.middle < 1 and self.improvement.middle > 0.5:
             return "better"
-        return "worse" if self.ratio.middle > 1 and self.improvement.middle < 0.5 else "alike"
+        return "worse" if self.ratio.middle > 1 and self.improvement.middle < 0.5 else "unclear"
 
 
 @dataclass
@@ -110,6 +113,11 @@ class Block:
         return len(set(RULES) - set(self.misfits)) - 1
 
     @property
+    def fixed(self) -> list[Verdict]:
+        """Those of the comparisons that were fixed beforehand, as far as they are complete."""
+        return [one for one in self.verdicts if one.rule in RULES and one.rule != BASE]
+
+    @property
     def base(self) -> Verdict:
         """What `detach` reached."""
         return next(one for one in self.verdicts if one.rule == BASE)
@@ -146,7 +154,7 @@ class Overall:
 
     @property
     def counts(self) -> str:
-        """On how many workloads it is better, worse, and alike."""
+        """On how many workloads it is better, worse, and unclear."""
         return counted(self.standings)
 
 
@@ -161,17 +169,28 @@ def blocks(results: Results) -> list[Block]:
 
 def _correct(block: Block) -> None:
     """Correct the p of a block by Holm: of the bench's own rules for all of them, of another rule for them and itself."""
-    fixed = [one for one in block.verdicts if one.rule in RULES and one.rule != BASE]
-    values = [*(one.p for one in fixed), *[1.0] * (block.comparisons - len(fixed))]  # of the rest nothing is tested
+    fixed = block.fixed
+    values = [*(one.uncorrected for one in fixed), *[1.0] * (block.comparisons - len(fixed))]  # of the rest nothing is tested
     for one in block.verdicts:
         if one.rule not in RULES:
-            one.p = holm([one.p, *values])[0]
+            one.p = holm([one.uncorrected, *values])[0]
     for one, p in zip(fixed, holm(values), strict=False):
         one.p = p
 
 
+def overturned(found: Sequence[Block]) -> list[tuple[Block, Verdict]]:
+    """Return the verdicts that would not stand if p were corrected for all comparisons of all blocks."""
+    fixed = [(block, one) for block in found for one in block.fixed]
+    untested = sum(block.comparisons for block in found) - len(fixed)
+    values = holm([*(one.uncorrected for _, one in fixed), *[1.0] * untested])
+    return [one for one, p in zip(fixed, values, strict=False) if one[1].standing != "unclear" and p >= ALPHA]
+
+
 def overall(found: Sequence[Block], division: str) -> list[Overall]:
-    """Return what each rule reached over all workloads that tell with an optimiser, the best first."""
+    """Return what each rule reached over all workloads that tell with an optimiser, the best first.
+
+    Rules that were not run on all of them, for one since they do not fit, come after the others.
+    """
     telling = [block for block in found if block.division == division and block.tells]
     entries = []
     for rule in dict.fromkeys(rule for block in telling for rule in block.pairs):
@@ -187,13 +206,14 @@ def overall(found: Sequence[Block], division: str) -> list[Overall]:
                 lost + SEEDS * sum(rule in block.lost for block in of),
             )
         )
-    return sorted(entries, key=lambda one: (one.ratio.middle, -one.improvement.middle))
+    return sorted(entries, key=lambda one: (len(one.standings) < len(telling), one.ratio.middle, -one.improvement.middle))
 
 
 def consistent(entries: Sequence[Overall]) -> tuple[list[str], list[str]]:
     """Return which rules are better than `detach` on a workload and worse on none, and which ones are worse on all."""
+    most = max((len(one.standings) for one in entries), default=0)
     better = [one.rule for one in entries if "better" in one.standings and "worse" not in one.standings]
-    return better, [one.rule for one in entries if set(one.standings) == {"worse"}]
+    return better, [one.rule for one in entries if one.standings == ("worse",) * most]
 
 
 def _block(results: Results, workload: Workload, division: str) -> Block:
@@ -250,7 +270,7 @@ def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[s
     pairs = [(verdict.ends, curves[BASE][:, -1])]
     verdict.ratio = statistics.interval(statistics.ratio, pairs)
     verdict.improvement = statistics.interval(statistics.improvement, pairs)
-    verdict.p = statistics.p_of(pairs)
+    verdict.uncorrected = statistics.p_of(pairs[0])
     if math.isnan(verdict.time):
         return
     whole, share = (min(1.0, time) * JUDGEMENTS for time in (verdict.time, 1 / verdict.time))
@@ -272,18 +292,31 @@ def conclusions(found: Sequence[Block]) -> list[str]:
             continue
         better = [one for one in block.verdicts if one.standing == "better"]
         worse = [one for one in block.verdicts if one.standing == "worse"]
-        timed = [one for one in better if one.at_time]
-        doubtful = [f"`{one.rule}`" for one in timed if one.at_time and one.at_time.low <= 1 <= one.at_time.high]
-        behind = [f"`{one.rule}`" for one in timed if one.at_time and one.at_time.low > 1]
+        timed = [(f"`{one.rule}`", one.at_time) for one in better if one.at_time]
+        ahead = [rule for rule, ratio in timed if ratio.high < 1]
+        unclear = [rule for rule, ratio in timed if ratio.low <= 1 <= ratio.high]
+        behind = [rule for rule, ratio in timed if ratio.low > 1]
+        open_ = [f"`{one.rule}`" for one in better if not one.at_time]
+        standings = {"still better": ahead, "unclear": unclear, "behind": behind, "not judged": open_}
+        at_time = "; ".join(f"{how} {', '.join(rules)}" for how, rules in standings.items() if rules)
         failed = f" `detach` itself is lost for {block.base.lost} of {SEEDS} seeds, so this budget tells little."
         said.append(
             f"- **{block.name}.**{'' if block.tells else failed}"
             f" Better than `detach`: {_ratios(better)}. Worse: {_ratios(worse)}."
-            + (f" At equal time {', '.join(doubtful)} can no longer be told from `detach`." if doubtful else "")
-            + (f" At equal time {', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind `detach`." if behind else "")
-            + (f" No point at all held for {', '.join(f'`{rule}`' for rule in block.lost)}." if block.lost else "")
+            + (f" At equal time: {at_time}." if at_time else "")
+            + (f" Every tuning run diverged for {', '.join(f'`{rule}`' for rule in block.lost)}." if block.lost else "")
         )
     return said
+
+
+def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list[str]]:
+    """Return which rules are better than `detach` at equal time too, each with the workloads on which it is."""
+    ahead: dict[str, list[str]] = defaultdict(list)
+    for block in found:
+        for one in block.verdicts if block.division == division and block.tells else []:
+            if one.standing == "better" and one.at_time and one.at_time.high < 1:
+                ahead[one.rule].append(block.workload.name)
+    return ahead
 
 
 def _ratios(verdicts: Sequence[Verdict]) -> str:
@@ -291,8 +324,8 @@ def _ratios(verdicts: Sequence[Verdict]) -> str:
 
 
 def counted(standings: Sequence[str]) -> str:
-    """Return how many of these are better, worse, and alike."""
-    return ", ".join(str(standings.count(one)) for one in ("better", "worse", "alike"))
+    """Return how many of these are better, worse, and unclear."""
+    return ", ".join(str(standings.count(one)) for one in ("better", "worse", "unclear"))
 
 
 def shown(value: float) -> str:

@@ -23,6 +23,7 @@ from benching.rules import RULES, own
 from benching.running import JUDGEMENTS, Outcome, Task
 from benching.schedule import SEEDS, Plan, workloads_of
 from benching.space import DIVISIONS, FURTHER, POINTS, places, point
+from benching.statistics import ALPHA
 from benching.workloads import WORKLOADS
 from ganexp.config.schema import ConfigError
 
@@ -63,7 +64,6 @@ def test_workloads_are_frozen():
 
 def test_points_are_the_same_for_all_rules_and_spread_over_the_whole_range():
     assert places().shape == (POINTS + FURTHER, 6)
-    np.testing.assert_allclose(places()[0], places()[0].clip(0, 1))
     for division in DIVISIONS.values():
         of_rules = [[point(n, division, rule.coefficients).settings[:3] for n in range(POINTS)] for rule in RULES.values()]
         assert all(points == of_rules[0] for points in of_rules)
@@ -171,7 +171,6 @@ def test_a_run_that_diverges_is_no_error_and_keeps_the_figures_that_it_had():
 
 @pytest.mark.slow
 def test_real_data_without_half_of_the_classes_have_collapsed():
-    assert running.collapsed(RING, TINY) > 3 * running.run(task(iterations=400)).figures[-1] / 10 > 0
     validation, test = running.evaluators(RING, TINY)
     assert running.collapsed(RING, TINY) > 3 * validation.keys[RING.judge].real
     assert test is not validation
@@ -228,11 +227,11 @@ def test_verdicts_find_who_is_better_who_is_lost_and_who_is_missing(tmp_path):
     (block,) = verdicts.blocks(Results(results.path))
     found = {one.rule: one for one in block.verdicts}
     assert {name: one.standing for name, one in found.items()} == {
-        "detach": "alike",
+        "detach": "unclear",
         "joint": "worse",
         "lookahead": "better",
-        "resample": "alike",
-        "jare": "alike",
+        "resample": "unclear",
+        "jare": "unclear",
     }
     assert found["lookahead"].ratio.middle == pytest.approx(0.5, rel=0.01)
     assert found["lookahead"].improvement.middle == 1
@@ -266,7 +265,7 @@ def test_over_workloads_ratios_are_geometric_means_and_what_never_held_is_worse(
     results = written(tmp_path / "study.csv", **dict.fromkeys(fitting, SPREAD) | {"joint": SPREAD * 2})
     hinge = WORKLOADS["ring_hinge"].key
     for rule in RULES:
-        found = list(lines_of("adam", rule, SPREAD * {"joint": 4.5, "lookahead": 0.5}.get(rule, 1)))
+        found = list(lines_of("adam", rule, SPREAD * {"joint": 4.5, "lookahead": 0.5, "competitive": 0.4}.get(rule, 1)))
         if rule == "jare":
             found = [replace(line, state="diverged", figures=()) for line in found if line.part == "tuning"]
         results.append(*(replace(line, workload=hinge) for line in found))
@@ -278,11 +277,12 @@ def test_over_workloads_ratios_are_geometric_means_and_what_never_held_is_worse(
         "lookahead": "1, 0, 1",
         "jare": "0, 1, 1",
         "drift": "0, 0, 2",
-        "competitive": "0, 0, 1",
+        "competitive": "1, 0, 0",
     }
+    assert list(entries)[-1] == "competitive"  # which is first by its ratio, and fits one workload only
     assert entries["jare"].ratio.middle == math.inf
     assert entries["jare"].lost == SEEDS
-    assert verdicts.consistent([*entries.values()]) == (["lookahead"], ["joint"])
+    assert verdicts.consistent([*entries.values()]) == (["lookahead", "competitive"], ["joint"])
 
 
 def test_a_workload_on_which_detach_is_mostly_lost_counts_in_no_table_over_workloads(tmp_path):
@@ -360,11 +360,36 @@ def test_the_page_has_what_twice_the_budget_brings_at_the_point_that_is_best_at_
     once = running.run(task(settings=point(2, DIVISIONS["adam"], ()).settings, seed=1000, part="tuning", iterations=80))
     assert runs[0].figures == pytest.approx(once.figures, rel=1e-3)
     best = min(runs, key=lambda line: line.figures[4])
-    row = f"| `{RING.name}` | {best.point} | {best.figures[4]:.3g} | {min(best.figures[5:]):.3g} | {best.figures[-1]:.3g} |"
+    lowest = min(best.figures[5:])
+    change = f"{lowest:.3g} ({round(100 * (lowest / best.figures[4] - 1)):+d} %)"
+    row = f"| `{RING.name}` | {best.point} | {best.figures[4]:.3g} | {change} | {best.figures[-1]:.3g} |"
     assert row in (tmp_path / "study.md").read_text()
     assert (tmp_path / "study_budgets.png").stat().st_size > 5_000
     bench.main([*words, *places])
     assert len(Results(tmp_path / "study.csv").of_part("longer")) == len(runs)
+
+
+def test_what_diverges_over_twice_the_budget_is_shown_if_it_came_as_far_as_the_budget(tmp_path):
+    results = Results(tmp_path / "study.csv")
+    run = Line("longer", RING.key, division="adam", rule="detach", point=2, seed=1000, state="diverged", figures=(3.0,))
+    results.append(run)
+    page.write(results, tmp_path / "study.md")
+    assert "two budgets" not in (tmp_path / "study.md").read_text()
+    results.append(replace(run, point=5, figures=(3.0,) * 5), replace(run, point=17, figures=(4.0,) * 4 + (2.0, 1.5)))
+    page.write(results, tmp_path / "study.md")
+    assert f"| `{RING.name}` | 17 | 2 | 1.5 (-25 %) | diverged |" in (tmp_path / "study.md").read_text()
+
+
+def test_verdicts_that_a_correction_over_all_blocks_would_overturn_are_named(tmp_path):
+    """Within its block the smallest p of n is multiplied by n, and over two blocks by 2 n."""
+    fitting = dict.fromkeys([name for name in RULES if name != "competitive"], SPREAD)
+    decided = SPREAD * np.where(np.arange(SEEDS) < 6, 1.001, 0.5)
+    results = written(tmp_path / "study.csv", **fitting | {"jare": decided, "joint": SPREAD * 2})
+    (block,) = verdicts.blocks(results)
+    assert verdicts.overturned([block]) == []
+    jare = next(one for one in block.fixed if one.rule == "jare")
+    others = [block] * int(2 * ALPHA / jare.uncorrected / block.comparisons)
+    assert [one.rule for _, one in verdicts.overturned([block, *others])] == ["jare"] * (len(others) + 1)
 
 
 def test_the_page_without_results_says_so(tmp_path):

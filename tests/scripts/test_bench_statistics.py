@@ -42,9 +42,9 @@ def test_the_bootstrap_is_scipys_for_one_stratum_and_resamples_strata_by_themsel
 
 def test_wilcoxons_p_is_exact_and_two_divergences_are_equal():
     better = ([0.5 - 0.01 * i for i in range(10)], [1.0] * 10)
-    assert statistics.p_of([better]) == pytest.approx(2 / 2**10)
-    assert statistics.p_of([([math.inf] * 3, [math.inf] * 3)]) == 1
-    assert statistics.p_of([([math.inf] * 10, [1.0 + 0.01 * i for i in range(10)])]) < 0.01
+    assert statistics.p_of(better) == pytest.approx(2 / 2**10)
+    assert statistics.p_of(([math.inf] * 3, [math.inf] * 3)) == 1
+    assert statistics.p_of(([math.inf] * 10, [1.0 + 0.01 * i for i in range(10)])) < 0.01
 
 
 def test_profiles_are_shares_of_runs():

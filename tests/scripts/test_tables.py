@@ -2,6 +2,7 @@
 
 import csv
 from collections import defaultdict
+from math import inf
 from statistics import mean
 
 import pytest
@@ -43,12 +44,13 @@ def test_the_bench_is_told_as_its_runs_ended():
     with (tables.ROOT / "docs" / "study.csv").open() as file:
         for row in csv.DictReader(file):
             arm, figures = (row["workload"], row["rule"]), [float(one) for one in row["figures"].split()]
-            if row["division"] != "adam" or row["state"] != "finished":
+            if row["division"] != "adam" or row["state"] == "misfit":
                 continue
+            finished = row["state"] == "finished"
             if row["part"] == "tuning":
-                tuned[arm][int(row["point"])] = mean(figures[-3:])
+                tuned[arm][int(row["point"])] = mean(figures[-3:]) if finished else inf
             elif row["part"] == "test":
-                ends[*arm, int(row["point"])].append(figures[-1])
+                ends[*arm, int(row["point"])].append(figures[-1] if finished else inf)
 
     def figure(block, rule):
         arm = (block.workload.key, rule)
@@ -56,7 +58,7 @@ def test_the_bench_is_told_as_its_runs_ended():
         return trim_mean(ends[*arm, min(counting, key=counting.get)], 0.25)
 
     header, *rows = tables.bench()
-    assert header[:2] == ("rule", "Adam, × `detach`")
+    assert "ring_hinge" in header[1]
     told = {rule.strip("`"): ratio for rule, ratio, *_ in rows}
     blocks = [block for block in tables._benched() if block.division == "adam"]
     for rule in ("anchoring", "topk", "past_extragradient"):
