@@ -298,7 +298,7 @@ def conclusions(found: Sequence[Block]) -> list[str]:
         behind = [rule for rule, ratio in timed if ratio.low > 1]
         open_ = [f"`{one.rule}`" for one in better if not one.at_time]
         standings = {"still better": ahead, "unclear": unclear, "behind": behind, "not judged": open_}
-        at_time = "; ".join(f"{how} {', '.join(rules)}" for how, rules in standings.items() if rules)
+        at_time = "; ".join(f"{', '.join(rules)} {how}" for how, rules in standings.items() if rules)
         failed = f" `detach` itself is lost for {block.base.lost} of {SEEDS} seeds, so this budget tells little."
         said.append(
             f"- **{block.name}.**{'' if block.tells else failed}"
