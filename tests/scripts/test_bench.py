@@ -341,7 +341,7 @@ def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
     said = place.read_text()
     assert said.endswith(f"{page.EARLIER}\n\nKept.\n")
     assert "Better than `detach`: `lookahead` (× 0.50). Worse: `joint` (× 2.00)." in said
-    assert "No point at all held for `lead`." in said
+    assert "Every tuning run diverged for `lead`." in said
     assert "Better somewhere and worse nowhere: `lookahead`. Worse everywhere: `joint`, `lead`." in said
     assert "Stale." not in said
     assert all(place.with_name(name).stat().st_size > 10_000 for name in ("study.png", "study_curves.png"))
