@@ -228,7 +228,7 @@ def courses(found: Sequence[Block]) -> Figure:
     figure = Figure(figsize=(13, 3.4 * len(shown)), layout="constrained")
     for row, block in zip(figure.subplots(len(shown), 3, squeeze=False), shown, strict=True):
         picked = _picked(block)
-        over = np.arange(1, JUDGEMENTS + 1) / JUDGEMENTS * block.workload.images
+        over = np.arange(1, JUDGEMENTS + 1) / JUDGEMENTS * block.workload.images / 1000
         worst = max(float(np.max(one.curve[np.isfinite(one.curve)], initial=0)) for one in picked)
         at = np.geomspace(min(one.ends.min() for one in picked) * 0.95, worst, 100)
         for one in block.verdicts:
@@ -241,7 +241,7 @@ def courses(found: Sequence[Block]) -> Figure:
             row[2].plot(at, statistics.profile(one.ends, at), **style)
         if block.target is not None:
             row[0].axhline(block.target, color="0.6", linestyle=":", linewidth=1)
-        row[0].set(yscale="log", xlabel="real samples", ylabel=block.workload.unit, title=f"{block.name}: over the budget")
+        row[0].set(yscale="log", xlabel="thousands of real samples", ylabel=block.workload.unit, title=f"{block.name}: over the budget")
         row[1].set(yscale="log", xlabel="tuning runs", title="best of n, on the validation split")
         row[2].set(xscale="log", xlabel=block.workload.unit, ylabel="share of seeds at most", title="profiles")
         row[1].set_ylim(top=min(row[1].get_ylim()[1], 2 * worst))
