@@ -98,10 +98,10 @@ def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str
 
 
 def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse names that no features have, and features of images where there are none.
+    """Refuse names that no features have, features of images where there are none, and measures that need other features.
 
     Raises:
-        ConfigError: There are no such features, or the data are points, and the features see images.
+        ConfigError: There are no such features, the data are points, and the features see images, or a measure needs others.
     """
     asked = _features_asked(config, dataset.shape)
     names = ["auto", "classifier", "inception", "raw", *NETWORKS]
@@ -114,6 +114,10 @@ def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> Non
         raise ConfigError(
             f"evaluation.features={of_images[0]} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
         )
+    for name, measure in measures.items():
+        if measure.only_in and not set(asked) & set(measure.only_in):
+            needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"
+            raise ConfigError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
 
 
 def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:

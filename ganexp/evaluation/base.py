@@ -1,6 +1,6 @@
 """The contract of a measure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from ganexp.data.modes import Modes
@@ -42,6 +42,9 @@ class Measure(Generic[S]):
 
     looks_at_labels = False
     """Whether the figures depend on the classes of samples."""
+
+    only_in: ClassVar[Collection[str]] = ()
+    """The `evaluation.features` of which the figures need one, by name; any features will do if there are none."""
 
     library: ClassVar[str] = ""
     """The package that computes the figures, if that is another one."""

@@ -241,7 +241,8 @@ def courses(found: Sequence[Block]) -> Figure:
             row[2].plot(at, statistics.profile(one.ends, at), **style)
         if block.target is not None:
             row[0].axhline(block.target, color="0.6", linestyle=":", linewidth=1)
-        row[0].set(yscale="log", xlabel="thousands of real samples", ylabel=block.workload.unit, title=f"{block.name}: over the budget")
+        row[0].set(yscale="log", xlabel="thousands of real samples", ylabel=block.workload.unit)
+        row[0].set_title(f"{block.name}: over the budget")
         row[1].set(yscale="log", xlabel="tuning runs", title="best of n, on the validation split")
         row[2].set(xscale="log", xlabel=block.workload.unit, ylabel="share of seeds at most", title="profiles")
         row[1].set_ylim(top=min(row[1].get_ylim()[1], 2 * worst))

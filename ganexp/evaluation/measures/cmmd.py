@@ -30,6 +30,7 @@ class CMMD(Measure[FirstFeatures]):
     keys: ClassVar = {"eval/cmmd": low("squared maximum mean discrepancy of CLIP embeddings under an RBF kernel, × 1000")}
     keeps = FirstFeatures
     rank = 8
+    only_in = tuple(CLIP.published)
 
     @checked
     def __init__(
