@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from itertools import product
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,24 +108,35 @@ def results(path: Path) -> dict[Trial, list[float]]:
 
 def summary(found: dict[Trial, list[float]]) -> str:
     """Return the table of means and standard errors."""
+    rows = means(found)
+    return table(rows) if rows else "No trial has ended yet."
+
+
+def means(found: dict[Trial, list[float]]) -> list[dict[str, str]]:
+    """Return the rows of the table."""
     rows = []
-    for data, pack in product(("ring", "grid"), (1, 2)):
+    for (data, pack), published in PUBLISHED.items():
         own = np.array([figures for trial, figures in found.items() if (trial.data, trial.pack) == (data, pack)])
         if len(own):
-            error = own.std(0, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.full(3, np.nan)
-            (modes, quality, divergence), (e_modes, e_quality, e_divergence) = own.mean(0), error
+            modes, quality, divergence = own.T
             rows.append(
                 {
                     "data": data,
-                    "packs of": pack,
-                    "trials": len(own),
-                    "modes": f"{modes:.1f} ± {e_modes:.1f}",
-                    "published": PUBLISHED[data, pack],
-                    "of high quality": f"{100 * quality:.1f} ± {100 * e_quality:.1f} %",
-                    "KL divergence": f"{divergence:.2f} ± {e_divergence:.2f}",
+                    "packs of": str(pack),
+                    "trials": str(len(own)),
+                    "modes": _mean(modes, 1),
+                    "published": published,
+                    "of high quality": f"{_mean(100 * quality, 1)} %",
+                    "KL divergence": _mean(divergence, 2),
                 }
             )
-    return table(rows) if rows else "No trial has ended yet."
+    return rows
+
+
+def _mean(values: np.ndarray, digits: int) -> str:
+    """Return the mean, with its standard error if there are several values."""
+    mean = f"{values.mean():.{digits}f}"
+    return f"{mean} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}" if len(values) > 1 else mean
 
 
 def _append(path: Path, trial: Trial, figures: Sequence[float]) -> None:
@@ -135,7 +146,7 @@ def _append(path: Path, trial: Trial, figures: Sequence[float]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         if new:
             writer.writerow(["data", "pack", "seed", "modes", "high_quality", "mode_kl", "machine"])
-        writer.writerow([*trial, *figures, machine()])
+        writer.writerow([*trial, *figures, f"{date.today()}, {machine()}"])
 
 
 def _parser() -> argparse.ArgumentParser:

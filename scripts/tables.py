@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import packing
 from benching.page import TITLES
 from benching.results import Results
 from benching.rules import BASE
@@ -91,6 +92,13 @@ def bench() -> Rows:
         yield f"`{rule}`", *cells, f"{statistics.median(times):.2g}" if times else ""
 
 
+def pacgan() -> Rows:
+    """Yield PacGAN's trials, summed up, beside the published figures."""
+    rows = packing.means(packing.results(ROOT / "docs" / "packing.csv"))
+    yield [*rows[0]]
+    yield from ([*row.values()] for row in rows)
+
+
 def costs() -> Rows:
     """Yield what every strategy costs with redundant gradients and without, the cheapest first."""
     yield "strategy", "redundant gradients on", "off (default)"
@@ -146,7 +154,7 @@ def recipes() -> Rows:
     yield from ((f"`{name}`", *counted, published[name]) for name, *counted in hours.estimates(50e12))
 
 
-TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, bench)}
+TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, bench, pacgan)}
 
 
 @functools.cache
