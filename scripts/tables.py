@@ -23,7 +23,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import packing
 from benching.page import TITLES
 from benching.results import Results
 from benching.rules import BASE
@@ -40,6 +39,7 @@ from ganexp.config.metrics import measures_of, measures_offered
 from ganexp.config.plain import flat, plain
 from ganexp.logging.keys import KEYS
 from ganexp.strategies import Strategy
+from published.pacgan import means, results
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
@@ -94,7 +94,7 @@ def bench() -> Rows:
 
 def pacgan() -> Rows:
     """Yield PacGAN's trials, summed up, beside the published figures."""
-    rows = packing.means(packing.results(ROOT / "docs" / "packing.csv"))
+    rows = means(results(ROOT / "docs" / "packing.csv"))
     yield [*rows[0]]
     yield from ([*row.values()] for row in rows)
 

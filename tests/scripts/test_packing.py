@@ -5,7 +5,7 @@ import math
 import pytest
 
 import packing
-from packing import Trial
+from published.pacgan import Trial, summary
 from tests.forked import train
 
 SHORT = [
@@ -55,9 +55,9 @@ def test_trials_are_run_once_and_one_that_was_stopped_goes_on(tmp_path, here):
 def test_means_come_with_standard_errors_beside_the_published_ones():
     found = {Trial("ring", 2, seed): [modes, 0.5, 0.25] for seed, modes in enumerate((6.0, 8.0, 7.0))}
     error = 1 / math.sqrt(3)
-    assert f"| ring | 2 | 3 | 7.0 ± {error:.1f} | 7.9 ± 0.1 | 50.0 ± 0.0 % | 0.25 ± 0.00 |" in packing.summary(found)
-    assert "grid" not in packing.summary(found)
-    assert packing.summary({}) == "No trial has ended yet."
+    assert f"| ring | 2 | 3 | 7.0 ± {error:.1f} | 7.9 ± 0.1 | 50.0 ± 0.0 % | 0.25 ± 0.00 |" in summary(found)
+    assert "grid" not in summary(found)
+    assert summary({}) == "No trial has ended yet."
 
 
 def test_a_trial_that_does_not_finish_is_said(tmp_path, monkeypatch):
