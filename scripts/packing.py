@@ -1,9 +1,11 @@
 """Does packing find modes? PacGAN's experiments on ring and grid at their own settings, beside the published figures.
 
-    python scripts/packing.py --trials 3      # GAN and PacGAN2 on both, three seeds each: twelve runs of two hours and more
-    python scripts/packing.py --table         # only the table of what there is
+    python scripts/packing.py                 # GAN and PacGAN2 on both, three seeds each, 400 epochs: more than a day of a core
+    python scripts/packing.py --epochs 40     # their first tenth; more epochs go on from there
+    python scripts/packing.py --table         # only the table and the picture of what there is
 
-A trial that has ended is a line of docs/packing.csv and is not run again; one that was stopped goes on from its checkpoint.
+Every evaluation of a trial is a line of docs/packing.csv, and a trial that is there as far as is asked is not run again. One
+that was stopped, or ran for fewer epochs, goes on from its checkpoint, and ends as if it had never been stopped.
 """
 
 if __name__ == "__main__":
@@ -24,46 +26,65 @@ from ganexp.logging.documents import refuse_unwritable
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import read
 from ganexp.printable import printable
-from published.pacgan import PUBLISHED, Trial, append, results, summary
+from published.pacgan import EPOCHS, PUBLISHED, Figures, Trial, append, drawn, results, summary
 
 ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ("eval/modes", "eval/high_quality", "eval/mode_kl")
+ITERATIONS = 1000
+"""Of an epoch, as the authors' code counts them."""
+KEYS = ("eval/modes", "eval/high_quality", "eval/mode_kl")
 
 
 def main(arguments: Sequence[str] | None = None) -> str:
-    """Run what is missing, print the table of all trials, and return it."""
+    """Run what is missing, draw all trials, print the table of them, and return it."""
     options = _parser().parse_args(arguments)
-    with writing(options.results, "name another place with --results"):
-        refuse_unwritable(options.results)
+    picture = options.results.with_suffix(".png")
+    for path in (options.results, picture):
+        with writing(path, "name another place with --results"):
+            refuse_unwritable(path)
     wanted = [Trial(data, pack, seed) for seed in range(options.trials) for data, pack in PUBLISHED]
-    missing = [] if options.table else [trial for trial in wanted if trial not in results(options.results)]
+    there = results(options.results)
+    missing = [] if options.table else [trial for trial in wanted if options.epochs not in there.get(trial, {})]
     with ThreadPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(run, trial, options.folder, tuple(options.further)): trial for trial in missing}
-        for done in as_completed(running):
+        running = {pool.submit(run, trial, options.epochs, options.folder, tuple(options.further)): trial for trial in missing}
+        for number, done in enumerate(as_completed(running), 1):
             try:
                 append(options.results, running[done], done.result())
             except RuntimeError as error:
                 pool.shutdown(cancel_futures=True)
                 sys.exit(f"Error: {printable(error)}.")
-            print(f"{len(results(options.results))} trials of {len(wanted)} have ended.", flush=True)
-    said = summary(results(options.results))
+            print(f"{number} of {len(missing)} trials have ended.", flush=True)
+    found = results(options.results)
+    if found:
+        drawn(found).savefig(picture, dpi=110)
+    said = summary(found)
     print(said)
     return said
 
 
-def run(trial: Trial, folder: Path, further: tuple[str, ...] = ()) -> list[float]:
-    """Run a trial, or go on with it, and return its modes, share of samples of high quality, and divergence at the end.
+def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) -> dict[int, Figures]:
+    """Run a trial for so many epochs, or go on with it, and return its evaluations.
 
     Raises:
-        RuntimeError: It did not finish.
+        RuntimeError: It did not get so far.
     """
     place = (folder / f"{trial.data}-{trial.pack}-{trial.seed}").resolve()
-    begun = RunFolder(place).last.exists()
-    train([f"resume={place}"] if begun else [*trial.overrides, *further, f"hydra.run.dir={place}"])
-    ended = read(place) if place.is_dir() else None
-    if ended is None or ended.state != "finished":
+    if epochs not in evaluations(place):
+        length = f"iterations={epochs * ITERATIONS}"
+        if RunFolder(place).last.exists():
+            train([f"resume={place}", length])
+        else:
+            train([*trial.overrides, *further, length, f"hydra.run.dir={place}"])
+    found = evaluations(place)
+    if epochs not in found:
         raise RuntimeError(f"{place} did not finish; its train.log says why")
-    return [float(ended.rows[-1][key]) for key in FIGURES]
+    return found
+
+
+def evaluations(place: Path) -> dict[int, Figures]:
+    """Return the evaluations of a trial by epochs; none of one that has not begun."""
+    rows = read(place).rows if place.is_dir() else []
+    evaluated = [(row["progress/iteration"], row) for row in rows if all(key in row for key in KEYS)]
+    return {int(at) // ITERATIONS: Figures(*(float(row[key]) for key in KEYS)) for at, row in evaluated}
 
 
 def train(words: Sequence[str]) -> None:
@@ -74,9 +95,14 @@ def train(words: Sequence[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=3, choices=range(1, 11), metavar="N", help="seeds of each (default 3)")
+    parser.add_argument(
+        "--epochs", type=int, default=EPOCHS, choices=range(1, EPOCHS + 1), metavar="N", help=f"of each (default {EPOCHS})"
+    )
     parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="trials at a time (default 2)")
     parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "packing.csv", help="default docs/packing.csv")
+    parser.add_argument(
+        "--results", type=Path, default=ROOT / "docs" / "packing.csv", help="default docs/packing.csv, with a picture beside it"
+    )
     parser.add_argument(
         "--folder", type=Path, default=ROOT / "outputs" / "packing", help="of the runs (default outputs/packing)"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from benching import statistics
@@ -30,6 +31,9 @@ from benching.verdicts import (
     overall,
     overturned,
 )
+from benching.verdicts import (
+    shown as of_two_digits,
+)
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
@@ -37,6 +41,7 @@ from ganexp.compare.intervals import Interval
 EARLIER = "## The earlier study"
 """What stands below this heading of the page stays as it is."""
 COLOURS = {"better": "tab:green", "worse": "tab:red", "unclear": "0.45"}
+SHADES = {"better": "#8fd18f", "worse": "#f2a3a0", "unclear": "#ececec"}
 TITLES = {"adam": "Adam", "sgd": "SGD"}
 WITHIN = JUDGEMENTS // BUDGETS
 """So many judgements of a run over twice the budget lie within the budget."""
@@ -166,7 +171,7 @@ def write(results: Results, page: Path) -> None:
     kept = page.read_text().partition(EARLIER)[2] if page.exists() else ""
     pictures = []
     if any(len(block.verdicts) > 1 for block in found):
-        for suffix, draw in ((".png", drawn), ("_curves.png", courses)):
+        for suffix, draw in ((".png", at_a_glance), ("_intervals.png", intervals), ("_curves.png", courses)):
             picture = page.with_name(page.stem + suffix)
             draw(found).savefig(picture, dpi=80)
             pictures.append(picture.name)
@@ -177,16 +182,18 @@ def write(results: Results, page: Path) -> None:
 
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
-    parts = [_introduction(results, found), "## What was found\n", *(_overall(found, name) for name in DIVISIONS)]
+    parts = [_introduction(results, found), "## What was found\n"]
     if pictures:
-        parts.append(f"![The figure of every rule relative to that of detach]({pictures[0]})\n")
-    parts += ["### On each workload\n", _said(found)]
+        parts.append(f"![Every rule on every workload: better than detach, worse, or unclear]({pictures[0]})\n")
+    parts += [*(_overall(found, name) for name in DIVISIONS), "### On each workload\n", _said(found)]
+    if pictures:
+        parts.append(f"![The figure of every rule relative to that of detach, with its interval]({pictures[1]})\n")
     parts += [
         f"### {block.name}\n\n{block.workload.unit[0].upper()}{block.workload.unit[1:]}.{_unfinished(block)}\n\n{_table(block)}"
         for block in found
     ]
     if pictures:
-        parts.append(PLATEAUS.format(picture=pictures[1]))
+        parts.append(PLATEAUS.format(picture=pictures[2]))
     parts += [
         _power(found),
         _tuned(results, found),
@@ -197,7 +204,38 @@ def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_b
     return "\n".join(filter(None, parts))
 
 
-def drawn(found: Sequence[Block]) -> Figure:
+def at_a_glance(found: Sequence[Block]) -> Figure:
+    """Draw every rule's ratio to `detach` on every workload as a coloured cell; the best rules with Adam come first."""
+    columns = [block for division in DIVISIONS for block in found if block.division == division and block.pairs]
+    ordered = [one.rule for division in DIVISIONS for one in overall(found, division)]
+    rules = [*dict.fromkeys([*ordered, *(rule for block in columns for rule in block.pairs)])]
+    figure = Figure(figsize=(2.4 + 1.05 * len(columns), 1.9 + 0.27 * len(rules)), layout="constrained")
+    axes = figure.subplots()
+    for x, block in enumerate(columns):
+        ratios = {one.rule: one.ratio.middle for one in block.verdicts if one.ratio} | dict.fromkeys(block.lost, math.inf)
+        for y, rule in enumerate(rules):
+            if rule in ratios:
+                colour = SHADES[block.standing(rule)]
+                axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour))
+                axes.text(x, y, of_two_digits(ratios[rule]), ha="center", va="center", fontsize=9)
+    adam = sum(block.division == "adam" for block in columns)
+    axes.axvline(adam - 0.5, color="0.2", linewidth=1)
+    names = [block.workload.name.replace("_", "\n", 1) for block in columns]
+    axes.set_xticks(
+        range(len(columns)), [f"{name}\n{TITLES[block.division]}" for name, block in zip(names, columns, strict=True)]
+    )
+    axes.set_yticks(range(len(rules)), rules)
+    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rules) - 0.5, -0.5))
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    figure.suptitle(
+        f"Distance to real data × detach. Green: better. Red: worse. Grey: {SEEDS} seeds do not decide.", fontsize=10
+    )
+    return figure
+
+
+def intervals(found: Sequence[Block]) -> Figure:
     """Draw every rule's ratio to `detach` with its interval, a panel for each block."""
     shown = [block for block in found if len(block.verdicts) > 1]
     columns = min(4, len(shown))
