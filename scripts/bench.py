@@ -4,6 +4,7 @@
     python scripts/bench.py --workloads ring_nonsaturating --rules detach joint consensus
     python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10  # a rule of one's own, beside the others
     python scripts/bench.py --longer               # are the budgets long enough? detach over two of them
+    python scripts/bench.py --runners-up           # was detach tuned luckily? its next-best points on the test seeds
     python scripts/bench.py --page-only            # the page anew, from the results that are there
     python scripts/tables.py                       # then: what README.md and docs/strategies.md say of the results
 
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from benching import longer, page, schedule, timing
+from benching import longer, page, runners_up, schedule, timing
 from benching.quiet import quiet as say_little
 from benching.results import Results
 from benching.rules import BASE, RULES, own
@@ -135,6 +136,13 @@ def _parser() -> argparse.ArgumentParser:
         action="store_const",
         const=longer.measure,
         help="only train detach for two budgets, to see whether one is enough",
+    )
+    only.add_argument(
+        "--runners-up",
+        dest="only",
+        action="store_const",
+        const=runners_up.measure,
+        help="only run detach at its next-best points, to see whether it was tuned luckily",
     )
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")

@@ -68,7 +68,12 @@ def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) 
         RuntimeError: It did not get so far.
     """
     place = (folder / f"{trial.data}-{trial.pack}-{trial.seed}").resolve()
-    if epochs not in evaluations(place):
+    there = evaluations(place)
+    if epochs not in there:
+        if there and max(there) > epochs:
+            raise RuntimeError(
+                f"{place} has gone beyond {epochs} epochs: name one of {', '.join(map(str, there))} with --epochs"
+            )
         length = f"iterations={epochs * ITERATIONS}"
         if RunFolder(place).last.exists():
             train([f"resume={place}", length])

@@ -26,8 +26,7 @@ from pathlib import Path
 from benching.page import TITLES
 from benching.results import Results
 from benching.rules import BASE
-from benching.schedule import SEEDS
-from benching.verdicts import Block, Overall, blocks, counted, overall, shown
+from benching.verdicts import Block, Overall, blocks, counted, overall, two_digits
 from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
@@ -203,9 +202,8 @@ def _benched() -> list[Block]:
 def _compared(one: Overall | None) -> tuple[str, str, str]:
     if one is None:
         return "", "", ""
-    low, middle, high = (shown(value) for value in (one.ratio.low, one.ratio.middle, one.ratio.high))
-    lost = f"{one.lost} of {SEEDS * len(one.standings)}" if one.lost else ""
-    return f"{middle} [{low}, {high}]", one.counts, lost
+    low, middle, high = (two_digits(value) for value in (one.ratio.low, one.ratio.middle, one.ratio.high))
+    return f"{middle} [{low}, {high}]", one.counts, one.losses
 
 
 @functools.cache

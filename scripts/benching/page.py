@@ -15,6 +15,7 @@ from benching import statistics
 from benching.longer import BUDGETS, TRIED
 from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
+from benching.runners_up import COUNT
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
@@ -23,6 +24,7 @@ from benching.verdicts import (
     Block,
     Verdict,
     ahead_at_equal_time,
+    beside_the_luckiest,
     blocks,
     conclusions,
     consistent,
@@ -30,9 +32,7 @@ from benching.verdicts import (
     edges,
     overall,
     overturned,
-)
-from benching.verdicts import (
-    shown as of_two_digits,
+    two_digits,
 )
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
@@ -58,15 +58,17 @@ D's from 1/5 to 5, the momentum ({momentum}), and the rule's own coefficients, i
 {further} further points beyond the ranges of the rates are tried too, and count once every rule has them. The point with the
 best plateau on the validation split (the mean of the last three of {judgements} judgements) is then run on {seeds} other
 seeds and judged on the test split. All runs of a workload see equally many real samples: a rule that draws two batches for
-an iteration makes half as many iterations. The comparisons were fixed beforehand: each rule with `detach`, paired by seed.
+an iteration makes half as many iterations. What is compared was fixed beforehand: each rule with `detach`, paired by seed. The
+correction for many comparisons, some budgets and one penalty were settled later ([power](#power), [why](development.md)).
 
 {short}
 
 - **Figure**: the distance to real data at the end of the budget, lower is better; the interquartile mean over seeds, which
   stays finite if up to a quarter of them diverge, with its 95 % interval by bootstrap over seeds.
 - **× `detach`**: the ratio of these means, with its interval; over workloads their geometric mean, and the bootstrap is
-  stratified by workload, without those on which `detach` loses most of its seeds. **Chance**: the probability that a run of
-  the rule ends better than one of `detach`.
+  stratified by workload, without those on which `detach` loses most of its seeds. Intervals are not corrected for the number
+  of rules: one that leaves out 1 is no verdict yet. **Chance**: the probability that a run of the rule ends better than one of
+  `detach`.
 - **p**: Wilcoxon's signed-rank test of the ratios, paired by seed, corrected by Holm for all comparisons on the workload
   with the optimiser. A rule counts as **better** or **worse** if p is below 5 %, which is printed bold, and ratio and chance
   point the same way; else it is **unclear**: {seeds} seeds do not decide. A rule whose tuning runs all diverged is worse.
@@ -74,10 +76,11 @@ an iteration makes half as many iterations. The comparisons were fixed beforehan
   classes.
 - **Target**: how many seeds reached the target, and if more than half did, the median share of the budget that it took. The
   target is what the tuned `detach` with Adam had on the validation split after {target} of its {judgements} judgements.
-- **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam. {spread}**At
-  equal time**: the ratio when the slower of the two is stopped at the time at which the faster one ends; neither is tuned
-  anew for the shorter time. A rule is still better, or behind, if the 95 % interval of that ratio lies on one side of 1,
-  which is not corrected for the number of rules; it is not judged if it takes more than ten times as long, or was not timed.
+- **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam; it is used
+  for SGD too. {spread}**At equal time**: the ratio when the slower of the two is stopped at the time at which the faster
+  one ends; neither is tuned anew for the shorter time. A rule is still better, or behind, if the 95 % interval of that
+  ratio lies on one side of 1, which is not corrected for the number of rules; it is not judged if it takes more than ten
+  times as long, or was not timed.
 """
 
 PLATEAUS = """## Learning curves, smaller budgets and spread
@@ -91,10 +94,10 @@ the middle one and the worst with a finite figure, and on the right in grey all 
 
 POWER = """## Power
 
-How large must a difference be to be found? With {seeds} seeds and {comparisons} comparisons, a difference of {effect:.2f}
+How large must a difference be to be detected? With {seeds} seeds and {comparisons} comparisons, a difference of {effect:.2f}
 standard deviations (of the differences of pairs) is found with a chance of {power:.0f} % at the strictest of Holm's steps.
-Later steps find smaller differences, and so do rules with less spread. For the rule with the median spread, among seeds that
-did not diverge:
+Later steps find smaller differences, and so do rules with less spread. For the rule with the median spread, counting only
+seeds that did not diverge, this means:
 
 {table}
 Holm's correction is for the comparisons of one workload with one optimiser, so that no verdict changes when another workload
@@ -104,26 +107,37 @@ is run. That was settled after the first two workloads had been run; before, it 
 
 TUNING = """## Tuning
 
-{held} of {of} optima lie in the outer tenth of a range, beyond which there may be a better one; of all points, {chance:.0f} %
-do. {extended} A rule's own ranges are the same on all workloads and are not extended; some coefficients are tuned with Adam
-only, and keep their default with SGD.
+{held} of {of} optima lie in the lowest or highest tenth of a range, beyond which there may be a better one; of all points
+that were tried, {chance:.0f} % do. {extended} A rule's own ranges are the same on all workloads and are not extended; some
+coefficients are tuned with Adam only, and keep their default with SGD.
 
 Each point was tried with one seed, so a different point might be better over many. Intervals and p-values are for the chosen
-point, and leave out the uncertainty of choosing it. {moved}So few points are thin in a space of three or more settings: every
-rule may have better ones in between. *Best of n* is the figure on the validation split that n of
+point, and leave out the uncertainty of choosing it. {moved}So few points cover a space of three or more settings only
+thinly: every rule may have better ones in between. *Best of n* is the figure on the validation split that n of
 the points would have found, the mean over all choices of n; – where all points of a choice may have diverged.
 
-{tables}"""
+{luck}{tables}"""
+
+LUCK = """\
+All comparisons of a block rest on the one point that was chosen for `detach`: if the choice was unlucky, every rule looks
+better. So `detach` was run on the test seeds at its {count} next-best points as well (`--runners-up`). The last column has
+the rules that are better than `detach` as tuned, beside the best of its points, which is the hardest comparison. Their
+advantage stands where the interval lies below 1: {stood} of {of}{fallen}.
+
+{table}
+"""
 
 LONGER = """## Are the budgets long enough?
 
 `detach` with Adam at points {points} of the space, over twice the budget, on the validation split; the vertical line is the
-budget. The table has the point that is best there. One that gets worse later has been trained for too long: GANs do that.
+budget. Each curve is one run with the tuning seed, so changes of a few percent mean nothing. The table has the point that is
+best at the budget. A run that gets worse later has been trained for too long, as happens with GANs.
 
 ![The figure of detach over two budgets]({picture})
 
 {table}
-{last}Where `detach` is still falling, a ratio says which rule is faster, not which one ends better.
+{last}Where `detach` is still falling, a ratio says which rule is faster, not which one ends better; where it rises, also which
+one degrades later.
 """
 
 WORKLOADS_RUN = """## Workloads, and what has been run
@@ -140,6 +154,7 @@ seeds counts in no table over workloads: the bench does not show where another r
 python scripts/bench.py --workloads ring_nonsaturating --extended
 python scripts/bench.py --workloads ring_nonsaturating --times
 python scripts/bench.py --workloads ring_nonsaturating --longer
+python scripts/bench.py --workloads ring_nonsaturating --runners-up
 python scripts/bench.py --page-only
 python scripts/tables.py
 ```
@@ -217,7 +232,7 @@ def at_a_glance(found: Sequence[Block]) -> Figure:
             if rule in ratios:
                 colour = SHADES[block.standing(rule)]
                 axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour))
-                axes.text(x, y, of_two_digits(ratios[rule]), ha="center", va="center", fontsize=9)
+                axes.text(x, y, two_digits(ratios[rule]), ha="center", va="center", fontsize=9)
     adam = sum(block.division == "adam" for block in columns)
     axes.axvline(adam - 0.5, color="0.2", linewidth=1)
     names = [block.workload.name.replace("_", "\n", 1) for block in columns]
@@ -375,11 +390,15 @@ def _in_short(found: Sequence[Block], division: str) -> str:
     if not count:
         return f"With {TITLES[division]}, no workload is complete yet."
     ahead = ahead_at_equal_time(found, division)
-    rules = ", ".join(f"`{rule}` (on {', '.join(f'`{one}`' for one in names)})" for rule, names in ahead.items())
-    beaten = (
-        f"these are better than `detach` at equal time: {rules}" if rules else "no rule is better than `detach` at equal time"
+    worse = Counter(rule for one in overall(found, division) for rule in [one.rule] * one.standings.count("worse"))
+    rules = ", ".join(
+        f"`{rule}` on {' and '.join(f'`{one}`' for one in names)}"
+        + (f" (but worse than `detach` on {worse[rule]} other{'s' if worse[rule] > 1 else ''})" if worse[rule] else "")
+        for rule, names in ahead.items()
     )
-    return f"**With {TITLES[division]}, on {count} workload{'s' if count > 1 else ''}, {beaten}.**"
+    ends = "ends better than `detach` at equal time"
+    beaten = f"this {ends}: {rules}" if rules else f"no rule {ends}"
+    return f"**With {TITLES[division]}, over {count} workload{'s' if count > 1 else ''}, {beaten}.**"
 
 
 def _spread_of_times(results: Results) -> str:
@@ -391,7 +410,11 @@ def _spread_of_times(results: Results) -> str:
         return ""
     rule, factor = max(factors.items(), key=lambda item: item[1])
     middle = float(np.median(list(factors.values())))
-    return f"Between workloads they differ by a factor of {middle:.2g} for the median rule, and {factor:.2g} for `{rule}`. "
+    said = f"Between workloads they differ by a factor of {middle:.2g} for the median rule, and {factor:.2g} for `{rule}`"
+    little = known["lookahead"]
+    if len(little) > 1:
+        said += f"; `lookahead`, which adds next to nothing to `detach`, was timed at {min(little):.2f} to {max(little):.2f}"
+    return f"{said}. "
 
 
 def _said(found: Sequence[Block]) -> str:
@@ -407,12 +430,17 @@ def _overall(found: Sequence[Block], division: str) -> str:
             "× `detach`": _of(one.ratio),
             "chance": f"{one.improvement.middle:.2f}",
             "better, worse, unclear": one.counts,
-            "lost": f"{one.lost} of {SEEDS * len(one.standings)}" if one.lost else "",
+            "lost": one.losses,
         }
         for one in entries
     ]
     workloads = [f"`{block.workload.name}`" for block in found if block.division == division and block.tells]
-    better, worse = (", ".join(f"`{rule}`" for rule in rules) or "none" for rules in consistent(entries))
+    named = {one.rule: f"`{one.rule}`" for one in entries} | {
+        one.rule: f"`{one.rule}` (which fits {len(one.standings)} of them)"
+        for one in entries
+        if len(one.standings) < len(workloads)
+    }
+    better, worse = (", ".join(named[rule] for rule in rules) or "none" for rules in consistent(entries))
     title = f"### With {TITLES[division]}, over {', '.join(workloads)}"
     short = f"Better somewhere and worse nowhere: {better}. Worse everywhere: {worse}."
     return f"{title}\n\n{short}\n\n{table(rows)}" if rows else ""
@@ -523,7 +551,40 @@ def _tuned(results: Results, found: Sequence[Block]) -> str:
         chance=100 * edge_share(found),
         extended=_extended(found),
         moved=_moved(results, found),
+        luck=_luck(found),
         tables="\n".join(parts),
+    )
+
+
+def _luck(found: Sequence[Block]) -> str:
+    """Return what `detach` reaches at its next-best points, and which rules are better than the best of them."""
+    rows = []
+    ratios: dict[str, Interval] = {}
+    for block in found:
+        if not block.runners_up:
+            continue
+        beside = beside_the_luckiest(block)
+        ratios |= {f"`{rule}` ({block.name})": ratio for rule, ratio in beside.items()}
+        figures = {number: statistics.interquartile_mean(ends) for number, ends in block.runners_up.items()}
+        rows.append(
+            {
+                "block": block.name,
+                "`detach` as tuned": f"{_number(block.base.figure.middle)} (point {block.base.chosen.point})",
+                "at its next-best points": ", ".join(f"{_number(float(one))} ({number})" for number, one in figures.items()),
+                "× the best of these": ", ".join(f"`{rule}` {_of(ratio)}" for rule, ratio in beside.items()),
+            }
+        )
+    fallen = [name for name, ratio in ratios.items() if ratio.high >= 1]
+    return (
+        LUCK.format(
+            count=COUNT,
+            stood=len(ratios) - len(fallen),
+            of=len(ratios),
+            fallen=f", all but {', '.join(fallen)}" if fallen else "",
+            table=table(rows),
+        )
+        if rows
+        else ""
     )
 
 
@@ -572,7 +633,8 @@ def _longer(results: Results, found: Sequence[Block], picture: str) -> str:
         )
     points = ", ".join(map(str, TRIED[:-1])) + f" and {TRIED[-1]}"
     changes = [f"{_change(block.base.curve)} ({block.name})" for block in found]
-    last = f"In the last tenth of the budget, `detach` as tuned changes by {', '.join(changes)}. " if changes else ""
+    of_tuned = "Over the last tenth of the budget, the interquartile mean of the tuned `detach` changes by"
+    last = f"{of_tuned} {', '.join(changes)}. " if changes else ""
     return LONGER.format(points=points, picture=picture, table=table(rows), last=last) if rows else ""
 
 

@@ -22,9 +22,9 @@ class Line:
     """A line of the file.
 
     Args:
-        part: `tuning` or `test`, a run; `longer`, a run over twice the budget; `time`, how long the budget of images takes in
-            units of what `detach` takes; `bound`, the figure from which on a run has collapsed; `machine`, what made the lines
-            below.
+        part: `tuning` or `test`, a run; `runner-up`, a test run of a next-best point of `detach`; `longer`, a run over
+            twice the budget; `time`, how long the budget of images takes in units of what `detach` takes; `bound`, the figure
+            from which on a run has collapsed; `machine`, what made the lines below.
         workload: Name and version.
         space: The version of the space of tuning.
         division: The optimiser.
@@ -83,11 +83,15 @@ class Arm:
 
     def chosen(self, points: Iterable[int]) -> Line | None:
         """Return the tuning run with the best plateau of these points; None if one is missing, or all have diverged."""
+        return next(iter(self.ranked(points)), None)
+
+    def ranked(self, points: Iterable[int]) -> list[Line]:
+        """Return the tuning runs of these points that have not diverged, the best plateau first; none if one is missing."""
         wanted = list(points)
         if any(number not in self.tuning for number in wanted):
-            return None
-        best = min((self.tuning[number] for number in wanted), key=lambda line: line.plateau)
-        return best if math.isfinite(best.plateau) else None
+            return []
+        held = [line for line in (self.tuning[number] for number in wanted) if math.isfinite(line.plateau)]
+        return sorted(held, key=lambda line: line.plateau)
 
     def add(self, run: Line) -> None:
         """Add a test run; of two with the same point and seed the first stays."""
@@ -178,7 +182,7 @@ class Results:
         return next((line for line in self.of_part("bound") if line.workload == workload), None)
 
     def times(self, workload: str) -> dict[str, float]:
-        """Return how long each rule takes for the budget of images, in units of what `detach` takes."""
+        """Return how long each rule takes for the budget of images, in units of what `detach` takes: as last measured."""
         return {line.rule: line.figures[0] for line in self.of_part("time") if line.workload == workload}
 
 

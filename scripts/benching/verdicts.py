@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benching import statistics
+from benching import runners_up, statistics
 from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
@@ -80,6 +80,7 @@ class Block:
         missing: Rules whose runs are not complete.
         misfits: Rules that do not fit, and why.
         target: The figure that counts as good; None before `detach` was tuned.
+        runners_up: The last figures of `detach` at its next-best points, by point, as far as these are complete.
         extended: Whether the points of the extension count.
     """
 
@@ -91,6 +92,7 @@ class Block:
     misfits: dict[str, str] = field(default_factory=dict)
     target: float | None = None
     extended: bool = False
+    runners_up: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -156,6 +158,11 @@ class Overall:
     def counts(self) -> str:
         """On how many workloads it is better, worse, and unclear."""
         return counted(self.standings)
+
+    @property
+    def losses(self) -> str:
+        """Its lost seeds among all; empty if there are none."""
+        return f"{self.lost} of {SEEDS * len(self.standings)}" if self.lost else ""
 
 
 def blocks(results: Results) -> list[Block]:
@@ -241,6 +248,9 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
             verdict = _alone(rule, chosen, curves[rule], block.target, collapsed)
             verdict.searched = [arm.tuning[number].plateau for number in numbers]
             block.verdicts.append(verdict)
+    for number, runs in runners_up.of_block(results, workload.key, division).items():
+        if all(seed in runs for seed in range(SEEDS)):
+            block.runners_up[number] = np.array([runs[seed].end for seed in range(SEEDS)])
     if BASE in curves:
         for verdict in block.verdicts:
             _beside(verdict, curves, results.times(workload.key))
@@ -249,8 +259,9 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
 
 
 def _curve(line: Line) -> np.ndarray:
-    """Return the figures of all judgements, infinite from where the run diverged."""
-    return np.array([*line.figures, *[math.inf] * (JUDGEMENTS - len(line.figures))])
+    """Return the figures of all judgements, infinite from where the run diverged; at the latest, that is the last one."""
+    judged = [*line.figures, *[math.inf] * (JUDGEMENTS - len(line.figures))]
+    return np.array([*judged[:-1], line.end])
 
 
 def _alone(rule: str, chosen: Line, curves: np.ndarray, target: float | None, bound: float) -> Verdict:
@@ -309,6 +320,13 @@ def conclusions(found: Sequence[Block]) -> list[str]:
     return said
 
 
+def beside_the_luckiest(block: Block) -> dict[str, Interval]:
+    """Return the ratios of the rules that are better than `detach` to `detach` at the best of its points on the test split."""
+    luckiest = min([block.base.ends, *block.runners_up.values()], key=lambda ends: float(statistics.interquartile_mean(ends)))
+    better = [one for one in block.verdicts if one.standing == "better"]
+    return {one.rule: statistics.interval(statistics.ratio, [(one.ends, luckiest)]) for one in better}
+
+
 def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list[str]]:
     """Return which rules are better than `detach` at equal time too, each with the workloads on which it is."""
     ahead: dict[str, list[str]] = defaultdict(list)
@@ -320,7 +338,7 @@ def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list
 
 
 def _ratios(verdicts: Sequence[Verdict]) -> str:
-    return ", ".join(f"`{one.rule}` (× {shown(one.ratio.middle)})" for one in verdicts if one.ratio) or "none"
+    return ", ".join(f"`{one.rule}` (× {two_digits(one.ratio.middle)})" for one in verdicts if one.ratio) or "none"
 
 
 def counted(standings: Sequence[str]) -> str:
@@ -328,7 +346,7 @@ def counted(standings: Sequence[str]) -> str:
     return ", ".join(str(standings.count(one)) for one in ("better", "worse", "unclear"))
 
 
-def shown(value: float) -> str:
+def two_digits(value: float) -> str:
     """Return a ratio as one reads it."""
     return "∞" if value > 1e6 else f"{value:.2f}"
 

@@ -245,6 +245,58 @@ def test_verdicts_find_who_is_better_who_is_lost_and_who_is_missing(tmp_path):
     assert block.target == 3.0
 
 
+def found_with(results, rule, lines):
+    """The verdict on a rule whose lines are appended to the results."""
+    results.append(*lines)
+    (block,) = verdicts.blocks(results)
+    return next(one for one in block.verdicts if one.rule == rule)
+
+
+def test_runs_are_paired_by_seed_in_whatever_order_they_end(tmp_path):
+    lines = [*lines_of("adam", "jare", SPREAD * np.linspace(0.98, 0.99, SEEDS))]
+    found = found_with(written(tmp_path / "study.csv", detach=SPREAD), "jare", lines[::-1])
+    assert found.uncorrected == pytest.approx(2 / 2**SEEDS)  # each seed is a little better, and few are better than another
+
+
+def test_a_run_that_diverges_after_its_last_judgement_is_lost(tmp_path):
+    *others, last = lines_of("adam", "jare", SPREAD)
+    lines = [*others, replace(last, state="diverged")]
+    found = found_with(written(tmp_path / "study.csv", detach=SPREAD), "jare", lines)
+    assert found.lost == 1
+    assert found.ends[-1] == math.inf
+
+
+def test_the_next_best_points_of_detach_are_run_on_the_test_seeds(tmp_path, few_samples):
+    results = written(tmp_path / "study.csv", detach=SPREAD)
+    words = ["--runners-up", "--workloads", RING.name, "--seeds", "2", "--images", "160", "--further", *TINY]
+    places = ["--results", str(results.path), "--page", str(tmp_path / "study.md")]
+    bench.main([*words, *places])
+    bench.main([*words, *places])
+    runs = Results(results.path).of_part("runner-up")
+    assert [(line.point, line.seed, line.state) for line in runs] == [
+        (number, seed, "finished") for number in (0, 1) for seed in (0, 1)
+    ]
+    settings = point(1, DIVISIONS["adam"], ()).settings
+    assert runs[3].figures == pytest.approx(running.run(task(settings=settings, seed=1)).figures, rel=1e-3)
+
+
+def test_the_page_says_which_rules_are_better_than_detach_at_the_best_of_its_points(tmp_path):
+    results = written(tmp_path / "study.csv", detach=SPREAD, lookahead=SPREAD * 0.5, joint=SPREAD * 0.8)
+    for number, factor in ((3, 0.7), (4, 2.0)):
+        results.append(
+            *(
+                replace(line, part="runner-up", point=number)
+                for line in lines_of("adam", "detach", SPREAD * factor)
+                if line.part == "test"
+            )
+        )
+    page.write(results, tmp_path / "study.md")
+    said = (tmp_path / "study.md").read_text()
+    middle = trim_mean(SPREAD, 0.25)
+    assert f"| {middle:.3g} (point 5) | {0.7 * middle:.3g} (3), {2 * middle:.3g} (4) | `lookahead` 0.714 [" in said
+    assert "the interval lies below 1: 1 of 2, all but `joint` (ring_nonsaturating, adam)." in " ".join(said.split())
+
+
 def test_at_equal_time_the_slower_of_two_is_read_earlier(tmp_path):
     results = written(tmp_path / "study.csv", detach=SPREAD, joint=SPREAD, jare=SPREAD, lead=SPREAD, drift=SPREAD)
     for rule, of_detach in {"detach": 1.0, "joint": 2.0, "jare": 0.5, "lead": 12.0}.items():
