@@ -244,9 +244,8 @@ def at_a_glance(found: Sequence[Block]) -> Figure:
     axes.tick_params(length=0, labeltop=True, labelbottom=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    figure.suptitle(
-        f"Distance to real data × detach. Green: better. Red: worse. Grey: {SEEDS} seeds do not decide.", fontsize=10
-    )
+    title = "Distance to real data after equally many images, relative to detach"
+    figure.suptitle(f"{title}. Green: better. Red: worse. Grey: {SEEDS} seeds do not decide.", fontsize=9)
     return figure
 
 
@@ -436,9 +435,7 @@ def _overall(found: Sequence[Block], division: str) -> str:
     ]
     workloads = [f"`{block.workload.name}`" for block in found if block.division == division and block.tells]
     named = {one.rule: f"`{one.rule}`" for one in entries} | {
-        one.rule: f"`{one.rule}` (which fits {len(one.standings)} of them)"
-        for one in entries
-        if len(one.standings) < len(workloads)
+        one.rule: f"`{one.rule}` (on {len(one.standings)} of them)" for one in entries if len(one.standings) < len(workloads)
     }
     better, worse = (", ".join(named[rule] for rule in rules) or "none" for rules in consistent(entries))
     title = f"### With {TITLES[division]}, over {', '.join(workloads)}"
