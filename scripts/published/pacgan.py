@@ -118,8 +118,8 @@ def drawn(found: Mapping[Trial, Course]) -> Figure:
             mean, error = PUBLISHED[data, pack]
             column[0].axhline(mean, color=colour, linestyle="--", linewidth=1)
             column[0].axhspan(mean - error, mean + error, color=colour, alpha=0.1)
-        column[0].set(title=data, ylabel="modes covered", ylim=(0, None))
-        column[1].set(xlabel="epochs", ylabel="samples of high quality, %", ylim=(0, 100))
+        column[0].set(title=data, ylabel="modes covered", ylim=(0, 1.08 * column[0].get_ylim()[1]))
+        column[1].set(xlabel="epochs", ylabel="samples of high quality, %", ylim=(0, 100), xlim=(0, None))
         column[0].legend(loc="lower right")
     return figure
 
