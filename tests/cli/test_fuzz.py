@@ -118,6 +118,7 @@ def outcome(arguments):
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=round(60 * EXAMPLES), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(first=broken, second=st.none() | broken)
 @example(first=("optimizer.betas", "[2,2]"), second=None)

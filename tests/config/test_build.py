@@ -59,7 +59,11 @@ def data(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("dataset", "network"),
-    [*((one, "mlp") for one in options("dataset")), *(("digits", one) for one in options("generator") if one != "mlp")],
+    [
+        *((one, "mlp") for one in options("dataset")),
+        ("digits", "dcgan"),
+        *(pytest.param("digits", one, marks=pytest.mark.slow) for one in options("generator") if one not in ("mlp", "dcgan")),
+    ],
 )
 def test_each_dataset_and_each_network_trains(dataset, network, data):
     loss = "nonsaturating" if fits("nonsaturating", network) else "began"

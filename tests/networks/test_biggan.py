@@ -23,7 +23,7 @@ def size(network):
     ("side", "latent_dim", "width", "classes", "published"),
     [
         (32, 80, 96, 10, (9_416_196, 2_415_170)),
-        (64, 100, 80, 200, (17_335_204, 30_796_722)),
+        pytest.param(64, 100, 80, 200, (17_335_204, 30_796_722), marks=pytest.mark.slow),
         pytest.param(128, 120, 96, 1000, (70_433_988, 87_982_370), marks=pytest.mark.slow),
     ],
 )

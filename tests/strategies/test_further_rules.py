@@ -305,7 +305,7 @@ def follow_the_ridge(game):
     game.move(torch.cat([v[:n] - RATE_G / RATE_D * ridge, v[n:]]))
 
 
-@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("loss", ["hinge", *(pytest.param(one, marks=pytest.mark.slow) for one in KINDS if one != "hinge")])
 @pytest.mark.parametrize("name", BY_HAND)
 def test_each_rule_is_a_loop_written_by_hand(name, loss):
     strategy, rule = BY_HAND[name]

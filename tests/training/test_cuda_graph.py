@@ -57,7 +57,9 @@ def test_a_step_of_latents_is_recorded_too(through):
     assert runs[1].step.recording
 
 
-@pytest.mark.parametrize("optimizer", options("optimizer"))
+@pytest.mark.parametrize(
+    "optimizer", [one if one == "adam" else pytest.param(one, marks=pytest.mark.slow) for one in options("optimizer")]
+)
 def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
     weights = []
     for recorded in (False, True):
