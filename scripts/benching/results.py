@@ -133,6 +133,7 @@ class Results:
     def append(self, *lines: Line) -> None:
         """Write lines at the end of the file, and see to it that they are on the disk.
 
+        From then on they are what the file says, where figures are rounded: so what is chosen by them now is chosen later too.
         The file is opened anew each time, since it may have been replaced meanwhile, by git for one.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,10 +145,11 @@ class Results:
                 size = file.read().rfind(b"\n") + 1
                 file.truncate(size)
             head = "" if size else f"{','.join(COLUMNS)}\n"
-            file.write((head + "".join(f"{_written(line)}\n" for line in lines)).encode())
+            rows = "".join(f"{_written(line)}\n" for line in lines)
+            file.write((head + rows).encode())
             file.flush()
             os.fsync(file.fileno())
-        self._take(lines)
+        self._take([_parsed(row) for row in csv.reader(io.StringIO(rows))])
 
     def _take(self, lines: Sequence[Line]) -> None:
         self.lines += lines

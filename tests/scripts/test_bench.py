@@ -461,6 +461,17 @@ def test_a_line_that_was_cut_off_by_a_kill_is_written_anew(tmp_path):
     assert [line.identity for line in Results(path).lines] == [line.identity for line in results.lines]
 
 
+def test_points_are_chosen_by_the_figures_as_they_are_written(tmp_path):
+    """Of two that differ by less than the file tells, the first is chosen, now and when the file is read again."""
+    results = Results(tmp_path / "study.csv")
+    run = Line("tuning", RING.key, division="adam", rule="detach", seed=1000, state="finished")
+    for number, figure in enumerate((0.123449, 0.123441)):
+        results.append(replace(run, point=number, figures=(figure,) * JUDGEMENTS))
+    again = Results(results.path)
+    assert again.lines == results.lines
+    assert [one.arms[RING.key, "adam", "detach"].chosen([0, 1]).point for one in (results, again)] == [0, 0]
+
+
 def test_a_file_that_is_something_else_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(SystemExit) as end:
