@@ -123,27 +123,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
     parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")
     only = parser.add_mutually_exclusive_group()
-    only.add_argument(
-        "--times",
-        dest="only",
-        action="store_const",
-        const=timing.measure,
-        help="only measure the times, side by side; on an idle machine",
-    )
-    only.add_argument(
-        "--longer",
-        dest="only",
-        action="store_const",
-        const=longer.measure,
-        help="only train detach for two budgets, to see whether one is enough",
-    )
-    only.add_argument(
-        "--runners-up",
-        dest="only",
-        action="store_const",
-        const=runners_up.measure,
-        help="only run detach at its next-best points, to see whether it was tuned luckily",
-    )
+    for word, what, meaning in (
+        ("--times", timing.measure, "measure the times, side by side; on an idle machine"),
+        ("--longer", longer.measure, "train detach for two budgets, to see whether one is enough"),
+        ("--runners-up", runners_up.measure, "run detach at its next-best points, to see whether it was tuned luckily"),
+    ):
+        only.add_argument(word, dest="only", action="store_const", const=what, help=f"only {meaning}")
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")
     parser.add_argument("--page", type=Path, default=DOCS / "study.md", help="default docs/study.md")
