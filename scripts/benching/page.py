@@ -434,9 +434,8 @@ def _overall(found: Sequence[Block], division: str) -> str:
         for one in entries
     ]
     workloads = [f"`{block.workload.name}`" for block in found if block.division == division and block.tells]
-    named = {one.rule: f"`{one.rule}`" for one in entries} | {
-        one.rule: f"`{one.rule}` (on {len(one.standings)} of them)" for one in entries if len(one.standings) < len(workloads)
-    }
+    sizes = {one.rule: len(one.standings) for one in entries}
+    named = {rule: f"`{rule}`" + (f" (on {n} of them)" if n < len(workloads) else "") for rule, n in sizes.items()}
     better, worse = (", ".join(named[rule] for rule in rules) or "none" for rules in consistent(entries))
     title = f"### With {TITLES[division]}, over {', '.join(workloads)}"
     short = f"Better somewhere and worse nowhere: {better}. Worse everywhere: {worse}."
