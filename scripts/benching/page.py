@@ -49,10 +49,17 @@ SHOWN = (0.25, 4.0)
 """The ratios that the figure shows; others lie beyond its panels."""
 BEST_OF = (1, 2, 5, 10, POINTS, POINTS + FURTHER)
 
-INTRODUCTION = """# Which update rule, and when?
+ANSWER = """# Which update rule, and when?
 
-The update rules of [strategies.md](strategies.md), one of each kind that makes updates of its own, are compared here with
-`detach`: ordinary alternating training, D first. Every rule gets the same chance on every workload, separately with
+Each update rule of [the strategies' page](strategies.md) that makes updates of its own was tuned with equal effort, run over
+{seeds} seeds, and compared with `detach`: ordinary alternating training, D first. {counts}
+
+{short}
+"""
+
+PROTOCOL = """## How rules are compared
+
+Every rule gets the same chance on every workload, separately with
 {optimisers}: {points} tuning runs at the same quasi-random points, over three decades of D's rate, ratios of G's rate to
 D's from 1/5 to 5, the momentum ({momentum}), and the rule's own coefficients, in ranges that hold the values of its paper.
 {further} further points beyond the ranges of the rates are tried too, and count once every rule has them. The point with the
@@ -61,7 +68,7 @@ seeds and judged on the test split. All runs of a workload see equally many real
 an iteration makes half as many iterations. What is compared was fixed beforehand: each rule with `detach`, paired by seed. The
 correction for many comparisons, some budgets and one penalty were settled later ([power](#power), [why](development.md)).
 
-{short}
+The tables use these words:
 
 - **Figure**: the distance to real data at the end of the budget, lower is better; the interquartile mean over seeds, which
   stays finite if up to a quarter of them diverge, with its 95 % interval by bootstrap over seeds.
@@ -77,7 +84,8 @@ correction for many comparisons, some budgets and one penalty were settled later
 - **Target**: how many seeds reached the target, and if more than half did, the median share of the budget that it took. The
   target is what the tuned `detach` with Adam had on the validation split after {target} of its {judgements} judgements.
 - **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam; it is used
-  for SGD too. {spread}**At equal time**: the ratio when the slower of the two is stopped at the time at which the faster
+  for SGD too. {spread}
+- **At equal time**: the ratio when the slower of the two is stopped at the time at which the faster
   one ends; neither is tuned anew for the shorter time. A rule is still better, or behind, if the 95 % interval of that
   ratio lies on one side of 1, which is not corrected for the number of rules; it is not judged if it takes more than ten
   times as long, or was not timed.
@@ -197,14 +205,17 @@ def write(results: Results, page: Path) -> None:
 
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
-    parts = [_introduction(results, found), "## What was found\n"]
+    short = "\n\n".join(_in_short(found, division) for division in DIVISIONS)
+    parts = [ANSWER.format(seeds=SEEDS, counts=_counts(found), short=short)]
     if pictures:
         parts.append(f"![Every rule on every workload: better than detach, worse, or unclear]({pictures[0]})\n")
+    parts += [_protocol(results), "## What was found\n"]
     parts += [*(_overall(found, name) for name in DIVISIONS), "### On each workload\n", _said(found)]
     if pictures:
         parts.append(f"![The figure of every rule relative to that of detach, with its interval]({pictures[1]})\n")
     parts += [
-        f"### {block.name}\n\n{block.workload.unit[0].upper()}{block.workload.unit[1:]}.{_unfinished(block)}\n\n{_table(block)}"
+        f"### {block.name}\n\n{block.workload.unit[0].upper()}{block.workload.unit[1:]}.{_unfinished(block)}\n\n"
+        + _folded("Every rule's figure, ratio, p, target and time", _table(block))
         for block in found
     ]
     if pictures:
@@ -365,13 +376,17 @@ def _best_of(one: Verdict, n: int) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _introduction(results: Results, found: Sequence[Block]) -> str:
+def _folded(summary: str, hidden: str) -> str:
+    """Return what is shown only once the reader asks for it, on GitHub and on the site alike."""
+    return f'<details markdown="1">\n<summary>{summary}</summary>\n\n{hidden}\n</details>\n'
+
+
+def _protocol(results: Results) -> str:
     momentum = "; ".join(
         f"{', '.join(f'{float(one):g}' for one in division.momentum)} with {TITLES[name]}"
         for name, division in DIVISIONS.items()
     )
-    return INTRODUCTION.format(
-        short=" ".join(_in_short(found, division) for division in DIVISIONS),
+    return PROTOCOL.format(
         spread=_spread_of_times(results),
         points=POINTS,
         further=FURTHER,
@@ -380,6 +395,16 @@ def _introduction(results: Results, found: Sequence[Block]) -> str:
         judgements=JUDGEMENTS,
         seeds=SEEDS,
         target=TARGET_AT,
+    )
+
+
+def _counts(found: Sequence[Block]) -> str:
+    """Say how the fixed comparisons came out."""
+    standings = Counter(one.standing for block in found for one in block.fixed)
+    better, worse, unclear = (standings[name] for name in ("better", "worse", "unclear"))
+    return (
+        f"After equally many images, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "
+        f"and {unclear} do not decide."
     )
 
 
@@ -392,12 +417,11 @@ def _in_short(found: Sequence[Block], division: str) -> str:
     worse = Counter(rule for one in overall(found, division) for rule in [one.rule] * one.standings.count("worse"))
     rules = ", ".join(
         f"`{rule}` on {' and '.join(f'`{one}`' for one in names)}"
-        + (f" (but worse than `detach` on {worse[rule]} other{'s' if worse[rule] > 1 else ''})" if worse[rule] else "")
+        + (f" (worse than `detach` on {worse[rule]} other{'s' if worse[rule] > 1 else ''})" if worse[rule] else "")
         for rule, names in ahead.items()
     )
-    ends = "ends better than `detach` at equal time"
-    beaten = f"this {ends}: {rules}" if rules else f"no rule {ends}"
-    return f"**With {TITLES[division]}, over {count} workload{'s' if count > 1 else ''}, {beaten}.**"
+    workloads = f"{count} workload{'s' if count > 1 else ''}"
+    return f"Better than `detach` at equal time, with {TITLES[division]} on {workloads}: {rules or 'no rule'}."
 
 
 def _spread_of_times(results: Results) -> str:
@@ -413,7 +437,7 @@ def _spread_of_times(results: Results) -> str:
     little = known["lookahead"]
     if len(little) > 1:
         said += f"; `lookahead`, which adds next to nothing to `detach`, was timed at {min(little):.2f} to {max(little):.2f}"
-    return f"{said}. "
+    return f"{said}."
 
 
 def _said(found: Sequence[Block]) -> str:
@@ -536,7 +560,10 @@ def _tuned(results: Results, found: Sequence[Block]) -> str:
         if rows:
             taken, times = Counter(one.chosen.point for one in block.verdicts).most_common(1)[0]
             same = f"{times} of {len(rows)} rules were best at the same point, the one with number {taken}.\n\n"
-            parts.append(f"### {block.name}, tuned to\n\n{same}{table(rows)}")
+            parts.append(
+                f"### {block.name}, tuned to\n\n{same}"
+                + _folded("Settings, and what fewer points would have found", table(rows))
+            )
     if not parts:
         return ""
     held = sum(bool(ends) for block in found for ends in edges(block).values())
