@@ -35,8 +35,8 @@ def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     return Section(
         "What the framework costs",
         "`strategy=detach` against a plain PyTorch loop of the same algorithm, in turn on the very same networks, optimisers "
-        "and feed: D's gradients switched off in G's step, nothing measured or logged. ganexp also sums losses and scores "
-        "and times its phases.\n\n" + table(rows),
+        "and feed. The plain loop switches D's gradients off in G's step, and measures and logs nothing. ganexp also sums "
+        "losses and scores and times its phases.\n\n" + table(rows),
         {"Time per iteration over that of a plain loop of the same algorithm": bars(ratios, "time relative to the plain loop")},
     )
 

@@ -161,8 +161,8 @@ def peers(case: str, turns: int, turn_s: float) -> Section:
         "How others write a step",
         f"Plain loops in the style of other projects (`scripts/benchmarks/peers.py`), {case}, over ganexp's default run. "
         "Adam is called as each of them calls it, without asking for the fused kernel. On a CPU, reading a number costs "
-        "nothing and nothing is copied; there it is the discarded gradients, the second generation and the data that "
-        "count.\n\n" + table(rows),
+        "nothing and nothing is copied, so what counts is the discarded gradients, the second generation and the "
+        "data.\n\n" + table(rows),
         {"Time per iteration over ganexp's": bars(ratios, "time relative to ganexp, strategy=detach")},
     )
 

@@ -57,9 +57,9 @@ def processes(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     who = f"{count} GPUs over NCCL" if gpus > 1 else "two processes of one thread each, over gloo"
     return Section(
         "Several processes",
-        f"One process, with one thread or GPU, against {who}, in turn. *Speed-up*: with the same batch (strong scaling, of "
-        f"which {count} would be perfect). *Efficiency*: the time of one process with its share of the batch, by itself, over "
-        "that of all of them with one each (weak scaling, of which 1 would be perfect).\n\n"
+        f"One process, with one thread or GPU, against {who}, in turn. *Speed-up*: with the same batch (strong scaling; "
+        f"{count} would be perfect). *Efficiency*: the time of one process by itself with its share of the batch, over the "
+        "time of all of them with one share each (weak scaling; 1 would be perfect).\n\n"
         + table(races)
         + "\nWhat a process exchanges in an iteration, and the time for it, waiting for the others included:\n\n"
         + table(exchanges),

@@ -47,7 +47,7 @@ def scaling(axes: Axes, turns: int, turn_s: float) -> Section:
     return Section(
         "As things grow",
         "Around DCGAN 32×32, width 32, batch 32, one axis at a time; the textbook's loop computes D's gradients in G's step "
-        "to throw them away.\n\n" + "\n".join(tables),
+        "and throws them away.\n\n" + "\n".join(tables),
         {"Milliseconds per iteration, and what each strategy takes of the textbook's time": _plot(measured)},
     )
 

@@ -57,7 +57,7 @@ def threads(cases: Sequence[str], turns: int, turn_s: float) -> Section:
         rows.append({"case": case, **{f"{n} threads": times[str(n)].over(times[str(most)]) for n in counts}})
     return Section(
         "Threads",
-        f"Time over that with torch's own choice here, {most}: `threads=auto` keeps it.\n\n" + table(rows),
+        f"Time over that with torch's own choice here, {most} threads, which `threads=auto` keeps.\n\n" + table(rows),
     )
 
 
