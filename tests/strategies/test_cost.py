@@ -137,6 +137,7 @@ PEAK = {
     "g_first_resample": lambda a_g, a_d: max(a_g + a_d + IMAGES, 2 * a_d + 2 * IMAGES),
     "joint": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
     "one_stage": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
+    "extragradient": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
     "past_extragradient": lambda a_g, a_d: a_g + 2 * a_d + 2 * IMAGES,
 }
 
