@@ -64,6 +64,9 @@ def evaluate(parser: ArgumentParser) -> None:
     measured.add_argument("--feature-weights", help="the folder with weights of DINOv2 and CLIP")
     measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
     measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
+    measured.add_argument(
+        "--standing", type=int, metavar="N", help="batches that batch norm's statistics are computed anew from"
+    )
     images = parser.add_argument_group("folders of images")
     images.add_argument("--dataset", help="what they are compared with, such as mnist")
     images.add_argument("--set", dest="overrides", nargs="+", default=[], help="its settings, as in dataset.image_size=64")

@@ -24,7 +24,7 @@ DIAGNOSTICS = {
     ),
     "accuracy/real": Scalar("share of the last real batch that D takes for real"),
     "accuracy/fake": Scalar("share of generated samples that D takes for generated"),
-    "accuracy/held_out": Scalar("share of real samples that D takes for real and is never trained on"),
+    "accuracy/held_out": Scalar("share of held-out real samples that D takes for real"),
 }
 """Collapse and over-fitting, in the rows that have a grid of samples."""
 SPECTRUM = {

@@ -1,4 +1,4 @@
-"""Adam with a look at where the last step went."""
+"""Adam that extrapolates from its last step."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any

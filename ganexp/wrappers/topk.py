@@ -1,4 +1,4 @@
-"""A wrapper that lets G learn from the fakes alone that D takes for most real."""
+"""A wrapper that lets G learn only from the fakes that D scores highest."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar

@@ -38,7 +38,7 @@ PICTURED = 24
 """Of so many sets of samples the page has pictures."""
 ROWS, NEAREST = 8, 6
 """Samples that are shown beside their nearest training images, and how many of these."""
-ASKED = ("features", "feature_weights", "samples", "of", "against", "device")
+ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
 PUBLISHED = ("protocol", "features", "samples", "against")
 """What a protocol says beside measures."""
 
@@ -130,8 +130,8 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
 
 def _of_images(options: argparse.Namespace) -> Found:
     """Evaluate folders of images, each against the same data set."""
-    if options.weights != "last" or options.of:
-        raise Refused("--weights and --of are of runs, and not of a folder of images")
+    if options.weights != "last" or options.of or options.standing is not None:
+        raise Refused("--weights, --of and --standing are for runs, and not for a folder of images")
     values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
     entries, evaluators = [Entry(str(place), place) for place in options.places], []
     shape = choose("dataset", parse(values).dataset).make().shape

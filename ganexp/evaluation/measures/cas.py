@@ -15,7 +15,7 @@ from ganexp.ranges import checked
 
 
 class CAS(Measure[LabelledImages]):
-    """Classification accuracy score: the share of real images that a classifier knows which has seen generated ones only.
+    """Classification accuracy score: the accuracy on real images of a classifier trained on generated ones only.
 
     (Ravuri & Vinyals 2019, section 3.) The classifier is ours, the one whose features images are compared in by default, and is
     trained anew at every evaluation, in the same way each time. The score of real data, one half of them against the other, is
@@ -27,7 +27,7 @@ class CAS(Measure[LabelledImages]):
         seen: How many images training looks at: passes through fewer of them are repeated. It bounds the time.
     """
 
-    keys: ClassVar = {"eval/cas": high("share of real images that a classifier knows which was trained on generated ones")}
+    keys: ClassVar = {"eval/cas": high("accuracy on real images of a classifier trained on generated ones")}
     keeps = LabelledImages
     looks_at_labels = True
 

@@ -119,6 +119,9 @@ def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
         in figures["eval/kid"]["meaning"]
     )
     assert figures["eval/kid"]["value"] != rows["digits"]["eval/kid"]
+    _, anew, _ = evaluated(place / "digits", "--standing", "2", "--output", tmp_path / "anew")
+    assert values(anew["digits"]).keys() == rows["digits"].keys()
+    assert values(anew["digits"])["eval/kid"] != rows["digits"]["eval/kid"]  # batch norm's statistics are other ones
     best, last = (
         evaluated(place / "sweep/1_conditional", "--weights", w, "--output", tmp_path / w)[1] for w in ("best", "last")
     )
@@ -259,5 +262,5 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
         Image.fromarray(np.full((8, 8), 50 * i, np.uint8)).save(folder / f"{i}.png")
     assert "0.png has 8×8 pixels, and the data 32×32" in refused(*asked).replace("1.png", "0.png")
     assert "it needs more than 3 generated samples, and there are 3" in refused(*asked, "--set", "dataset.image_size=8")
-    assert "--weights and --of are of runs" in refused(*asked, "--of", "average")
+    assert "--weights, --of and --standing are for runs" in refused(*asked, "--standing", "16")
     assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")
