@@ -12,7 +12,7 @@ class Batch:
     Args:
         values: `(B, …)`: images, points or latents.
         conditions: Class labels and the like, `(B, …)` each; empty for an unconditional GAN.
-        latents: Of generated samples that come straight from G: those that they were made of, `(B·pack, latent_dim)`.
+        latents: For samples straight from G, the latents that they were generated from, `(B·pack, latent_dim)`.
     """
 
     values: Tensor
@@ -38,7 +38,7 @@ class Batch:
 
 
 def scores_of(outputs: Tensor) -> Tensor:
-    """Return the scores, `(B,)`, of what a discriminator returned: these alone, or `(B, 1 + k)` with k further numbers each."""
+    """Return the scores, `(B,)`, from a discriminator's output: scores alone, or `(B, 1 + k)` with k further numbers each."""
     return outputs if outputs.dim() == 1 else outputs[:, 0]
 
 
@@ -58,7 +58,7 @@ class Objective:
     Args:
         loss: A scalar, without the penalty.
         real_scores: `(B,)`, `(B, 1 + k)` where the loss reads further numbers, or None if it did not look at real samples.
-        fake_scores: `(B,)`, or likewise.
+        fake_scores: `(B,)`, or `(B, 1 + k)` likewise.
         penalty: A further scalar, if there is one.
     """
 

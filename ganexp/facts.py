@@ -1,4 +1,4 @@
-"""What a part is told of the run that it is chosen for, and how it says that it does not fit."""
+"""What a part is told about the run that it is chosen for, and how it says that it does not fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ class Misfit(ValueError):
     The part raises it in words that do not depend on how it was chosen. The command line writes the remedy as `key=value`.
 
     Args:
-        reason: Why, as a predicate of which the part is the subject: "needs a loss with a boundary, and this one has none".
-        remedy: Settings with which it would fit, any one of them: the part's own, or the run's, by name; dots stand for levels.
+        reason: Why, as a predicate whose subject is the part: "needs a loss with a boundary, and this one has none".
+        remedy: Settings, by name, any one of which makes the part fit: its own, or the run's; dots separate levels.
     """
 
     def __init__(self, reason: str, **remedy: Any) -> None:
@@ -23,16 +23,16 @@ class Misfit(ValueError):
 
 
 class Part:
-    """What parts of a run say of their settings, beside the contract of their group."""
+    """What parts of a run declare about their settings, besides the contract of their group."""
 
     on_device: ClassVar[Mapping[str, Any]] = {}
-    """Settings that may also be tensors without dimensions on the device, and of which type: None is that of the networks.
+    """Settings that may also be zero-dimensional tensors on the device, with their dtype; None is that of the networks.
 
-    A setting that moves over a run and is not among them is a number on the host, and no CUDA graph holds the iteration.
+    A setting that moves over a run and is not listed here is a number on the host, and no CUDA graph holds the iteration.
     """
 
     fixed: ClassVar[Mapping[str, str]] = {}
-    """Settings that cannot move over a run, each with the reason: a predicate of which the setting is the subject."""
+    """Settings that cannot move over a run, each with the reason, as a predicate whose subject is the setting."""
 
 
 @dataclass(kw_only=True)
@@ -41,26 +41,26 @@ class Facts:
 
     Args:
         dataset: A `ganexp.data.Dataset`.
-        shape: Of one sample.
+        shape: Shape of one sample.
         conditional: Whether the networks are to be conditioned on the labels of the data.
-        classes: How many the networks are conditioned on; 0 for none.
+        classes: How many classes the networks are conditioned on; 0 for none.
         flip: Whether images are mirrored at random.
         batch_size: Real samples per batch, over all processes.
-        g_batch: Latents of a batch that only G learns from; 0 is as many.
+        g_batch: Latents in a batch that only G learns from; 0 means `batch_size`.
         pack: Samples that D scores together.
-        iterations, d_steps: Of the run.
+        iterations, d_steps: Iterations of the run, and updates of D in each.
         processes: How many train together.
-        compiled: Whether the networks are compiled, which then cannot be differentiated twice.
-        itemsize: Bytes of a number of a sample.
-        free_bytes: Of the device's memory.
+        compiled: Whether the networks are compiled, and so cannot be differentiated twice.
+        itemsize: Bytes per number in a sample.
+        free_bytes: Free memory of the device, in bytes.
         loss: A `ganexp.losses.Loss`.
         constant_steps: Whether `d_steps` and `g_steps` are the same in every iteration.
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
         batch_norm: Whether D has batch norm.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
-        styles: Whether G makes its samples of styles.
-        warnings: What parts have warned of, one sentence each.
+        styles: Whether G makes its samples from styles.
+        warnings: The parts' warnings, one sentence each.
     """
 
     shape: tuple[int, ...]
@@ -93,9 +93,9 @@ class Facts:
 
     @property
     def scored_for_g(self) -> int:
-        """How many scores a batch has that only G learns from."""
+        """How many scores there are in a batch that only G learns from."""
         return (self.g_batch or self.batch_size) // self.pack
 
     def warn(self, sentence: str) -> None:
-        """Report, as a predicate of the part, what is allowed and probably unintended."""
+        """Report what is allowed but probably unintended, as a predicate whose subject is the part."""
         self.warnings.append(sentence)

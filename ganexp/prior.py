@@ -1,4 +1,4 @@
-"""The distribution of latents z, and of the class labels that they are to be generated under."""
+"""The distribution of latents z, and of the class labels under which samples are generated from them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from ganexp.ranges import checked
 from ganexp.streams import stream
 
 COLUMNS = 8
-"""How many fixed latents in a row have the same label: so many columns a grid of pictures should have."""
+"""How many consecutive fixed latents have the same label; a grid of pictures should have as many columns."""
 
 
 class Prior:
@@ -21,8 +21,8 @@ class Prior:
     Args:
         latent_dim: Length of one latent vector.
         distribution: `normal` or `uniform`.
-        seed: Seed of the two streams, one for training and one for what is fixed or only looked at.
-        device, dtype: Where and as what latents are made; the values depend on the device's own generator.
+        seed: Seed of all streams: those for training, and separate ones for what is fixed or only looked at.
+        device, dtype: Device and type of the latents; their values depend on the device's own generator.
         frequencies: How often each class is drawn, for a conditional GAN: proportions, one per class. Labels come from a
             stream of their own, so that latents are the same with labels and without.
 
@@ -59,7 +59,7 @@ class Prior:
         return [self.rng] if self.label_rng is None else [self.rng, self.label_rng]
 
     def reseed(self, index: int) -> None:
-        """Draw training latents, and labels, from another stream of the same seed, the `index`-th, from now on."""
+        """Switch training latents, and labels, to the `index`-th stream of the same seed."""
         self.rng = self._stream("latents", index)
         self.label_rng = self.label_rng and self._stream("labels", index)
 
@@ -79,12 +79,12 @@ class Prior:
     def measured(self, n: int) -> Batch:
         """Return the same `n` latents at every call, under labels as frequent as in the data, for what is measured.
 
-        They are others than those of training and of pictures, whose streams are not moved.
+        They differ from those of training and of pictures, whose streams are not moved.
         """
         return self._apart(n, "measured")
 
     def standing(self, n: int) -> Batch:
-        """Return the same again, but other latents, for what is to see many before it is measured."""
+        """Return latents as `measured` does, but different ones, for networks that see many before they are measured."""
         return self._apart(n, "standing")
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Ranges of arguments, declared where the arguments are: `gamma: Annotated[float, Gt(0), Le(1)]`.
 
-The configuration reads the same annotations, and says the same of a value from the command line.
+The configuration reads the same annotations, and gives the same message for a value from the command line.
 """
 
 import functools
@@ -22,7 +22,7 @@ BOUNDS: dict[type, tuple[str, str, Callable[[Any, Any], bool]]] = {
     Lt: ("lt", "less than", operator.lt),
     Le: ("le", "less than or equal to", operator.le),
 }
-"""By a bound's type: its attribute, in words, and the test of it."""
+"""For each type of bound: its attribute, its wording, and its test."""
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
@@ -44,7 +44,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _violated(value: Any, hint: Any) -> Iterator[str]:
-    """Yield in words what a value should be by its annotation, and is not."""
+    """Yield, in words, what the annotation requires a value to be and the value is not."""
     if get_origin(hint) is Annotated:
         base, *bounds = get_args(hint)
         yield from _violated(value, base)

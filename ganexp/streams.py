@@ -33,9 +33,9 @@ def seed_global_streams(seed: int) -> None:
 
 @contextmanager
 def undisturbed(device: torch.device, seed: int = 0) -> Iterator[None]:
-    """Let what happens inside draw from the global streams, seeded anew, without moving them for what follows.
+    """Let the code inside draw from freshly seeded global streams, and put their states back at the end.
 
-    These are torch's, for the CPU and for `device`, NumPy's and Python's.
+    The streams are torch's, for the CPU and for `device`, NumPy's and Python's.
     """
     numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
     with torch.random.fork_rng([device] if device.type == "cuda" else []):

@@ -1,4 +1,4 @@
-"""Augmentations: random changes of everything that D scores, so that it cannot learn the data by heart."""
+"""Augmentations: random changes to everything that D scores, so that D cannot memorise the data."""
 
 from ganexp.augmentations.ada import Ada
 from ganexp.augmentations.apa import Apa

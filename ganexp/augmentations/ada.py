@@ -16,22 +16,23 @@ from ganexp.ranges import checked
 
 
 class Ada(Adaptive):
-    """A pipeline of which every transformation is applied with probability p, by default `Adaptive` (Karras et al. 2020).
+    """A pipeline of transformations, each applied with probability p, which is `Adaptive` by default (Karras et al. 2020).
 
     - `blitting`: mirroring, rotation by right angles, translation by whole pixels, up to an eighth of each side.
     - `geometry`: scaling by 2ⁿ, n ~ N(0, 0.2²), rotation, scaling by 2ⁿ and 2⁻ⁿ along the axes, rotation, translation by
-      N(0, 0.125²) of the side. Each rotation is by any angle and has the probability 1 − √(1 − p), so that one of both has p.
+      N(0, 0.125²) of the side. Each rotation is by any angle and has probability 1 − √(1 − p), so that at least one of the
+      two is applied with probability p.
     - `color`: brightness + N(0, 0.2²), contrast · 2ⁿ, n ~ N(0, 0.5²), luma flipped, hue rotated by any angle, saturation · 2ⁿ,
       n ~ N(0, 1). Grey images have no hue and no saturation.
-    - `cutout`: a square with half of each side, with its centre anywhere in the image, becomes 0.
+    - `cutout`: a square of half the side, centred anywhere in the image, becomes 0.
 
-    Departures: pixels between pixels are read bilinearly, without the paper's wavelet filter; what comes in is mirrored
-    however far away it is; filters and noise, which did not help the authors (section 2.2), are missing.
+    Departures: images are resampled bilinearly, without the paper's wavelet filter; pixels from outside the image are
+    mirrored, however far outside they lie; filters and noise, which did not help the authors (section 2.2), are missing.
 
     Args:
         policy: Which classes of transformations are applied, in this order; at least one.
         shares: What p is multiplied by for each class, in the order of `policy`; by default 1.
-        p: A probability that stays, unless it moves by `moving`; None is one that D's overfitting moves.
+        p: A constant probability, unless `moving` moves it; None for one that D's overfitting moves.
         target, images, every: As in `Adaptive`.
 
     Raises:
@@ -86,7 +87,7 @@ class Ada(Adaptive):
         return shifted(turned(torch.where(mirrored == 1, images.flip(3), images), quarters), down, right)
 
     def geometry(self, images: Tensor, p: Tensor) -> Tensor:
-        """Scale, rotate, stretch, rotate and translate; pixels are read once."""
+        """Scale, rotate, stretch, rotate and translate, resampling once."""
         either = 1 - (1 - p).sqrt()
         scale = self._now_and_then(self.normal(images, 0.2).exp2(), 1, p)
         before = self._now_and_then(self.uniform(images, -math.pi, math.pi), 0, either)
@@ -106,7 +107,7 @@ class Ada(Adaptive):
         return recolored(images, brightness, contrast, luma, hue, saturation)
 
     def cutout(self, images: Tensor, p: Tensor) -> Tensor:
-        """Blank a square of half the side, whose centre is a point of the image."""
+        """Blank a square of half the side, centred anywhere in the image."""
         inside: Tensor | None = None
         size = self._now_and_then(torch.full_like(images[:, :1, :1, :1], 0.5), 0, p)
         for place, side in zip(places(images), images.shape[2:], strict=True):
@@ -116,7 +117,7 @@ class Ada(Adaptive):
         return torch.where(inside, 0, images)
 
     def _now_and_then(self, drawn: Tensor, otherwise: float, p: Tensor) -> Tensor:
-        """Return what was drawn for each image, `(…, B, 1, 1, 1)`, with probability p, and else what changes nothing."""
+        """Return each image's draw, `(…, B, 1, 1, 1)`, with probability p, and else `otherwise`, which changes nothing."""
         everyone = self.processes.count * drawn.shape[-4]
         share = torch.empty(everyone, *drawn.shape[-3:], device=drawn.device).uniform_(generator=self.rng)
         return torch.where(self.processes.own(share) < p, drawn, otherwise)

@@ -14,14 +14,15 @@ from ganexp.ranges import checked
 class Apa(Adaptive):
     """Generated samples take the places of real ones in D's updates, each with probability p (Jiang et al. 2021, section 3.2).
 
-    D is told that they are real, under the labels that they were generated under; penalties at real samples look at them too.
-    p moves by the sign λ_r of D's scores of what it is shown as real. Images themselves, and G's updates, are as ever.
+    D is told that they are real, under the labels that they were generated under; penalties at real samples see them too.
+    p moves by λ_r, the mean sign of D's scores for what it is shown as real. The images themselves and G's updates are
+    unchanged.
 
-    Departures: the samples are those that D is shown as generated in the same update, where the authors take them from G's last
-    update; p stays at most 1.
+    Departures: the samples are those that D is shown as generated in the same update, whereas the authors take them from G's
+    last update; p is at most 1.
 
     Args:
-        p: A probability that stays; None is one that moves.
+        p: A constant probability; None for one that moves.
         target, images, every: As in `Adaptive`.
     """
 

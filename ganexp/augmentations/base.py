@@ -13,36 +13,36 @@ from ganexp.instruments.scalar import Scalar
 from ganexp.streams import stream
 
 Discriminator = Callable[..., Tensor]
-"""From images, and what they are conditioned on, to scores."""
+"""A function from images, and what they are conditioned on, to scores."""
 
 
 class Augmentation(Part):
-    """A random transformation T of images, drawn anew for every batch that D scores, real and generated.
+    """A random transformation T of images, drawn separately for every batch that D scores, real or generated.
 
-    D only ever sees T(x): in its own updates, in G's, whose gradient flows through T, in penalties, whose gradient is that of
-    D∘T at the sample itself, as Karras et al. 2020 take R1. Each image is transformed by itself, with random numbers of its
-    own, so D∘T scores each image by itself if D does, as `one_stage` needs it.
+    D only ever sees T(x): in its own updates; in G's updates, whose gradient flows through T; and in penalties, whose gradient
+    is that of D∘T at the sample itself, as Karras et al. 2020 compute R1. Each image is transformed independently, with its own
+    random numbers, so D∘T scores images independently if D does, as `one_stage` requires.
     """
 
     measures: ClassVar[Mapping[str, Scalar]] = {}
     """What `measurements` returns, by key, as for a loss."""
 
     reads_signs = False
-    """Whether it moves by which of D's scores are above 0, so that the loss has to have its boundary there."""
+    """Whether it adapts to the signs of D's scores, so that the loss must have its boundary at 0."""
 
     gathers = False
-    """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph holds it."""
+    """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph can hold it."""
 
     rng: torch.Generator
 
     processes = Processes()
-    """Those that train together: random numbers are drawn for the global batch, of which each takes its share."""
+    """The processes that train together: each draws random numbers for the global batch and takes its own share of them."""
 
     pack = 1
-    """How many images lie behind one another in the channels of what D scores."""
+    """How many images are stacked in the channels of what D scores."""
 
     def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
-        """Seed the random stream, and create what is remembered on the device; called once, by the GAN."""
+        """Seed the random stream, and create the state on the device; called once, by the GAN."""
         self.rng = stream(seed, "augmentation", device)
         self.pack = pack
 
@@ -51,7 +51,7 @@ class Augmentation(Part):
         return [self.rng]
 
     def transform(self, images: Tensor) -> Tensor:
-        """Return images `(B, C, H, W)` in [-1, 1], transformed differentiably, each by itself, in the same shape."""
+        """Transform images `(B, C, H, W)` in [-1, 1] differentiably, each independently, and keep their shape."""
         raise NotImplementedError
 
     def refuse(self, shape: tuple[int, ...]) -> None:
@@ -61,7 +61,7 @@ class Augmentation(Part):
             shape: Of one sample.
 
         Raises:
-            ValueError: The samples are no images.
+            ValueError: The samples are not images.
         """
         if len(shape) != 3:
             raise ValueError(f"it transforms images, but samples of shape {shape} are not")
@@ -92,11 +92,11 @@ class Augmentation(Part):
         return x
 
     def before(self, discriminator: Discriminator) -> Discriminator:
-        """Return D∘T, from samples and what they are conditioned on to scores; each call draws anew."""
+        """Return D∘T, from samples and what they are conditioned on to scores; each call draws a new T."""
         return Augmented(self, discriminator)
 
     def observe(self, real_scores: Tensor) -> None:
-        """Move the augmentation's own state after an update of D, by the scores `(B,)` of the real samples."""
+        """Update the augmentation's own state after an update of D, from the scores `(B,)` of the real samples."""
 
     def measurements(self) -> dict[str, Tensor]:
         """Return what `measures` declares."""
@@ -123,7 +123,7 @@ class Augmentation(Part):
         return (self.uniform(images) * (high - low + 1)).floor().long() + low
 
     def _one_each(self, images: Tensor) -> Tensor:
-        """Return room for a number for each image of the global batch."""
+        """Return an uninitialised tensor of one number for each image of the global batch."""
         return images.new_empty(self.processes.count * len(images), 1, 1, 1)
 
 
@@ -149,7 +149,7 @@ class Augmented:
         return self.discriminator(self.augmentation(Batch(values)).values, *conditions)
 
     def read(self, what: Callable[[nn.Module], Any]) -> Any:
-        """Return what a function of a module reads in D, as penalties on weights do."""
+        """Return what `what`, a function of a module, reads in D; penalties on weights need it."""
         return what(self.discriminator) if isinstance(self.discriminator, nn.Module) else self.discriminator.read(what)  # type: ignore[attr-defined]
 
 

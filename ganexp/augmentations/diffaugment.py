@@ -16,8 +16,8 @@ class DiffAugment(Augmentation):
 
     - `color`: a brightness from [-0.5, 0.5] is added, channels' distances from the pixel's mean are multiplied by a saturation
       from [0, 2], and distances from the image's mean by a contrast from [0.5, 1.5]. Grey images have no saturation.
-    - `translation`: by whole pixels, up to an eighth of each side, with zeros for what comes in.
-    - `cutout`: a rectangle with half of each side, anywhere with its centre in the image, becomes 0.
+    - `translation`: by whole pixels, up to an eighth of each side; pixels shifted in are 0.
+    - `cutout`: a rectangle of half of each side, centred anywhere in the image, becomes 0.
 
     Args:
         policy: Which of them are applied, in this order; at least one.

@@ -1,4 +1,4 @@
-"""Pixels moved as they are."""
+"""Moving the pixels of images, by whole pixels or with bilinear resampling."""
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ def places(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def translated(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
-    """Translate images `(B, C, H, W)` by whole pixels, `(B, 1, 1, 1)` each; what comes in is 0, the grey between -1 and 1."""
+    """Translate images `(B, C, H, W)` by whole pixels, `(B, 1, 1, 1)` each; new pixels are 0, the grey between -1 and 1."""
     rows, columns = (place - by for place, by in zip(places(images), (down, right), strict=True))
     height, width = images.shape[2:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
@@ -30,7 +30,7 @@ def translated(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
 
 
 def shifted(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
-    """Translate images `(B, C, H, W)` by whole pixels, `(B, 1, 1, 1)` each; what comes in is mirrored at the edge."""
+    """Translate images `(B, C, H, W)` by whole pixels, `(B, 1, 1, 1)` each; new pixels are mirrored at the edge."""
     rows, columns = (
         _mirrored(place - by, side) for place, by, side in zip(places(images), (down, right), images.shape[2:], strict=True)
     )
@@ -38,7 +38,7 @@ def shifted(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
 
 
 def turned(images: Tensor, quarters: Tensor) -> Tensor:
-    """Rotate square images `(B, C, S, S)` counter-clockwise by so many right angles, `(B, 1, 1, 1)` in {0, 1, 2, 3}."""
+    """Rotate square images `(B, C, S, S)` counter-clockwise by `quarters` right angles, `(B, 1, 1, 1)` in {0, 1, 2, 3}."""
     made = images
     for count in (1, 2, 3):
         made = torch.where(quarters == count, images.rot90(count, (2, 3)), made)
@@ -50,14 +50,14 @@ def positions(
 ) -> tuple[Tensor, Tensor]:
     """Return where pixels come from if images are scaled, rotated, stretched, rotated and translated, in this order.
 
-    Rows and columns `(B, 1, H, W)`, in pixels from the first one's centre, as `warped` wants them. Everything turns around the
-    images' centre, clockwise.
+    The rows and columns, `(B, 1, H, W)`, are in pixels from the first one's centre, as `warped` takes them. Rotations are
+    clockwise, around the images' centre.
 
     Args:
         images: `(B, C, H, W)`.
         scale: By how much images grow, `(B, 1, 1, 1)` like all that follow.
         before: An angle in radians.
-        stretch: By how much they grow in width, and shrink in height.
+        stretch: By how much images grow in width, and shrink in height.
         after: An angle in radians.
         down: In pixels.
         right: In pixels.
@@ -72,9 +72,10 @@ def positions(
 
 
 def warped(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return images whose pixel (i, j) is read at (rows, columns)[i, j], between four pixels.
+    """Return images whose pixel (i, j) is interpolated at (rows, columns)[i, j], between four pixels.
 
-    Bilinear, and mirrored at the outermost pixels' centres. Torch's `grid_sample` has no second derivative; penalties need it.
+    Interpolation is bilinear, and images are mirrored at the outermost pixels' centres. Torch's `grid_sample` has no second
+    derivative, which penalties need.
 
     Args:
         images: `(B, C, H, W)`.

@@ -1,1 +1,1 @@
-"""Hydra, runs and sweeps, resuming, and errors for people: the only room that imports Hydra."""
+"""Hydra, runs and sweeps, resuming, and errors as users see them: the only room that imports Hydra."""

@@ -1,4 +1,4 @@
-"""What the commands of `ganexp` take. Torch is not imported here: mistakes and `--help` are answered at once."""
+"""The arguments of the commands of `ganexp`. Torch is not imported here, so that mistakes and `--help` are answered at once."""
 
 import argparse
 import inspect
@@ -19,7 +19,7 @@ TASKS = {
 
 
 def parser() -> ArgumentParser:
-    """Return the parser of `ganexp`, with one for each command: its description is the docstring of its function."""
+    """Return the parser of `ganexp`, with a subparser for each command, described by the docstring of its function."""
     ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
     commands = ganexp.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
@@ -42,12 +42,12 @@ def evaluate(parser: ArgumentParser) -> None:
         ganexp evaluate run=outputs/latest --weights best --measure fid kid --samples 50000
         ganexp evaluate outputs/2026-11-21_08-00-00_multirun --features inception
         ganexp evaluate path/to/images --dataset mnist --set dataset.image_size=28
-        torchrun --nproc_per_node=8 -m ganexp evaluate run=outputs/latest --device cuda    # each its share of the samples
+        torchrun --nproc_per_node=8 -m ganexp evaluate run=outputs/latest --device cuda    # each draws its share of the samples
 
     It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
-    training images nearest to them. With the same settings and on the same device, figures are those of the run's last row.
-    Of several runs, the best by the first measure comes first, if data, features and number of samples are the same; those of a
-    sweep that differ in the seed alone are ranked by their mean, by its sweep.metric.
+    training images nearest to them. With the same settings and on the same device, the figures equal those in the run's last
+    row. Several runs are ranked by the first measure, the best first, if their data, features and number of samples are the
+    same; runs of a sweep are ranked by its sweep.metric, and those that differ only in the seed by their mean.
     """
     parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
@@ -81,7 +81,7 @@ def sample(parser: ArgumentParser) -> None:
     """Draw samples from a trained generator, as a grid, as files or as a film, or pass it on.
 
         ganexp sample outputs/latest                                    # a grid of 64
-        ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; again: goes on where it ended
+        ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; run again, it continues where it ended
         ganexp sample outputs/latest --images --n 50000 --format npz    # or tar, in shards
         torchrun --nproc_per_node=8 -m -- ganexp sample outputs/latest --images --n 50000 --device cuda
         ganexp sample outputs/latest --method rejection --percentile 80  # by what the discriminator takes for real
@@ -89,11 +89,11 @@ def sample(parser: ArgumentParser) -> None:
         ganexp sample outputs/latest --neighbours --n 8                 # beside the training images nearest to them
         ganexp sample outputs/latest --export --form onnx               # or torchscript, torch_export
         ganexp sample outputs/latest --save --output shared/digits      # weights, settings and a model card
-        ganexp sample hf://owner/name --output samples.png              # of the Hugging Face Hub
+        ganexp sample hf://owner/name --output samples.png              # from the Hugging Face Hub
 
-    A run is a run folder, a checkpoint or a saved generator. The same seed and index are the same sample, however many are
-    drawn. Results lie in generated/ beside the run unless --output names a place; nothing that is there is replaced without
-    --overwrite.
+    A run is a run folder, a checkpoint or a saved generator. The same seed and index give the same sample, however many are
+    drawn. Results are written to generated/ beside the run unless --output names a place; existing files are replaced only
+    with --overwrite.
     """
     parser.add_argument(
         "run",
@@ -143,9 +143,9 @@ def push(parser: ArgumentParser) -> None:
         ganexp push outputs/latest owner/name --license mit
         ganexp push outputs/latest owner/name --private
 
-    It needs pip install "ganexp[hub]" and a login (hf auth login, or HF_TOKEN). The repository is made unless it is there; a
-    second push is a further commit. ganexp.load("hf://owner/name") and ganexp sample hf://owner/name take it from there. Paths
-    and what else belongs to your machine stay out of it: ganexp sample RUN --save shows what would be published.
+    It needs pip install "ganexp[hub]" and a login (hf auth login, or HF_TOKEN). The repository is created if it does not
+    exist; a second push adds a commit. ganexp.load("hf://owner/name") and ganexp sample hf://owner/name load it from there.
+    Paths and other details of your machine are not published: ganexp sample RUN --save shows what would be published.
     """
     parser.add_argument("run", type=_place, help="a run folder, a checkpoint or a saved generator; run=… is the same")
     parser.add_argument("repo", help="owner/name")
@@ -164,9 +164,9 @@ def average(parser: ArgumentParser) -> None:
         ganexp evaluate outputs/latest/averages/*.pt                    # which width is best?
         ganexp average outputs/latest --width 0.05 --iteration 2000
 
-    Each is a file in averages/ of the run, which ganexp sample, ganexp evaluate and ganexp.load take. An average is the closer,
-    the more checkpoints there are, of two widths: train with average=power average.beside=[0.05] and a keep_checkpoints that
-    keeps all; how close it is, is printed.
+    Each average is a file in averages/ of the run, which ganexp sample, ganexp evaluate and ganexp.load accept. The more
+    checkpoints there are, each with averages of two widths, the closer it is to the exact average: train with average=power
+    average.beside=[0.05] and a keep_checkpoints that keeps all of them. The command prints how close it is.
     """
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
     parser.add_argument("--width", type=float, nargs="+", required=True, help="relative standard deviations, below 0.28")
@@ -182,8 +182,8 @@ def report(parser: ArgumentParser) -> None:
         ganexp report outputs/2026-11-21_08-00-00_multirun --metric began/convergence  # else by its sweep.metric
         ganexp report outputs/2026-11-21_08-00-00_digits_hinge_joint_seed0 outputs/latest --output comparison.html
 
-    A folder is a run's or a sweep's. Runs that differ in nothing but the seed are averaged, in a band from the lowest to the
-    highest; that one of them was resumed, ran longer or wrote elsewhere makes no difference. --metric ranks what is averaged.
+    Each folder is that of a run or a sweep. Runs that differ only in the seed are averaged, with a band from the lowest to the
+    highest; it makes no difference if one of them was resumed, ran longer or wrote elsewhere. --metric ranks these averages.
     Broken, failed and unfinished runs are shown as such, with whatever can be read of them.
     """
     parser.add_argument("folders", nargs="+", type=Path, help="folders of runs or sweeps")
@@ -203,8 +203,8 @@ def dynamics(parser: ArgumentParser) -> None:
         ganexp dynamics outputs/latest                                  # of a run with dynamics.every=…, or at its checkpoints
         ganexp dynamics outputs/latest --rules joint detach extragradient --rate 0.01
 
-    Rows of a run that was trained with dynamics.every are used as they are; of other runs the checkpoints that they have kept
-    are looked at, more of them with keep_checkpoints=….
+    Rows of a run that was trained with dynamics.every are used as they are; for other runs, the checkpoints that they have kept
+    are examined, and keep_checkpoints=… keeps more of them.
     """
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
     parser.add_argument("--rules", nargs="*", default=[], help="strategies to compare; all of them otherwise")
@@ -215,7 +215,7 @@ def dynamics(parser: ArgumentParser) -> None:
 
 
 def features(parser: ArgumentParser) -> None:
-    """Train the classifier in whose features samples of a labelled data set are compared: evaluation.features=classifier.
+    """Train the classifier whose features are used to compare samples of a labelled data set: evaluation.features=classifier.
 
     It takes minutes on a CPU, and prints the accuracy on images that were held out.
     """
@@ -254,7 +254,7 @@ def dashboard(parser: ArgumentParser) -> None:
         ganexp dashboard --entity my-team --sweeps 2026-11-21_08-00-00_multirun   # fixes its colours
 
     Runs are grouped by sweep, then strategy, then loss. Each strategy has a colour, each loss a shade of it. Run it again to
-    get another saved view; nothing that is there is changed. --print shows what would be saved, and needs no account.
+    get another saved view; existing views are not changed. --print shows what would be saved, and needs no account.
     """
     parser.add_argument("--entity", required=True, help="the user or team that owns the project")
     parser.add_argument("--project", default="ganexp")

@@ -1,4 +1,4 @@
-"""What is refused before a run or a sweep begins, beyond what a configuration itself can get wrong."""
+"""Checks before a run or a sweep begins, beyond those of the configuration itself."""
 
 import logging
 import shutil
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
-    """Check the composed configuration of a run, Hydra's part included, and return its own part as plain values.
+    """Check the composed configuration of a run, Hydra's part included, and return ganexp's part as plain values.
 
     Raises:
         ConfigError: There is a mistake in it.
@@ -58,7 +58,7 @@ class _Keeping(logging.Handler):
 
 
 def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
-    """Check what only a sweep has: its launcher, and what it optimises; where losses differ, each job checks its own.
+    """Check a sweep's launcher and metric; if the loss, augment or experiment differs, each job checks the metric itself.
 
     Raises:
         ConfigError: There is a mistake in it.
@@ -78,10 +78,10 @@ def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
 
 
 def settle_direction(config: DictConfig, typed: bool) -> str:
-    """Return which values of `sweep.metric` are best, having told a search, whose `hydra.sweeper.direction` means the same.
+    """Return which values of `sweep.metric` are best, and set a search's `hydra.sweeper.direction`, which means the same.
 
     Args:
-        config: Of the sweep.
+        config: The configuration of the sweep.
         typed: Whether `hydra.sweeper.direction` was given on the command line.
 
     Raises:
@@ -107,7 +107,7 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
 
 
 def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
-    """Compose all jobs of a sweep, and check them until one could run, which is enough to begin.
+    """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin.
 
     Raises:
         ConfigError: A job cannot be composed, or none could run.
@@ -138,7 +138,7 @@ def is_search(config: DictConfig) -> bool:
 
 
 def settle_groups(cfg: DictConfig, hydra: Any) -> None:
-    """Drop settings of a preset for members that its lists no longer have: `experiment=grid penalty=[r1]` takes r1 alone.
+    """Drop a preset's settings for list members that are not chosen: `experiment=grid penalty=[r1]` takes r1 alone.
 
     Raises:
         ConfigError: A group has several options.

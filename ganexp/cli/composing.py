@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def register_options() -> None:
-    """Let `${ganexp.options:GROUP}` be all options of a group in the folders that Hydra composes from."""
+    """Make `${ganexp.options:GROUP}` resolve to all options of a group in the folders that Hydra composes from."""
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
 
@@ -32,9 +32,9 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
         config_dir: A further folder of YAML files, laid out as `conf/` is: the command line's `--config-dir`.
 
     Raises:
-        ConfigError: There is no such option or key; the sentence is the command line's.
+        ConfigError: There is no such option or key; the message is the command line's.
     """
-    from hydra import compose, initialize_config_dir  # here, for the library stands without Hydra
+    from hydra import compose, initialize_config_dir  # imported here, since the library works without Hydra
     from omegaconf import OmegaConf, open_dict
 
     from ganexp.cli.checks import settle_groups

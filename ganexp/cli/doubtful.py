@@ -1,4 +1,4 @@
-"""What Hydra settles in silence and a person should know: a key that was given twice, a penalty that displaced a loss's own."""
+"""What Hydra resolves silently but users should know: a key that was given twice, a penalty that replaced a loss's own."""
 
 import re
 from collections import Counter
@@ -10,11 +10,11 @@ from ganexp.cli.naming import typed_overrides
 from ganexp.cli.options import options
 
 BROUGHT = "override /penalty@_global_.penalty"
-"""How an option of a group brings a penalty along, in its YAML."""
+"""The key by which an option's YAML brings a penalty along."""
 
 
 def doubtful(hydra: Any) -> Iterator[str]:
-    """Yield one sentence for each, given Hydra's part of a composed configuration."""
+    """Yield one sentence for each such case, given Hydra's part of a composed configuration."""
     overrides = [one.partition("=") for one in typed_overrides(hydra)]
     values = {key: value for key, _, value in overrides}
     for key, count in Counter(key for key, *_ in overrides).items():

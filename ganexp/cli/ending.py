@@ -19,7 +19,7 @@ def epilogue(summary: Summary) -> str:
 
 
 def outcome(summary: Summary) -> str:
-    """Return what a run has come to: how long it trained, with which losses, and what is to be known of it."""
+    """Return the outcome of a run: how long it trained, its last losses, and its notes."""
     last, seconds = summary["last"], summary["wall_s"]
     lines = [f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s"]
     if "loss/d" in last:  # else it was stopped before its first row
@@ -30,7 +30,7 @@ def outcome(summary: Summary) -> str:
 
 
 def forecast(job_s: float, left: int) -> str:
-    """Return the line that says how long the jobs left of a sweep will take, given the time of one; empty without any."""
+    """Return a line that says how long the remaining jobs of a sweep will take, given the time of one; empty if none remain."""
     if not left:
         return ""
     minutes = left * job_s / 60
@@ -52,7 +52,7 @@ def _started_as() -> list[str]:
 
 
 def stopped_by(received: signal.Signals, *overrides: str) -> str:
-    """Return what a run that was stopped by a signal says last: how to resume it."""
+    """Return the last line of a run that was stopped by a signal: how to resume it."""
     return f"Stopped by {received.name}; to resume: {command_to_resume(*overrides)}"
 
 
@@ -63,7 +63,7 @@ def exit_stopped(received: signal.Signals, *overrides: str) -> NoReturn:
 
 
 def _is_typed_again(argument: str) -> bool:
-    """Return whether a resumed run or sweep does not take an override from its record."""
+    """Return whether an override must be typed again to resume, as a resumed run or sweep does not take it from its record."""
     if "=" not in argument or argument.startswith(("-", "hydra", "resume=", "sweep.resume=", "trust=[]")):
         return False
     return argument.startswith("trust=") or risk_of(argument) is not None

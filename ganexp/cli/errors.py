@@ -25,7 +25,7 @@ from ganexp.printable import printable
 def exiting_with_a_sentence() -> Iterator[None]:
     """End the program with a sentence for a mistake of the user's, and with a traceback for anything else.
 
-    For our code that Hydra calls: it would turn an exception in a callback into a warning, but lets SystemExit pass.
+    For our code that Hydra calls: Hydra would turn an exception in a callback into a warning, but lets SystemExit pass.
     """
     try:
         yield
@@ -43,14 +43,14 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
     if isinstance(error, KeyboardInterrupt):
         print(interrupting.SAID, file=sys.stderr)
         return 130
-    if signal := stopping.received():  # which also ends processes that Hydra was waiting for
+    if signal := stopping.received():  # the signal also ends processes that Hydra was waiting for
         print(f"Stopped by {signal.name}; what was written is kept.", file=sys.stderr)
         return 128 + signal
     if isinstance(error, ConfigError):
         return f"Error: {printable(error)}"
     if not state.composed or isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {printable(sentence(error))}"
-    if isinstance(error, OSError) and error.filename:  # of the folders that Hydra makes: ours are made by `folders`
+    if isinstance(error, OSError) and error.filename:  # about a folder that Hydra makes: `folders` makes ours
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."

@@ -1,4 +1,4 @@
-"""What goes wrong while a run trains and is not a bug: each in one sentence with the remedy."""
+"""Failures during training that are not bugs: each in one sentence with the remedy."""
 
 import errno
 import logging
@@ -48,7 +48,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def log_failure(error: Exception) -> None:
-    """Log a sentence for what a person can mend, and a traceback for what may be a bug."""
+    """Log a sentence for what users can fix, and a traceback for what may be a bug."""
     sentence = explain(error)
     if sentence:
         log.error("%s", printable(sentence))

@@ -18,7 +18,7 @@ def make_new(folder: Path) -> Path:
     """
     number, new = 1, folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)  # apart: a link that leads nowhere exists, but is no folder
+        folder.parent.mkdir(parents=True, exist_ok=True)  # outside the loop: a broken link raises FileExistsError here too
         while True:
             try:
                 new.mkdir()
@@ -31,11 +31,11 @@ def make_new(folder: Path) -> Path:
 
 
 def lock_or_refuse(folder: Path, remedy: str) -> None:
-    """Make a folder, unless it is there, and keep other processes out of it.
+    """Make a folder if it does not exist, and lock it against other processes.
 
     Args:
-        folder: Of a run or a sweep.
-        remedy: What the user can do if that is not possible.
+        folder: The folder of a run or a sweep.
+        remedy: What the user can do if this fails.
 
     Raises:
         ConfigError: The folder is in use, or cannot be made or locked.

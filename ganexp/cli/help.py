@@ -1,7 +1,7 @@
 """What `python train.py --help` prints: every group with its options, and every key with its default and meaning.
 
-Made when it is asked for, from the YAML files that Hydra would see, so that nothing is missing from it. Neither Hydra nor torch
-nor any class that a file names is imported: it is there at once.
+It is made on request from the YAML files that Hydra would see, so that nothing is missing from it. Neither Hydra nor torch nor
+any class that a file names is imported, so that it appears at once.
 """
 
 import shutil
@@ -18,7 +18,7 @@ from ganexp.printable import printable
 
 NARROWEST, WIDEST = 100, 130
 NAMES, SETTINGS = 20, 28
-"""Columns that names of options and keys with their defaults take."""
+"""Widths of the columns of names of options, and of keys with their defaults."""
 HEAD = """\
 ganexp trains GANs; its subject is the update strategy. Change anything by key=value, sweep over lists with -m:
 
@@ -40,7 +40,7 @@ docs/strategies.md compares strategies, --cfg job prints the composed configurat
 
 
 def print_help(arguments: Sequence[str]) -> str | None:
-    """Print it; return what to exit with."""
+    """Print the help, and return what to exit with."""
     try:
         print(described(arguments))
     except (OSError, ValueError) as error:
@@ -52,7 +52,7 @@ def described(arguments: Sequence[str]) -> str:
     """Return the groups and the keys of the configuration that a command line names, as text for a terminal.
 
     Raises:
-        ConfigError: There is no such configuration, or one of its files is no YAML.
+        ConfigError: There is no such configuration, or one of its files is not YAML.
     """
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
     found, _ = config_options(arguments)
@@ -81,7 +81,7 @@ def _group(heading: str, members: Sequence[Option], width: int) -> Iterator[str]
 
 
 def _entry(name: str, meaning: str, column: int, width: int) -> list[str]:
-    """Return a name and what it means, beside it, or below it where the name is long."""
+    """Return the lines of a name and its meaning, which stands beside the name, or below a long one."""
     text = textwrap.wrap(meaning, width - column, break_long_words=False, break_on_hyphens=False) or [""]
     first = [f"  {name:{column - 2}}{text[0]}"] if len(name) < column - 2 else [f"  {name}", " " * column + text[0]]
     return [line.rstrip() for line in first] + [" " * column + line for line in text[1:]]

@@ -38,7 +38,7 @@ class PrepareRun(Callback):
     """Checks a single run before anything is written, and gives it a folder of its own."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the composed configuration, find what is resumed, and lock the run folder; Hydra calls this first of all."""
+        """Check the composed configuration, find the checkpoint to resume, and lock the run folder; Hydra calls this first."""
         state.composed = True
         with exiting_with_a_sentence():
             rename_groups(config, typed_overrides(config.hydra))
@@ -54,7 +54,7 @@ class PrepareSweep(Callback):
     """Checks a sweep before its folder is made, records it there, and ends it with a table."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Refuse a used folder, a sweep whose jobs cannot be composed, and one of whose jobs none could run."""
+        """Refuse a used folder, a sweep with a job that cannot be composed, and a sweep none of whose jobs could run."""
         state.composed = True
         with exiting_with_a_sentence():
             refuse_distributed()
@@ -72,7 +72,7 @@ class PrepareSweep(Callback):
             state.search = folder if is_search(config) else None
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Print the table, write it as CSV, and fail if a job has."""
+        """Print the table, write it as CSV, and fail if a job has failed."""
         folder = Path(config.hydra.sweep.dir)
         with exiting_with_a_sentence():
             tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
@@ -91,10 +91,10 @@ class PrepareSweep(Callback):
 
 
 def _check_launcher(launcher: DictConfig) -> None:
-    """Refuse jobs side by side without the plugin that starts them, and a wrong number of them on a GPU.
+    """Refuse parallel jobs if the plugin that starts them is not installed, and a wrong number of jobs per GPU.
 
     Raises:
-        ConfigError: The plugin is not installed, or the number is none.
+        ConfigError: The plugin is not installed, or the number is not valid.
     """
     if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         raise ConfigError(missing_plugin("hydra/launcher", "joblib"))
@@ -102,7 +102,7 @@ def _check_launcher(launcher: DictConfig) -> None:
 
 
 def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | None]:
-    """Make and lock the folder of a run, and return it with the checkpoint that is resumed, if one is.
+    """Make and lock the folder of a run, and return it with the checkpoint to resume, if there is one.
 
     Raises:
         ConfigError: The folder is used, or there is no such checkpoint.
@@ -112,7 +112,7 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
         config.resume = literal(checkpoint) if checkpoint else None
         if checkpoint:
             config.hydra.run.dir = literal(RunFolder.of_checkpoint(checkpoint).path)
-            config.hydra.output_subdir = None  # what Hydra has written there stays as it is
+            config.hydra.output_subdir = None  # what Hydra wrote there at first stays as it is
             if OmegaConf.select(config, "hydra.job_logging.handlers.file"):  # Hydra would interpolate the folder's name again
                 config.hydra.job_logging.handlers.file.filename = literal(checkpoint.parent.parent / "train.log")
         elif not _is_given("hydra.run.dir", config):
@@ -147,7 +147,7 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     if not _is_given("hydra.sweep.dir", config):
         folder = make_new(folder)
         config.hydra.sweep.dir = literal(folder)
-        config.hydra.overrides.hydra.append(quoted("hydra.sweep.dir", folder))  # which jobs are composed of
+        config.hydra.overrides.hydra.append(quoted("hydra.sweep.dir", folder))  # jobs are composed from these
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
     options, _ = config_options(sys.argv[1:])
     metric = config.sweep.metric
@@ -159,9 +159,9 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
 
 
 def _checkpoint_to_resume(config: DictConfig, values: dict[str, Any]) -> Path | None:
-    """Return the checkpoint that `resume` names, None for a new run; `auto` begins one if there is nothing to resume.
+    """Return the checkpoint that `resume` names, or None for a new run, which `auto` begins if there is nothing to resume.
 
-    What torchrun has restarted goes on from the last checkpoint that it has written since it was started first.
+    A run that torchrun has restarted continues from the last checkpoint that it has written since its first start.
 
     Raises:
         ConfigError: There is no such checkpoint, or it does not fit the configuration.
@@ -195,7 +195,7 @@ def _refuse_running_jobs(folder: Path) -> None:
 
 
 def _make_folder_of_study(config: DictConfig) -> None:
-    """Make the folder of a study that is kept in a file; Optuna does not.
+    """Make the folder of a study that is stored in a file, since Optuna does not make it.
 
     Raises:
         ConfigError: The folder cannot be made.
@@ -206,11 +206,11 @@ def _make_folder_of_study(config: DictConfig) -> None:
             Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
-        os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # which is about Optuna's own code
+        os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # the warning is about Optuna's own code
 
 
 def _name_jobs(config: DictConfig) -> None:
-    """Have jobs named by what was changed as well; they are composed of these overrides in processes of their own."""
+    """Add what was changed to the names of jobs, by an override: jobs are composed from overrides in their own processes."""
     subdir = _raw(config.hydra.sweep, "subdir")
     if CHOICES in subdir:
         config.hydra.overrides.hydra.append(f"hydra.sweep.subdir={subdir.replace(CHOICES, '${ganexp.run_name:}')}")

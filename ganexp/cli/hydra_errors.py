@@ -1,7 +1,7 @@
 """What Hydra raises while it composes, in one sentence that names the key and the remedy.
 
-Hydra and OmegaConf explain themselves in paragraphs, some mistakes have no type of their own, and on others Hydra fails with
-whatever Python raises. Their texts are looked at in this file only.
+Hydra and OmegaConf explain errors in paragraphs, some mistakes have no exception type of their own, and on others Hydra fails
+with whatever Python raises. Only this file examines their messages.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +32,10 @@ EXTRAS = {
 
 @contextmanager
 def composing() -> Iterator[None]:
-    """Let Hydra compose or parse; whatever it raises then is about what was typed.
+    """Let Hydra compose or parse, and report whatever it raises as a mistake in what was typed.
 
     Raises:
-        ConfigError: Hydra has raised an exception, which this one says in a sentence.
+        ConfigError: Hydra has raised an exception, which this one explains in a sentence.
     """
     try:
         yield
@@ -64,7 +64,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         file = str(error.missing_cfg_file)
         group, _, option = file.rpartition("/")
-        if error.options or option in EXTRAS or group in LISTS:  # search.yaml inherits from the plugin's, without options
+        if error.options or option in EXTRAS or group in LISTS:  # no options if search.yaml's base, a plugin's, is missing
             return _unknown_option(group, option, list(error.options or ()))
     if isinstance(error, OverrideParseException):
         override = str(error.override)
@@ -82,7 +82,7 @@ def sentence(error: Exception) -> str:
         key, _, value = text.splitlines()[0].split("'")[1].partition("=")
         a_list = "" if key in (*GROUPS, "experiment", "evaluation.protocol") else f", or write {key}=[{value}] for a list"
         return f"{key}={value} is several values: add -m to run each of them{a_list}."
-    if text.startswith("Sweep parameters '"):  # likewise
+    if text.startswith("Sweep parameters '"):  # a plain HydraException too
         override = text.split("'")[1]
         return f"{override} is several values: add -m to run each of them."
     if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
@@ -101,7 +101,7 @@ def missing_plugin(group: str, option: str) -> str:
 
 
 def _last_override(error: Exception) -> str:
-    """Return the override that Hydra was looking at, where its text does not say which."""
+    """Return the override that Hydra was parsing, for an error whose text does not name it."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
@@ -112,7 +112,7 @@ def _last_override(error: Exception) -> str:
 def _unknown_option(group: str, option: str, names: list[str]) -> str:
     if option in EXTRAS:
         return missing_plugin(group, option)
-    if group in LISTS:  # for which Hydra does not always say what there is
+    if group in LISTS:  # Hydra does not always list their options
         names = [one.name for one in options(group, [conf_folder(), *conf_folders()])]
         return f"{group}=[{option}] is not an option; choose from {', '.join(names)}, or {group}=[] for none of them."
     return f"{group}={option} is not an option; choose one of {', '.join(names)}."

@@ -10,19 +10,19 @@ SAID = "Interrupted; what was written is kept."
 
 
 def at_once() -> None:
-    """End this process at Ctrl-C, until `by_exception`: while modules are imported, an exception may be swallowed or shown."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in the background of a script
+    """Make Ctrl-C end this process at once, until `by_exception`: during imports, an exception may be swallowed or shown."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a script's background job
         signal.signal(signal.SIGINT, _end)
 
 
 def by_exception() -> None:
-    """From now on let Ctrl-C be a KeyboardInterrupt again: there are files to close and to remove."""
+    """Make Ctrl-C raise KeyboardInterrupt again from now on: there are files to close and to remove."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run(main: Callable[[], object]) -> None:
-    """Call what a script does, and end at Ctrl-C with one line."""
+    """Call the main function of a script, and end with one line at Ctrl-C."""
     by_exception()
     try:
         main()

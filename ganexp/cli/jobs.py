@@ -32,11 +32,11 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     """Run a job, unless it is finished, another process runs it, or the sweep is stopping. Its summary.json says how it ended.
 
     Returns:
-        With `sweep.metric`, its last value; None if there is none.
+        The last value of `sweep.metric`; None if there is none.
     """
     if stopping.received():
         return None
-    logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
+    logging.raiseExceptions = False  # for a train.log on a full disk; the console says the same
     folder = short(Path(hydra.runtime.output_dir))
     overrides = [one for one in typed_overrides(hydra) if not one.startswith(("sweep.resume=", "trust="))]
     rename_groups(cfg, overrides)
@@ -93,9 +93,9 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> d
 
 
 def checkpoint_to_resume(folder: Path) -> Path | None:
-    """Return the last checkpoint of a job that was killed, interrupted, or refused when it was to go on.
+    """Return the last checkpoint of a job that was killed, interrupted, or skipped when it was to be resumed.
 
-    One that failed is run from the beginning.
+    A job that failed is run from the beginning.
     """
     last = RunFolder(folder).last
     goes_on = read_summary(folder).get("state", "unfinished") in ("unfinished", "preempted", "skipped")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OF_A_MACHINE = ("data_root", "logger", "resume")
 """Keys that may differ from one machine to the next."""
 PLACES = ("dataset.root", "dataset.path")
-"""Keys that may do so where the data have a digest, which tells wherever they lie that they are the same."""
+"""Keys that may also differ if the data have a digest, which shows that they are the same wherever they lie."""
 SPEAKING_S = 5
 QUIET = {"version": 1, "disable_existing_loggers": False, "root": {"level": "ERROR", "handlers": []}}
 """Logging of the processes that write nothing: errors go to stderr."""
@@ -38,12 +38,12 @@ def prepare_together(
     """Check a run in every process, prepare its folder in the one that writes, and let the others follow.
 
     Args:
-        config: As composed; the others' is changed to what was prepared.
+        config: The composed configuration; in the other processes, it is changed to what was prepared.
         prepare: Returns the run folder, and the checkpoint to resume from.
 
     Raises:
-        ConfigError: There is a mistake, and this process is to say so.
-        SystemExit: Another one says it.
+        ConfigError: There is a mistake, and this process reports it.
+        SystemExit: Another process reports it.
     """
     from ganexp.distributed.group import DistributedProcesses, FailedElsewhere
     from ganexp.distributed.joining import CannotJoin, join
@@ -68,7 +68,7 @@ def prepare_together(
 
 
 def exit_silently() -> NoReturn:
-    """End after the process that says why all end: once one has ended, torchrun ends the others."""
+    """Exit after the process that reports why all exit: once one has ended, torchrun ends the others."""
     time.sleep(SPEAKING_S)
     raise SystemExit(1)
 
@@ -77,8 +77,8 @@ def refuse_distributed() -> None:
     """Refuse a sweep in several processes.
 
     Raises:
-        ConfigError: There are several, and this one is to say so.
-        SystemExit: Another one says it.
+        ConfigError: There are several, and this one reports it.
+        SystemExit: Another process reports it.
     """
     if not is_distributed():
         return
@@ -107,10 +107,10 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_different(said: Sequence[dict[str, Any]]) -> None:
-    """Refuse processes that would not train the same.
+    """Refuse processes that would not train alike.
 
     Args:
-        said: The identity of each.
+        said: The `identity` of each process.
 
     Raises:
         ConfigError: One of them has other values than the first.

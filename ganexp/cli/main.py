@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def command(words: Sequence[str]) -> Callable[[], object]:
-    """Return what words of a command line ask for; what takes long is imported once they are understood."""
+    """Return the action that a command line asks for; slow imports wait until the line has been parsed."""
     from ganexp.cli.arguments import parser
 
     options = parser().parse_args(words)

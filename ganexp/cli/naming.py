@@ -1,4 +1,4 @@
-"""The names of runs: their choices and what was changed on the command line, in letters that any file system accepts."""
+"""The names of runs: their choices and what was changed on the command line, in characters that any file system accepts."""
 
 import hashlib
 import re
@@ -29,11 +29,11 @@ def run_name(cfg: Any) -> str:
     called = class_names(overrides)
     choices = [str(called.get(group) or cfg[group].get("name")) for group in ("dataset", "loss", "strategy")]
     name = "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
-    return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a folder of a sweep is made before its job is checked
+    return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a sweep makes a job's folder before the job is checked
 
 
 def class_names(overrides: Sequence[str]) -> dict[str, str]:
-    """Return names for the members of groups whose class was replaced: that of the class, unless a name was given."""
+    """Return, for each group whose class was replaced, the name of the new class, unless a name was given."""
     given = _settings(overrides)
     classes = {group: given[f"{group}._target_"] for group in GROUPS if group not in LISTS and f"{group}._target_" in given}
     called = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
@@ -41,7 +41,7 @@ def class_names(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def rename_groups(cfg: Any, overrides: Sequence[str]) -> None:
-    """Name members of groups whose class was replaced after the new class, in folders, tables and W&B."""
+    """Give members of groups whose class was replaced the name of the new class, in folders, tables and W&B."""
     for group, name in class_names(overrides).items():
         if "name" in cfg[group]:
             cfg[group].name = name
@@ -76,8 +76,8 @@ def _is_left_out(key: str) -> bool:
 
 
 def _part(key: str, value: str) -> str:
-    short = value.strip("'\"").rstrip("/").rpartition("/")[2]  # of a path, its end
-    short = short.rpartition(".")[2] if key in GROUPS else short  # of a class, its name
+    short = value.strip("'\"").rstrip("/").rpartition("/")[2]  # the last part of a path
+    short = short.rpartition(".")[2] if key in GROUPS else short  # the name of a class
     plain = re.sub(r"[^\w.+-]+", "-", short, flags=re.ASCII).strip("-.")
     plain = "none" if value == "[]" else plain
     between = "" if plain[:1].isdigit() else "-"

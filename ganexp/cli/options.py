@@ -1,6 +1,6 @@
-"""What YAML files say of options and keys: their values as they are written, and their comments, which are the help.
+"""What YAML files say about options and keys: their values as they are written, and their comments, which are the help.
 
-Those of conf/ are read, and those of folders of one's own. Neither Hydra nor any class that a file names is imported.
+The files of conf/ and of users' own folders are read. Neither Hydra nor any class that a file names is imported.
 """
 
 import re
@@ -31,7 +31,7 @@ class Option:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Its settings with their defaults as they are written, dotted where they lie deeper; a preset has none."""
+        """Its settings with their defaults as they are written, nested ones under dotted keys; a preset has none."""
         own = {key: _written(value) for key, value in flat(self.node) if key != "defaults"}
         if not any(key.endswith("_target_") for key in own):
             return {}
@@ -39,7 +39,7 @@ class Option:
             key: value
             for key, value in own.items()
             if key.rpartition(".")[2] not in ("name", "_target_")
-            and not value.startswith("${")  # which repeats a setting above
+            and not value.startswith("${")  # an interpolation repeats a setting above
         }
 
 
@@ -53,7 +53,7 @@ class Primary:
 
 
 def options(group: str, folders: Iterable[Path]) -> list[Option]:
-    """Return the options of a group, by name; where folders have files of one name, the first counts, as for Hydra."""
+    """Return the options of a group, by name; if several folders have a file of one name, the first counts, as for Hydra."""
     files: dict[str, Path] = {}
     for folder in folders:
         for path in sorted((folder / group).glob("*.yaml")):
@@ -62,7 +62,7 @@ def options(group: str, folders: Iterable[Path]) -> list[Option]:
 
 
 def primary(folders: Sequence[Path], name: str = "train") -> Primary:
-    """Return what a primary configuration says, and those that it inherits from."""
+    """Return what a primary configuration and those that it inherits from say."""
     said = Primary()
     path = next((path for folder in folders if (path := folder / f"{name.removesuffix('.yaml')}.yaml").exists()), None)
     lines, root = _parsed(path, yaml.compose) if path else ([], None)
@@ -79,7 +79,7 @@ def primary(folders: Sequence[Path], name: str = "train") -> Primary:
                     said.keys |= inherited.keys
                     said.meanings |= inherited.meanings
     _add(lines, root, said.keys, said.meanings)
-    for group in said.groups:  # which may stand below the defaults too
+    for group in said.groups:  # a group may also be a key below the defaults
         said.keys.pop(group, None)
     return said
 

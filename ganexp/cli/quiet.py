@@ -1,4 +1,4 @@
-"""Threads that leave the cores to others: to be decided before torch is imported, which this module does not do."""
+"""Idle threads that leave the cores to others: decided before torch is imported, which this module does not do."""
 
 import os
 

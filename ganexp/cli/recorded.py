@@ -37,7 +37,7 @@ def config_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def record_command(folder: Path, overrides: Sequence[str], options: Sequence[str]) -> None:
-    """Keep in a run folder what it takes to resume: its overrides and its `config_options`."""
+    """Keep in a run folder what is needed to resume the run: its overrides and its `config_options`."""
     kept = [one for one in overrides if not one.startswith(("resume=", "sweep.resume="))]
     try:
         write_document(RunFolder(folder).command, {"overrides": kept, "options": list(options)})
@@ -50,7 +50,7 @@ def recorded_command(folder: Path, key: str) -> tuple[list[str], list[str]]:
 
     Args:
         folder: The run folder.
-        key: What has named it, with which a sentence begins.
+        key: What named the folder; error messages begin with it.
 
     Raises:
         ConfigError: The record is missing or broken.
@@ -71,7 +71,7 @@ def overrides_in(file: Path) -> list[str]:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file holds anything else.
+        ValueError: The file holds something else.
     """
     if file.stat().st_size > 2**18:
         raise ValueError("it is too large for a command line")

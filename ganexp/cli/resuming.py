@@ -72,10 +72,10 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
 
 
 def _fetched(name: str) -> Path:
-    """Return the checkpoint of an artifact of W&B, which is then in a run folder below outputs/.
+    """Return the checkpoint of a W&B artifact, downloaded into a run folder below outputs/.
 
     Raises:
-        ConfigError: W&B does not give it, or it cannot be written.
+        ConfigError: W&B does not provide it, or it cannot be written.
     """
     from ganexp.logging.wandb_account import WandbError
     from ganexp.logging.wandb_artifacts import fetched
@@ -89,7 +89,7 @@ def _fetched(name: str) -> Path:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the checkpoint that a run folder or a file stands for, past all links.
+    """Return the checkpoint that a run folder or a file stands for, with all links resolved.
 
     Raises:
         ConfigError: There is no checkpoint at this place.
@@ -109,7 +109,7 @@ def find_checkpoint(name: str) -> Path:
 def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | None = None) -> Path | None:
     """Return the last checkpoint of the newest unfinished run with the same configuration, or None.
 
-    With `since`, only one that was written after that time, in seconds since the epoch.
+    With `since`, a time in seconds since the epoch, only a checkpoint written after it.
     """
     from ganexp.config.resume import contradictions  # imports torch
 
@@ -131,12 +131,12 @@ def quoted(key: str, value: object) -> str:
 
 
 def literal(value: object) -> str:
-    """Return a text as a value of a configuration, in which nothing is interpolated."""
+    """Return a text as a value of a configuration, escaped so that nothing in it is interpolated."""
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
 
 
 def _path(name: str) -> Path:
-    """Return what a name stands for, which may be quoted for Hydra."""
+    """Return the path that a name stands for; the name may be quoted for Hydra."""
     path = Path(name)
     if not path.exists() and len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
         path = Path(name[1:-1])
@@ -144,7 +144,7 @@ def _path(name: str) -> Path:
 
 
 def _without(recorded: Sequence[str], replaced: Sequence[str]) -> list[str]:
-    """Return recorded overrides without those of the keys that are overridden anew."""
+    """Return recorded overrides without those whose keys are overridden again."""
     keys = {_key(one) for one in replaced}
     return [one for one in recorded if _key(one) not in keys]
 
@@ -154,7 +154,7 @@ def _key(override: str) -> str:
 
 
 def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: str) -> None:
-    """Refuse to take configurations from where a folder says, which may be anyone's: their place must be typed again.
+    """Refuse to take configurations from a place that a folder, which may be anyone's, names: it must be typed again.
 
     Raises:
         ConfigError: Options were recorded, and none are given.
@@ -165,7 +165,7 @@ def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: 
 
 
 def _trusting(further: Sequence[str]) -> list[str]:
-    """Return the override that trusts no modules, whoever wrote the folder, unless some are named now."""
+    """Return the override that trusts no modules, since anyone may have written the folder, unless some are named now."""
     return [] if any(one.startswith("trust=") for one in further) else ["trust=[]"]
 
 

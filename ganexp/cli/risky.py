@@ -1,7 +1,7 @@
-"""Which recorded overrides may be given again without having been typed: a run folder may come from anyone.
+"""Which recorded overrides may be reused without being typed again: a run folder may come from anyone.
 
-What its overrides say of ganexp's own keys is checked like every configuration (and with `trust`, so that no target outside
-ganexp is imported). That leaves what they say to Hydra, which calls what it is told to; interpolations, which read the
+Overrides of ganexp's own keys are checked like every configuration (and with `trust`, so that no target outside ganexp is
+imported). That leaves overrides of Hydra's keys, since Hydra calls what it is told to; interpolations, which read the
 environment; files that are code; and places to write to.
 """
 
@@ -35,9 +35,9 @@ HARMLESS = re.compile(
 )
 """All that a recorded override may say to Hydra: which launcher, and how many jobs of what size; no code, and no paths."""
 WRITTEN_TO = ("data_root", "dataset.root")
-"""Where a run writes beside its folder: data sets are downloaded to these."""
+"""Where a run writes besides its folder: data sets are downloaded there."""
 LOGGED = re.compile(r"logger|logger\.wandb\.(mode|entity|project|group|name|notes|tags|artifacts)")
-"""What may be said of loggers, of which any other setting may be a place to write to."""
+"""The settings of loggers that may be reused; any other may be a place to write to."""
 
 
 def risk_of(override: str) -> str | None:
@@ -50,10 +50,10 @@ def risk_of(override: str) -> str | None:
         return None
     (parsed,) = OverridesParser.create().parse_overrides([override])
     key, package, value = parsed.key_or_group, parsed.package or "", parsed.value()
-    whole = not {".", "@"} & set(key + package) and key != "data_root"  # so that it may choose a file below conf/
+    whole = not {".", "@"} & set(key + package) and key != "data_root"  # a whole one may choose a file below conf/
     if "hydra" in re.split(r"[./@:]", f"{key}.{package}") or ".." in key or (whole and ".." in override.partition("=")[2]):
         return "run code"
-    if "${" in f"{override} {value!r}":  # Hydra's escapes may hide it in the one, and sweeps nest the other
+    if "${" in f"{override} {value!r}":  # Hydra's escapes may hide it in the text, and sweeps nest values
         return "read what it should not, by its interpolation"
     said = dict(flat({key: value}))
     if files_among(said.get("evaluation.features", "auto")):
@@ -67,7 +67,7 @@ def refuse_risky(overrides: Sequence[str], where: str) -> None:
 
     Args:
         overrides: As they would be typed.
-        where: The key that led here, with which the sentence begins.
+        where: The key that led here; the error message begins with it.
 
     Raises:
         ConfigError: There is such an override.

@@ -31,7 +31,7 @@ def run(cfg: DictConfig) -> float | None:
     """Build and train a run or a job, and print where its results are.
 
     Returns:
-        In a sweep with `sweep.metric`, its last value; None if there is none.
+        In a sweep, the last value of `sweep.metric`; None if there is none.
     """
     interrupting.by_exception()
     hydra = HydraConfig.get()
@@ -44,9 +44,9 @@ def run(cfg: DictConfig) -> float | None:
 
 
 def _run_alone(cfg: DictConfig, hydra: Any) -> None:
-    """Train one run; its errors also go into its own log. The configuration has been checked by `callbacks`."""
-    logging.raiseExceptions = False  # a train.log on a full disk; the console says the same
-    folder = short(Path(hydra.run.dir).absolute())  # Hydra's own name of it may be interpolated anew
+    """Train one run; its errors also go into its own log. The configuration has been checked by `hooks`."""
+    logging.raiseExceptions = False  # for a train.log on a full disk; the console says the same
+    folder = short(Path(hydra.run.dir).absolute())  # Hydra's own name for it may be interpolated again
     for message in state.messages:
         logging.getLogger(message.name).handle(message)
     if state.processes:
@@ -69,9 +69,9 @@ def _run_alone(cfg: DictConfig, hydra: Any) -> None:
 
 
 def _run_together(cfg: DictConfig, hydra: Any, folder: Path, processes: DistributedProcesses) -> None:
-    """Train one run in several processes. One of them says how it ends; what fails in one ends all.
+    """Train one run in several processes. One of them reports how it ends; a failure in one ends all.
 
-    As soon as one process has ended, torchrun ends the others by a signal: whatever is to be said is said before.
+    As soon as one process has ended, torchrun ends the others by a signal, so everything is reported before that.
     """
     with Stopping() as stopping:
         try:

@@ -8,15 +8,15 @@ from ganexp.config.plugins import plugins
 
 
 class InstalledPlugins(SearchPathPlugin):
-    """Adds the folders of plugins after ganexp's own, whose options come first."""
+    """Adds the folders of plugins after ganexp's own, so that ganexp's options come first."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add them; Hydra calls this whenever it begins to compose."""
+        """Add the folders; Hydra calls this whenever it begins to compose."""
         for plugin in plugins():
             if plugin.conf:
                 search_path.append(plugin.distribution, f"file://{plugin.conf}")
 
 
 def register() -> None:
-    """Let Hydra ask for them; a second time changes nothing."""
+    """Register `InstalledPlugins` with Hydra; a second time changes nothing."""
     Plugins.instance().register(InstalledPlugins)

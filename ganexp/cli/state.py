@@ -1,4 +1,4 @@
-"""How far this process has come with the command that it runs: one command per process, and Hydra passes nothing on."""
+"""The state of the command that this process runs: one command per process, and Hydra passes nothing on."""
 
 import logging
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ class State:
     """What callbacks, jobs and the report of an error tell each other.
 
     Args:
-        composed: Hydra has composed the configuration. Whatever it raises before is about what was typed.
+        composed: Whether Hydra has composed the configuration. Whatever it raises before that is about what was typed.
         search: The folder of the search that this process runs.
         stopping: What notes the signals that ask the jobs of a sweep to stop.
-        timed: The first job of a sweep has said how long the others will take.
-        processes: Those that train a run together, if there are several.
+        timed: Whether the first job of a sweep has said how long the others will take.
+        processes: The processes that train a run together, if there are several.
         obtained: The data of the run, and what evaluates it.
         messages: What was logged before the run had a folder, and with it a log.
     """

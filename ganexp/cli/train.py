@@ -1,4 +1,4 @@
-"""`ganexp train`, which `python train.py` is too: compose a configuration, build a run from it, and train."""
+"""`ganexp train`, the same as `python train.py`: compose a configuration, build a run from it, and train."""
 
 import os
 import sys
@@ -43,7 +43,7 @@ def main() -> None:
 
         replace_command_line()
     register_options()
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors come here
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
     try:
         hydra_errors.refuse_hyphens(sys.argv[1:])
         search_path.register()

@@ -1,1 +1,1 @@
-"""From plain values to checked values to objects: the only room that knows every other one below it."""
+"""From plain values to checked values to objects: the only package that knows all the others below it."""

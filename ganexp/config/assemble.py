@@ -1,4 +1,4 @@
-"""From choices to the objects of the subject: networks, a GAN, a strategy. On any device, meta included."""
+"""From choices to domain objects: networks, a GAN, a strategy. On any device, meta included."""
 
 import functools
 import inspect
@@ -25,7 +25,7 @@ from ganexp.strategies.base import as_strategy
 
 
 def networks_of(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
-    """Make the generator and the discriminator for samples of a shape, in this order; 0 classes are no conditions."""
+    """Make the generator and the discriminator, in this order, for samples of a shape; unconditional for 0 classes."""
     conditions = {"classes": classes} if classes else {}
     config = choices.config
     generator = choices["generator"].make(config.latent_dim, shape, **conditions)
@@ -34,13 +34,13 @@ def networks_of(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run beside its networks and optimisers, as they were made: with settings, and without a state yet.
+    """The parts of a run other than its networks and optimisers, as made: with settings, but without state yet.
 
     Args:
         loss, penalty, augment, schedule: Those of the run.
-        strategy: With all that goes around it.
-        by_key: Each part that was chosen: the wrappers one by one from the outermost to the strategy inside, each penalty.
-        loggers: By their keys, not open yet.
+        strategy: With all its wrappers.
+        by_key: Each chosen part by its key; wrappers, from the outermost to the strategy inside, and penalties one by one.
+        loggers: By their keys, not opened yet.
     """
 
     loss: Loss
@@ -85,7 +85,7 @@ def gan_of(
     frequencies: Sequence[float] | None = None,
     processes: Processes | None = None,
 ) -> GAN:
-    """Make the GAN around networks, which are on the device already, of parts that it takes for its own."""
+    """Make the GAN from networks that are on the device already and from parts, of which it takes ownership."""
     config = choices.config
     return GAN(
         generator,
@@ -108,9 +108,9 @@ def gan_of(
 
 
 def wrapped_strategies(choices: Choices, *, constant_steps: bool = False) -> dict[str, Strategy]:
-    """Return the strategy with all that goes around it, from the outermost wrapper to the strategy alone, by their keys.
+    """Return the strategy with its wrappers, from the outermost wrapper to the strategy alone, by their keys.
 
-    With `constant_steps`, wrappers that change how many updates there are in an iteration are left out.
+    With `constant_steps`, wrappers that change the number of updates per iteration are left out.
     """
     wrapped = {"strategy": plain_strategy_of(choices["strategy"])}
     for choice in reversed(choices.of("wrapper")):
@@ -121,7 +121,7 @@ def wrapped_strategies(choices: Choices, *, constant_steps: bool = False) -> dic
 
 
 def plain_strategy_of(choice: Choice) -> Strategy:
-    """Return the strategy that is chosen, with its settings, and nothing around it."""
+    """Return the chosen strategy with its settings, without wrappers."""
     if inspect.isclass(choice.target):
         made: Strategy = choice.make()
         return made

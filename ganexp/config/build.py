@@ -58,23 +58,23 @@ def build(
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
-    Seeds the global random streams, torch's, NumPy's and Python's: data of one's own may draw from them, and networks do.
+    Seeds the global random streams of torch, NumPy and Python: networks draw from them, and a user's data sets may.
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         folder: The run folder. Without one, nothing is written, and no logger of the configuration is opened.
         checkpoint: The checkpoint to resume from, of a run with the same configuration; rows are appended to those in `folder`.
         stopping: Reports that a signal has asked the run to stop.
-        trust: Modules beside ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None is any,
-            for a configuration that is your own.
-        processes: Those that train together, as `ganexp.distributed.joining.join` returns them; one of them writes.
-        obtained: The data and what evaluates the run, if they were obtained before.
-        label: What tells the run from the others of its sweep, for loggers.
-        group: The name of its sweep, likewise.
+        trust: Modules besides ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None allows
+            any, for a configuration that is your own.
+        processes: The processes that train together, as `ganexp.distributed.joining.join` returns them; one of them writes.
+        obtained: The data and the evaluation of the run, if they were obtained before.
+        label: What distinguishes the run from the others of its sweep, for loggers.
+        group: The name of its sweep, also for loggers.
 
     Raises:
-        ConfigError: The configuration has a mistake, two choices do not fit, the checkpoint does not, or a target is
-            of a module that is not trusted.
+        ConfigError: The configuration has a mistake, two choices do not fit together, the checkpoint does not fit, or a target
+            is in a module that is not trusted.
     """
     processes = processes or Processes()
     plan = check(cfg, trust=trust, processes=processes.count)
@@ -97,7 +97,7 @@ def build(
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.writes else 0
     held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
-    seed_global_streams(config.seed)  # so that networks begin alike, whatever the data have drawn
+    seed_global_streams(config.seed)  # so that initial weights do not depend on what the data drew
     step = _step(plan, obtained.frequencies, processes, resumed=state is not None)
     if folder:
         _say_if_heavy(plan, processes.count)
@@ -155,7 +155,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
         execution.last_layer_in_float32(discriminator)
     average = choices["average"].make(generator, discriminator)
     if config.compile:
-        execution.compiled(generator, discriminator)  # the average is a copy of what is not
+        execution.compiled(generator, discriminator)  # the average copied them uncompiled
     parts = copy.deepcopy(plan.parts)  # a plan may be built more than once
     gan = gan_of(
         choices,

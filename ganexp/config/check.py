@@ -42,16 +42,16 @@ class Plan:
     """A configuration that can be run here.
 
     Args:
-        values: It as plain values.
-        config: It, parsed.
+        values: The configuration as plain values.
+        config: The configuration, parsed.
         machine: Where it will run.
         shape: Of one sample.
         classes: How many the networks are conditioned on; 0 for none.
-        choices: What it chooses, found.
-        parts: What was made of that, and asked whether it fits.
-        measures: What the samples are measured by, by name; none for a run that is not evaluated.
+        choices: The classes and functions that the configuration chooses, with their settings.
+        parts: The parts made from the choices, and asked whether they fit.
+        measures: The measures of samples, by name; none for a run that is not evaluated.
         warnings: What is allowed but probably unintended.
-        facts: What the parts were told.
+        facts: What the parts were told about the run.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
         missing: What has to be installed or made first, one sentence each.
     """
@@ -73,8 +73,8 @@ class Plan:
 def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
     """Check a configuration without reading data, taking memory or writing anything.
 
-    One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that what
-    does not fit is refused by the part that knows. What was checked last is not checked again.
+    One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
+    part itself refuses what does not fit it. The configuration that was checked last is not checked again.
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
@@ -130,7 +130,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
             networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
             starting.begin(config, *networks, resumed=config.resume is not None)
-            few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # many steps are alike
+            few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike
             dry_iteration(choices, machine, shape, classes, parts, generator, discriminator, few)
         except RuntimeError as error:
             unseen = _meta_alone(choices, error)
@@ -152,7 +152,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
 
 
 def _on_meta(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
-    """Make both networks without memory; None and the reason where a network looks at values, of which there are none."""
+    """Make both networks on the meta device; None and the reason if a network looks at values, which do not exist there."""
     try:
         with torch.device(META):
             return networks_of(choices, shape, classes), ""
@@ -161,7 +161,7 @@ def _on_meta(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[tu
 
 
 def _meta_alone(choices: Choices, error: RuntimeError) -> str:
-    """Return the reason of an error that only the meta device causes.
+    """Return the reason for an error that only the meta device causes.
 
     Raises:
         ConfigError: The mistake has another cause.
@@ -173,10 +173,10 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
 
 
 def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
-    """Say what the run consists of, without parts that are made for its samples.
+    """Return the facts of a run, except for those about its loss, strategy and networks.
 
     Raises:
-        ConfigError: The data set does not tell its shape, or cannot be read for its classes.
+        ConfigError: The data set does not declare its shape, or its classes cannot be read.
     """
     try:
         classes = dataset.classes if config.conditional else 0
@@ -202,7 +202,7 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
 
 
 def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn.Module, nn.Module] | None) -> Facts:
-    """Add the other parts of a run; without networks, as far as their classes tell."""
+    """Add the facts about the loss, the strategy and the networks; without networks, what their classes declare."""
     discriminator = networks[1] if networks else None
     declared_g, declared_d = (
         declared(one) for one in networks or (choices["generator"].target, choices["discriminator"].target)
@@ -219,7 +219,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
 
 
 def check_loggers(plan: Plan) -> list[str]:
-    """Ask the loggers whether they could begin, which a run without a folder need not know, and return what they warn of.
+    """Ask the loggers whether they could begin, and return their warnings; a run without a folder need not ask.
 
     Raises:
         ConfigError: One of them could not begin.
@@ -246,10 +246,10 @@ def machine_of(config: Config) -> Machine:
 
 
 def _check_shares(config: Config, processes: int) -> None:
-    """Refuse batches that packs do not fill or processes cannot share, and what several processes do not have.
+    """Refuse batches that packs and processes cannot share, and options that exclude packs or several processes.
 
     Raises:
-        ConfigError: The batch size, the pack, the device or the graph does not fit so many processes.
+        ConfigError: A batch size, the labels, the device or the CUDA graph does not fit the packs or the number of processes.
     """
     whole = processes * config.pack
     for name, size in {"batch_size": config.batch_size, "g_batch": config.g_batch or whole}.items():
@@ -272,7 +272,7 @@ def shape_of(dataset: Dataset, config: Config) -> tuple[int, ...]:
     """Return the shape of one sample.
 
     Raises:
-        ConfigError: The dataset cannot tell.
+        ConfigError: The dataset declares no valid shape.
     """
     shape = dataset.shape
     if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):

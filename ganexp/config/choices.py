@@ -15,7 +15,7 @@ from ganexp.config.targets import Target, Trust, target
 from ganexp.facts import Facts, Misfit
 
 FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 2}
-"""How many leading arguments of a target are not configured but given by the run, by group, where there are any."""
+"""How many leading arguments of a target come from the run, not the configuration, by group, where there are any."""
 GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes"}}
 """Keyword arguments that are given by the run as well, by group."""
 
@@ -26,9 +26,9 @@ class Choice:
 
     Args:
         key: Where it lies: `loss`, `optimizer.g`, `penalty.r1`, `loss.base`.
-        name: By which it was chosen.
+        name: The name by which it was chosen.
         target: The class or function.
-        settings: Its keyword arguments, plain.
+        settings: Its keyword arguments, as plain values.
         takes: Names of all settings that it takes.
         inner: What it is made of, by keyword argument: the base of a loss, the torch dataset of a dataset.
     """
@@ -42,7 +42,7 @@ class Choice:
 
     @property
     def called(self) -> str:
-        """What a sentence calls it: `loss=hinge`, or `wrapper.topk`."""
+        """Its name in messages: `loss=hinge`, or `wrapper.topk`."""
         return self.key if self.key.partition(".")[0] in LISTS else f"{self.key}={self.name}"
 
     def make(self, *positional: Any, **given: Any) -> Any:
@@ -64,12 +64,12 @@ class Choice:
             raise ConfigError(f"{self.called}: {error}.") from error
 
     def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
-        """Ask what was made whether it fits; see the function of this name."""
+        """Ask the part that was made whether it fits; see the function `ask`."""
         ask(self.called, self.takes, check, facts)
 
     @contextmanager
     def saying(self) -> Iterator[None]:
-        """Say in the command line's words what it answers that does not fit."""
+        """Turn a `Misfit` raised inside into a `ConfigError` in the command line's words."""
         with _said_of(self.called, self.takes):
             yield
 
@@ -82,7 +82,7 @@ class Choices:
     by_key: Mapping[str, Choice]
 
     def __getitem__(self, key: str) -> Choice:
-        """Return what lies at a key."""
+        """Return the choice at a key."""
         return self.by_key[key]
 
     def of(self, group: str) -> list[Choice]:
@@ -98,7 +98,7 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
     """Find what each group of a configuration names, and check its settings; nothing is made.
 
     Raises:
-        ConfigError: A target is not trusted, is nothing that its group takes, or does not have a key.
+        ConfigError: A target is not trusted, is not what its group takes, or does not take a setting.
     """
     found = [one for group in GROUPS if group != "optimizer" for one in chosen_of(config, group, trust)]
     for side in ("g", "d"):
@@ -113,7 +113,7 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
 
 
 def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
-    """Find what a group names: one, or several in their order; of measures also those that `auto` may take.
+    """Find what a group names: one member, or several in their order; for `measure`, also those that `auto` may take.
 
     Raises:
         ConfigError: As `chosen_by`.
@@ -129,7 +129,7 @@ def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
 
 
 def measures_in(chosen: Mapping[str, Node]) -> Nodes:
-    """Return the measures of a list by their names, and in the place of `auto` all those that it may take."""
+    """Return the measures of a list by name, with `auto` replaced by all those that it may take."""
     below = {AUTO: chosen[AUTO] or options_in("measure", [conf_folder()])} if AUTO in chosen else {}
     listed = ({name: node} if name != AUTO else {**below[AUTO]} for name, node in chosen.items())
     return {name: chosen.get(name, node) for one in listed for name, node in one.items()}
@@ -142,10 +142,10 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         key: Where the node lies.
         node: The target, and its settings.
         trust: Modules from which it may come.
-        said_above: Settings that the node may take over, and are then named as the mistake's place.
+        said_above: Settings of the group that the node may inherit; mistakes in inherited ones are reported at the group's key.
 
     Raises:
-        ConfigError: It is not trusted, is nothing that its group takes, or does not have a setting.
+        ConfigError: The target is not trusted, is not what its group takes, or does not take a setting.
     """
     group = key.partition(".")[0]
     function = target(node, key, trust)
@@ -154,7 +154,7 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         known = _configured(function, group)
     except (ValueError, TypeError, NameError) as error:
         raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
-    hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # of unannotated ones
+    hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # for unannotated ones
     if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
         raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
     settings = settings_of(node, key)
@@ -178,19 +178,19 @@ def name_of(node: Node) -> str:
 
 
 def settings_of(node: Node, key: str = "") -> dict[str, Any]:
-    """Return a node's keyword arguments, given where it lies: `name` is one only in a list, which has names itself."""
+    """Return the keyword arguments of the node at a key; `name` is one only in a list, which names its members itself."""
     own = ("_target_",) if key.partition(".")[0] in LISTS else ("name", "_target_")
     return {name: value for name, value in node.items() if name not in own}
 
 
 def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], facts: Facts) -> None:
-    """Ask a part whether it fits, and say in the command line's words what it answers.
+    """Ask a part whether it fits, and put its answer into the command line's words.
 
     Args:
-        called: What a sentence calls the part.
+        called: The part's name in messages.
         settings: Its settings that are written below its key.
-        check: What asks it.
-        facts: Those of the run, to whose warnings it may add.
+        check: The function that tells whether the part fits.
+        facts: The facts of the run, to whose warnings the part may add.
 
     Raises:
         ConfigError: The part does not fit.
@@ -214,7 +214,7 @@ def _said_of(called: str, settings: Collection[str]) -> Iterator[None]:
 
 def _configured(function: Target, group: str) -> dict[str, Any]:
     """Return the arguments of a target that the run does not give, with their defaults."""
-    # A strategy with settings is an object, which is given the GAN when it is called; a function is given it at once.
+    # An object of a strategy class is given the GAN and the reals when it is called; a function has them as leading arguments.
     leading = 2 if group == "strategy" and not inspect.isclass(function) else FROM_THE_RUN.get(group, 0)
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]

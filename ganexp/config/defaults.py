@@ -1,4 +1,4 @@
-"""What a key is if nobody sets it: conf/train.yaml is the one place for defaults, and its comments for what keys mean."""
+"""The defaults of keys: conf/train.yaml is the one place for them, and its comments for what keys mean."""
 
 import functools
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ def conf_folder() -> Path:
 def options_in(group: str, folders: Iterable[Path]) -> dict[str, Any]:
     """Return the options of a group whose members are listed, as plain values by name.
 
-    Where folders have files of one name, the first counts, as for Hydra; `auto` stands for options, and is none itself.
+    If several folders have a file of the same name, the first counts, as in Hydra. `auto` stands for options and is not one.
     """
     from omegaconf import OmegaConf
 
@@ -31,7 +31,7 @@ def options_in(group: str, folders: Iterable[Path]) -> dict[str, Any]:
 
 
 def defaults() -> dict[str, Any]:
-    """Return the default of every key that is no group, resolved."""
+    """Return the default of every key that is not a group, resolved."""
     from omegaconf import OmegaConf
 
     values = OmegaConf.to_container(_primary(), resolve=True)
@@ -40,7 +40,7 @@ def defaults() -> dict[str, Any]:
 
 
 def completed(values: dict[str, Any]) -> dict[str, Any]:
-    """Return plain values with the defaults of the keys that they leave out: a library's user may, and old runs do."""
+    """Return plain values with defaults for missing keys: users of the library may leave keys out, and old runs lack some."""
     merged: dict[str, Any] = _merged(defaults(), values)
     return merged
 

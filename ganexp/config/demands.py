@@ -15,7 +15,7 @@ TRIED = 2
 """Samples, or packs of them, that are passed through the networks: batch norm wants more than one."""
 
 CPU_FLOPS = 8e10
-"""Operations per second and thread of a CPU in convolutions, as measured in docs/benchmarks.md: a rough guide for others."""
+"""Operations per second and CPU thread in convolutions, as measured in docs/benchmarks.md; a rough guide for other CPUs."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Demands:
     g_flop: float
 
     def least_bytes(self, batch_size: int, accumulate: int = 1, *, whole: int = 0) -> float:
-        """Return what every strategy keeps at its peak at least.
+        """Return a lower bound on the bytes that any strategy keeps at its peak.
 
-        That is D's passes of real and generated samples, or G's pass; of a batch that is accumulated, one part in one network,
-        and beside it `whole` samples in D.
+        That is D's passes of real and generated samples, or G's pass; with accumulation, one micro-batch in one network, plus
+        `whole` samples in D.
         """
         if accumulate == 1:
             return batch_size * max(2 * self.d_bytes, self.g_bytes)
@@ -56,7 +56,7 @@ def demands(
         pack: How many samples the discriminator scores together.
 
     Raises:
-        RuntimeError: A network looks at values, of which there are none on the meta device.
+        RuntimeError: A network looks at values, which tensors on the meta device do not have.
     """
     generator, discriminator = (copy.deepcopy(network).to("meta") for network in (generator, discriminator))
     dtype = next((parameter.dtype for parameter in generator.parameters()), torch.float32)

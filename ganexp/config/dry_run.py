@@ -65,13 +65,13 @@ def refuse_too_large(
 ) -> Demands:
     """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
 
-    Penalties that differentiate gradients keep a whole batch in D, however it is accumulated.
+    Penalties that differentiate gradients keep a whole batch in D, even with accumulation.
 
     Returns:
         What the networks need per sample.
 
     Raises:
-        ConfigError: The memory that is there does not suffice.
+        ConfigError: The machine does not have enough memory.
     """
     there = machine.memory_bytes
     count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
@@ -105,10 +105,10 @@ def dry_iteration(
     discriminator: nn.Module,
     strategy: Strategy,
 ) -> None:
-    """Run one iteration without values; of many steps of a network, or parts of a batch, two stand for all.
+    """Run one iteration without values, with at most two steps per network and two micro-batches, which stand for all.
 
     Raises:
-        ConfigError: Two choices do not fit.
+        ConfigError: Two choices do not fit together.
         RuntimeError: Something looks at values, or torch cannot do what is asked.
     """
     networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
@@ -124,7 +124,7 @@ def dry_iteration(
     x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
     reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
     try:
-        g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that the last update is that beside D's
+        g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that G's last update is the one beside D's
         copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
         gan.finish_iteration()
         shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
@@ -145,10 +145,10 @@ def dry_iteration(
 
 
 def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: int) -> None:
-    """Let a strategy test the discriminator on a few random images, which takes a network in memory.
+    """Let a strategy test the discriminator on a few random images, for which the network has to be in memory.
 
     Raises:
-        ConfigError: The strategy is not exact for it.
+        ConfigError: The strategy is not exact for this discriminator.
     """
     with undisturbed(torch.device("cpu")):
         conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, choices.config.pack)
@@ -160,7 +160,7 @@ def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: 
 
 
 def try_parts(choices: Choices, shape: tuple[int, ...], classes: int) -> None:
-    """Try both networks on a few random samples, if batches are to go through them in parts.
+    """Try both networks on a few random samples, if batches are to be split into micro-batches.
 
     Raises:
         ConfigError: The gradients would not be those of the whole batch.

@@ -44,11 +44,11 @@ from ganexp.training.execution import Machine
 
 log = logging.getLogger(__name__)
 Measures = Mapping[str, Measure[Any]]
-"""By the names that sentences call them."""
+"""Measures by the names that messages use."""
 
 
 def classifier_file(node: Node) -> Path:
-    """Return where the classifier of a dataset lies: beside the decoded sets, one for each of one's own `path` or `dataset`."""
+    """Return the file of a dataset's classifier, beside the decoded sets; there is one for each `path` or `dataset` given."""
     given = {key: node[key] for key in ("path", "dataset") if key in node}
     path = given.get("path")
     if isinstance(path, str) and "://" not in path:
@@ -57,15 +57,15 @@ def classifier_file(node: Node) -> Path:
 
 
 def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Measures:
-    """Make the measures of a run and ask whether they fit, in the order of their list; none if it is not evaluated.
+    """Make the measures of a run, in the order of their list, and ask whether they fit; none if the run is not evaluated.
 
     Args:
-        offered: Those of the list, and those that `auto` may take.
-        config: The run's.
-        run: What the measures are told.
+        offered: The measures of the list, and those that `auto` may take.
+        config: The run's configuration.
+        run: The facts that the measures are told.
 
     Raises:
-        ConfigError: There is none, one does not fit, or two of them have a key in common.
+        ConfigError: There is no measure, one does not fit, or two have a key in common.
     """
     if not config.evaluate_every:
         return {}
@@ -87,7 +87,7 @@ def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Me
 
 
 def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str, Scalar]:
-    """Return which keys the rows of a run may have beside those of its loss: the same ones for each of further features."""
+    """Return the figures that an evaluation may add to a run's rows, by key; further features repeat the keys with a suffix."""
     suffixes = ["", *(f"/{_key_of(one)}" for one in _features_asked(config, dataset.shape)[1:])]
     return {
         key + suffix: figure
@@ -98,10 +98,10 @@ def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str
 
 
 def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse names that no features have, features of images where there are none, and measures that need other features.
+    """Refuse unknown features, features of images for data without images, and measures that need other features.
 
     Raises:
-        ConfigError: There are no such features, the data are points, and the features see images, or a measure needs others.
+        ConfigError: The features are unknown, they see images but the data are points, or a measure needs other features.
     """
     asked = _features_asked(config, dataset.shape)
     names = ["auto", "classifier", "inception", "raw", *NETWORKS]
@@ -124,7 +124,7 @@ def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:
     """Refuse to compare samples with held-out data where there are none.
 
     Raises:
-        ConfigError: The data set holds nothing out, or cannot be read for it.
+        ConfigError: The data set has no held-out data, or they cannot be read.
     """
     if config.evaluation.against != "test" or not measures:
         return
@@ -163,7 +163,7 @@ def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures)
 
 
 def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bool:
-    """Return whether a classifier has to be trained before features can be had; data that cannot be read have none."""
+    """Return whether a classifier has to be trained to obtain the features; True for data that cannot be read."""
     if not _sees(measures, dataset) or "classifier" not in _features_asked(config, dataset.shape):
         return False
     try:
@@ -175,7 +175,7 @@ def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bo
 
 
 def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
-    """Say, one sentence each, what is asked of an evaluation and will not be had."""
+    """Say, one sentence each, which requests to an evaluation will have no effect."""
     said = []
     asked = [f"evaluation.{key}" for key, value in config.evaluation if value != defaults()["evaluation"][key]]
     asked = ["measure"] * ([*config.measure] != [AUTO]) + asked
@@ -193,12 +193,12 @@ def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
 
 
 def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: Measures) -> Evaluators | None:
-    """Make what evaluates a run, before it has seen the data; None without measures. Moves no random stream.
+    """Make the evaluators of a run, which have not seen the data yet; None without measures. Advances no random stream.
 
-    The classifier of a data set is trained if it is not there.
+    The classifier of a data set is trained if it is missing.
 
     Raises:
-        ConfigError: A measure or features cannot be had.
+        ConfigError: A measure or features cannot be obtained.
     """
     if not measures:
         return None
@@ -220,12 +220,12 @@ def evaluation_of(
     processes: Processes,
     evaluator: Evaluators | None,
 ) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
-    """Make the callback that evaluates a run, with the real set already seen where it writes, and say what its figures are.
+    """Make the callback that evaluates a run, and its figures; in the process that writes, it has seen the real set already.
 
-    Moves no random stream.
+    Advances no random stream.
 
     Raises:
-        ConfigError: A measure cannot be had with these data.
+        ConfigError: A measure cannot be computed on these data.
     """
     if evaluator is None:
         return None, {}
@@ -251,12 +251,12 @@ def evaluation_of(
 
 
 def _computed(identity: str, machine: Machine) -> str:
-    """Tell data that are known by the arithmetic too: TF32 rounds features of real images as well."""
+    """Add the device and the precision to an identity that is known: TF32 rounds features of real images as well."""
     return identity and f"{identity} {machine.device.type} {machine.precision}"
 
 
 def _sees(measures: Measures, dataset: Dataset) -> bool:
-    """Return whether a measure looks through features."""
+    """Return whether any measure sees samples through features."""
     return any(measure.sees_features(dataset.modes) for measure in measures.values())
 
 
@@ -266,7 +266,7 @@ def _features_asked(config: Config, shape: tuple[int, ...]) -> list[str]:
 
 
 def _key_of(asked: str) -> str:
-    """Return what keys of figures call features: of a file its name, without what ends it."""
+    """Return the name of features in the keys of figures; for a file, its name without the suffix."""
     return Path(asked).stem if files_among(asked) else asked
 
 
@@ -279,7 +279,7 @@ def _path_of(asked: str, config: Config, dataset: Dataset) -> Path | None:
 
 
 def _classified(config: Config, dataset: Dataset) -> tuple[str, Dataset]:
-    """Return the data set whose classifier sees the images, after its name: of a stack, that of its channels."""
+    """Return the name of the data set whose classifier sees the images, and that set; for a stack, the one of its channels."""
     channels = dataset.stack_of
     return (type(channels).__name__.lower(), channels) if channels else (name_of(config.dataset), dataset)
 
@@ -324,8 +324,8 @@ class Compared:
 
     Args:
         dataset: What they come from.
-        data: They themselves.
-        identity: What tells them, as they were prepared, from any other; empty where that is not known.
+        data: The samples themselves.
+        identity: What distinguishes the samples, as prepared, from any others; empty if that is not known.
     """
 
     dataset: Dataset
@@ -333,7 +333,7 @@ class Compared:
     identity: str
 
     def batches(self, machine: Machine, workers: int, *, with_labels: bool) -> Iterable[Batch | Tensor]:
-        """Return them batch by batch, in a random order that is always the same.
+        """Return the samples batch by batch, in a random order that is always the same.
 
         Raises:
             OSError, ValueError: Their labels cannot be read.
@@ -343,10 +343,10 @@ class Compared:
 
 
 def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) -> Compared:
-    """Return the data that samples are compared with: those that are trained on, or the held-out ones.
+    """Return the data that samples are compared with: the training data, or the held-out data.
 
     Raises:
-        OSError: The held-out ones cannot be had.
+        OSError: The held-out data cannot be obtained.
     """
     data, digest = reals.data, reals.digest
     if config.evaluation.against == "test":

@@ -1,4 +1,4 @@
-"""What was made, evaluated anew: a checkpoint against the data of its run, or a folder of images against any data."""
+"""Evaluation after training: a checkpoint against the data of its run, or a folder of images against any data."""
 
 import json
 from collections.abc import Iterator
@@ -35,18 +35,18 @@ from ganexp.training import CheckpointError, checkpoint, execution
 from ganexp.training.execution import Machine, Unavailable
 
 SHOWN, POINTS = 64, 250
-"""So many of the images, or points, that were measured are kept for pictures."""
+"""How many of the measured images, or points, are kept for pictures."""
 
 
 @dataclass
 class EvaluationResult:
-    """The figures of one set of samples, by key, and what they are; the first samples `(n, …)`, for pictures."""
+    """The figures of one set of samples and their descriptions, by key, and the first samples `(n, …)`, for pictures."""
 
     figures: dict[str, float]
     measures: dict[str, Scalar]
     dataset: str
     data: str
-    """What tells the data, as they were prepared, from any other: figures compare only where it is the same."""
+    """What distinguishes the data, as prepared, from any others: figures are comparable only where it is the same."""
     samples: Tensor = field(repr=False)
     iteration: int | None = None
 
@@ -55,11 +55,11 @@ class RunEvaluator:
     """Real data, features and measures, as a configuration says; read once, for any number of sets of samples.
 
     Args:
-        config: What says so.
-        processes: Those that evaluate together; only the one that writes has figures.
+        config: The configuration.
+        processes: The processes that evaluate together; only the one that writes has figures.
 
     Raises:
-        ConfigError: The data, a measure or features cannot be had.
+        ConfigError: The data, a measure or features cannot be obtained.
     """
 
     def __init__(self, config: Config, processes: Processes | None = None) -> None:
@@ -96,11 +96,11 @@ class RunEvaluator:
         )
 
     def checkpoint(self, path: Path, config: Config, *, trust: Trust = ()) -> EvaluationResult:
-        """Evaluate the generator in a checkpoint of a run on these data, from the latents that its run is evaluated by.
+        """Evaluate the generator in a checkpoint of a run on these data, with the latents that its run is evaluated on.
 
         Args:
             path: The checkpoint.
-            config: Its run's, which differs from this one's in nothing that concerns data, measures and the machine.
+            config: Its run's configuration, which agrees with this evaluator's in all that concerns data, measures and machine.
             trust: As for `config_of`.
 
         Raises:
@@ -121,7 +121,7 @@ class RunEvaluator:
         network = trained.network
         wanted = config.channels_last
         if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
-            execution.channels_last(network)  # which rounds otherwise
+            execution.channels_last(network)  # which changes the rounding
         prior = Prior(
             config.latent_dim,
             config.prior,
@@ -138,7 +138,7 @@ class RunEvaluator:
         return network, prior, samples
 
     def images(self, data: MapStyle[Tensor]) -> EvaluationResult:
-        """Evaluate images, of which there must be as many as `evaluation.samples` says.
+        """Evaluate images; there must be `evaluation.samples` of them.
 
         Raises:
             EvaluationError: An image cannot be decoded, or a measure has no value.
@@ -160,7 +160,7 @@ class RunEvaluator:
 
     @property
     def evaluator(self) -> Evaluators:
-        """What measures."""
+        """What computes the figures."""
         assert isinstance(self.evaluation.evaluate, Evaluators)
         return self.evaluation.evaluate
 
@@ -176,12 +176,12 @@ class RunEvaluator:
 
 
 def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[Config, int]:
-    """Return the configuration of a checkpoint's run, with what is asked for instead of its own, and the iteration.
+    """Return the configuration of a checkpoint's run, with the requested values in place of its own, and the iteration.
 
     Args:
         path: The checkpoint, which may be anyone's.
-        asked: Values below `evaluation`, `measure` and `device`; those that are None are the run's.
-        trust: Modules beside ganexp's of which its parts may be.
+        asked: Values for `measure`, `device` and the keys below `evaluation`; where one is None, the run's own is kept.
+        trust: Modules besides ganexp's that its parts may come from.
 
     Raises:
         CheckpointError: The checkpoint cannot be read.
@@ -202,7 +202,7 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
 
 
 def evaluated(values: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration, as plain values, of a run that is evaluated as it is asked for."""
+    """Return a run's configuration, as plain values, changed so that it is evaluated as requested."""
     said = {key: value for key, value in asked.items() if value is not None}
     top = {key: said.pop(key) for key in ("device", "measure") if key in said}
     own = values.get("evaluation")

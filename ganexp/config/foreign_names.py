@@ -1,4 +1,4 @@
-"""The names that other projects have for what is a key here."""
+"""The names that other projects use for keys of the configuration."""
 
 ELSEWHERE = {
     "lr": "optimizer.lr",
@@ -92,4 +92,4 @@ ELSEWHERE = {
     "latent_step": "wrapper=[latent_step]",
     "clip_value": "penalty.weight_clipping.bound, with penalty=[weight_clipping],",
 }
-"""What other projects call a key: by their name, the words that say what it is here."""
+"""For each name that other projects use, the words that say what it is here."""

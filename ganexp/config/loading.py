@@ -28,11 +28,11 @@ from ganexp.training.checkpoint import refuse_unlike
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a file says of a network. Its weights are not trusted yet; the rest has been checked.
+    """What a file says about a network. Its weights are not trusted yet; the rest has been checked.
 
     Raises:
         ConfigError: The configuration has a mistake.
-        CheckpointError: The file does not say which shape samples have, or how many classes there are.
+        CheckpointError: The file does not say what shape samples have, or how many classes there are.
     """
 
     path: Path
@@ -70,13 +70,13 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         place: A run folder, whose last checkpoint is taken, a checkpoint, a folder that `ganexp.sampling.save` has written, or
             such a folder on the Hugging Face Hub: `hf://owner/name`, `hf://owner/name@v1`. It may be anyone's: nothing in it is
             executed.
-        trust: Modules beside ganexp's that the generator's class may be of, as in `trust=["mine"]`; None is any.
+        trust: Modules besides ganexp's that the generator's class may come from, as in `trust=["mine"]`; None allows any.
         device: Where to put it.
         averaged: False takes the generator's own weights even if there is an average.
 
     Raises:
-        ConfigError: The generator is of a module that is not trusted, or the configuration has a mistake.
-        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration.
+        ConfigError: The generator comes from a module that is not trusted, or the configuration has a mistake.
+        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
     """
     stored = _stored(place, "generator", averaged)
     config = stored.settings
@@ -99,19 +99,19 @@ def load_discriminator(
 ) -> nn.Module:
     """Load the discriminator of a run, in evaluation mode, with its averaged weights where `average.of=both` has kept them.
 
-    It is called as `D(x)`, or as `D(x, labels)` if it is conditional; with packs, on packs of samples.
+    It is called as `D(x)`, or as `D(x, labels)` if it is conditional; with packing, `x` holds packs of samples.
 
     Args:
         place: A run folder, whose last checkpoint is taken, a checkpoint, or a folder that was saved with its discriminator,
             here or on the Hugging Face Hub.
-        trust: Modules beside ganexp's that the discriminator's class may be of; None is any.
+        trust: Modules besides ganexp's that the discriminator's class may come from; None allows any.
         device: Where to put it.
         averaged: False takes the discriminator's own weights even if there is an average.
 
     Raises:
-        ConfigError: The discriminator is of a module that is not trusted, or the configuration has a mistake.
-        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it is not of its own configuration, or
-            the place is a saved generator's without one.
+        ConfigError: The discriminator comes from a module that is not trusted, or the configuration has a mistake.
+        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration,
+            or the place holds a generator that was saved without its discriminator.
     """
     stored = _stored(place, "discriminator", averaged)
     discriminator = choose("discriminator", stored.settings.discriminator, trust)
@@ -126,8 +126,8 @@ def load_pair(
     """Load the generator and the discriminator of a run, as `load` and `load_discriminator` do, for samplers that D guides.
 
     Raises:
-        ConfigError: As there; or D's scores are not the log of a ratio of densities, or are scores of packs.
-        CheckpointError: As there.
+        ConfigError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs.
+        CheckpointError: As for both.
     """
     trained = load(place, trust=trust, device=device, averaged=averaged)
     settings = trained.origin.settings
@@ -146,10 +146,10 @@ def _filled(make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
     """Make a network and give it the weights of a file.
 
     Raises:
-        CheckpointError: They are those of another network.
+        CheckpointError: The weights are those of another network.
     """
     try:
-        with torch.device("meta"):  # so that a file with huge claims takes no memory
+        with torch.device("meta"):  # so that a file that claims a huge network takes no memory
             like = make().to(stored.dtype)
         refuse_unlike("generator", like.state_dict(), stored.weights)
     except ConfigError:
@@ -157,7 +157,7 @@ def _filled(make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{stored.path} does not fit its own configuration ({reason})") from None
-    with torch.random.fork_rng([]):  # what it is initialised with is thrown away, and is nobody's to notice
+    with torch.random.fork_rng([]):  # the initial weights are discarded, and drawing them must have no side effect
         network = make().to(stored.dtype)
     network.load_state_dict(stored.weights)
     return network
@@ -167,7 +167,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     """Load the data that a generator was trained on, as its configuration says.
 
     Raises:
-        ConfigError: They are not there, or the data set is of a module that is not trusted.
+        ConfigError: The data are not available, or the data set comes from a module that is not trusted.
     """
     node = trained.origin.dataset
     if "_target_" not in node:
@@ -180,7 +180,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
 
 
 def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool) -> _Stored:
-    """Read what there is of a network at a place, which may be on the hub.
+    """Read a stored network from a place, which may be on the hub.
 
     Raises:
         ConfigError, CheckpointError: As `load`.
@@ -193,10 +193,10 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
 
 
 def checkpoint_at(place: Path) -> Path:
-    """Return the checkpoint that is meant by a path.
+    """Return the checkpoint that a path refers to.
 
     Raises:
-        CheckpointError: The folder holds runs, and is none itself.
+        CheckpointError: The folder holds runs, and is not a run itself.
     """
     if not place.is_dir():
         return place
@@ -213,7 +213,7 @@ def _of_checkpoint(path: Path, averaged: bool, network: str) -> _Stored:
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
     iterations = state["run"]["iteration"]
     run = RunFolder.of_checkpoint(path)
-    rows = read(run.path).rows if path.parent == run.checkpoints else []  # what lies beside a lone checkpoint may be another's
+    rows = read(run.path).rows if path.parent == run.checkpoints else []  # rows beside a lone checkpoint may be another run's
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     weights = _weights(state["run"], averaged, network)

@@ -57,7 +57,7 @@ def loggers_of(
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
     run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
     loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
-    with ExitStack() as begun:  # what has been opened is closed if a later one cannot be
+    with ExitStack() as begun:  # if a later logger cannot be opened, the earlier ones are closed
         begun.callback(rows.abandon)
         for key, logger in loggers.items():
             try:

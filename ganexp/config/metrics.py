@@ -22,14 +22,14 @@ def measures_offered() -> dict[str, type[Measure[Any]]]:
 
 
 def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Scalar]:
-    """Return what a loss, and the one that it is built around, or an augmentation, declare that they measure, by key."""
+    """Return the measures, by key, that an augmentation declares, or a loss together with the one that it is built around."""
     measures: Mapping[str, Scalar] = target(node, group, trust).measures  # type: ignore[attr-defined]
     base = node.get("base")
     return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
 def measured_by(config: Config) -> dict[str, Scalar]:
-    """Return what the parts of a run declare that they measure, by key."""
+    """Return the measures that the parts of a run declare, by key."""
     return {**measures_of(config.loss), **measures_of(config.augment, group="augment")}
 
 
@@ -42,15 +42,15 @@ def refuse_unknown_metric(
     *,
     figures: Mapping[str, Scalar] | None = None,
 ) -> None:
-    """Refuse what no row of a run with this loss and this augmentation will have.
+    """Refuse a metric that no row of a run with this loss and this augmentation will have.
 
     Args:
-        key: What names the metric.
+        key: The key of the configuration that names the metric.
         metric: A key of the rows, or None.
-        loss: What measures.
-        augment: What measures as well.
-        trust: Modules from which they may come.
-        figures: What the run's evaluation makes, if that is known.
+        loss: The loss, which measures.
+        augment: The augmentation, which measures as well.
+        trust: Modules from which both may come.
+        figures: The figures of the run's evaluation, if they are known.
 
     Raises:
         ConfigError: No row will have the key.
@@ -84,5 +84,5 @@ def high_is_best(
 
 
 def _in_first_features(key: str) -> str:
-    """Return the key of the same figure in the first features, which has no name of features behind it."""
+    """Return the key of the same figure in the first features, which does not end in the name of features."""
     return "/".join(key.split("/")[:2]) if key.startswith("eval/") else key

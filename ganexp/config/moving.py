@@ -21,7 +21,7 @@ from ganexp.schedules.coefficients import Place
 from ganexp.training import Average
 
 CURVES: dict[str, tuple[type[Ending], str]] = {"cosine": (Cosine, "warm_up"), "linear": (Linear, "begin")}
-"""The schedules that a number can move along, with the setting that each has beside its end."""
+"""The schedules that a number can follow, with the setting that each has besides its end."""
 MOVABLE = ("penalty", "augment", "loss", "strategy", "wrapper", "optimizer", "average")
 """The groups whose parts read numbers throughout a run."""
 Iteration = Annotated[int, Field(ge=0, le=10**12)]
@@ -42,10 +42,10 @@ class Movable:
     """A number of a configuration that moves.
 
     Args:
-        start: What it is at first.
+        start: Its initial value.
         group: Where it lies: `penalty.r1`, `optimizer`, `optimizer.d`, `loss`.
         name: The setting.
-        index: Which of the setting's numbers; None where it is one.
+        index: Which of the setting's numbers; None if the setting is a single number.
         move: Where it goes.
     """
 
@@ -60,13 +60,13 @@ def movables(choices: Choices) -> dict[str, Movable]:
     """Return the numbers that move, by their keys.
 
     Raises:
-        ConfigError: A key is none of a number that can move, or what is said of it is not understood.
+        ConfigError: A key does not name a number that can move, or its value is not understood.
     """
     return {key: _movable(choices, key, _move(key, said)) for key, said in _flat(choices.config.moving or {})}
 
 
 def at_the_end(values: Mapping[str, Any], moving: Mapping[str, Movable]) -> dict[str, Any]:
-    """Return a configuration in which every number that moves is what it will be in the end."""
+    """Return a configuration in which every number that moves has its final value."""
     ended: dict[str, Any] = copy.deepcopy({**values, "moving": None})
     for one in moving.values():
         for node in _nodes(ended, one.group):
@@ -78,7 +78,7 @@ def at_the_end(values: Mapping[str, Any], moving: Mapping[str, Movable]) -> dict
 
 
 def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movable]) -> None:
-    """Refuse what a part says of itself that it cannot move, and curves that do not fit the run.
+    """Refuse settings that their part declares fixed or does not keep, and curves that do not fit the run.
 
     Raises:
         ConfigError: A number cannot move.
@@ -96,7 +96,7 @@ def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movabl
 
 
 def with_coefficients(choices: Choices, parts: Parts, average: Average, gan: GAN) -> Schedule:
-    """Return a run's schedule, with the numbers that move beside the learning rates, if there are any."""
+    """Return a run's schedule, with the numbers that move besides the learning rates, if there are any."""
     coefficients = {}
     d, g = gan.optimizer_d, gan.optimizer_g
     optimizers = {"optimizer.d": [d], "optimizer.g": [g], "optimizer": [d, g]}
@@ -111,7 +111,7 @@ def with_coefficients(choices: Choices, parts: Parts, average: Average, gan: GAN
 
 
 def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is said of each key, whether it is written with dots or in levels."""
+    """Yield each dotted key and its value, whether keys are written with dots or nested."""
     for name, below in said.items():
         if isinstance(below, Mapping) and "to" not in below:
             yield from _flat(below, f"{above}{name}.")
@@ -120,7 +120,7 @@ def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
 
 
 def _move(key: str, said: Any) -> Move:
-    """Understand what is said of a key: a number, which is where it goes, or a mapping."""
+    """Parse the value of a key: the number that the setting moves to, or a mapping."""
     try:
         move = Move.model_validate(said if isinstance(said, Mapping) else {"to": said}, strict=True)
     except ValidationError as error:
@@ -143,7 +143,7 @@ def _along(key: str, move: Move, iterations: int) -> Ending:
     """Make the curve of a move.
 
     Raises:
-        ConfigError: It does not fit into the run.
+        ConfigError: The curve does not fit into the run.
     """
     curve, own = CURVES[move.by]
     end = iterations if move.end is None else move.end
@@ -160,7 +160,7 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
     """Find a number in a configuration.
 
     Raises:
-        ConfigError: There is none under this key that can move, and why.
+        ConfigError: This key names no number that can move; the message says why.
     """
     top = key.partition(".")[0]
     if top not in MOVABLE:
@@ -184,10 +184,10 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
 
 
 def _number(key: str, choice: Choice, name: str, index: str) -> float:
-    """Return the number that a setting is at first.
+    """Return the initial value of a setting, or of one of its numbers.
 
     Raises:
-        ConfigError: It is none that can move.
+        ConfigError: It is not a number that can move.
     """
     function = choice.target
     hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
@@ -203,7 +203,7 @@ def _number(key: str, choice: Choice, name: str, index: str) -> float:
 
 
 def _is_float(hint: Any) -> bool:
-    """Return whether an annotation is that of a float, or of none in its place."""
+    """Return whether an annotation is that of a float, alone or in a union."""
     if get_origin(hint) is Annotated:
         return _is_float(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -212,7 +212,7 @@ def _is_float(hint: Any) -> bool:
 
 
 def _nodes(values: Mapping[str, Any], group: str) -> list[Node]:
-    """Return the nodes whose settings a key names: of `optimizer` those of both networks."""
+    """Return the nodes whose settings a key names: for `optimizer`, those of both networks."""
     if group == "optimizer":
         return [values["optimizer"]["g"], values["optimizer"]["d"]]
     node: Any = values

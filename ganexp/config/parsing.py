@@ -1,4 +1,4 @@
-"""Plain values against the schema; what is wrong with one, as a sentence that names the key and the remedy."""
+"""Checks of plain values against the schema; a mistake becomes a sentence that names the key and the remedy."""
 
 import difflib
 import json
@@ -34,7 +34,7 @@ def parse(values: dict[str, Any]) -> Config:
 
 
 def check_type(key: str, value: Any, hint: Any) -> None:
-    """Check a plain value against an annotation, and the range in it; floats must be finite.
+    """Check a plain value against an annotation, including its range; floats must be finite.
 
     Raises:
         ConfigError: The value is of another type, or out of range.
@@ -68,7 +68,7 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
 
 
 def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> str:
-    """Return the sentence for settings of what is not in a list."""
+    """Return the sentence for a setting of a member that is not in its list."""
     below = (
         [f"add ~{group}.{name} if an experiment has set it"]
         if preset
@@ -87,7 +87,7 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     if first["type"] == "model_type" and path:
         below = ", ".join(_siblings([*path, "any"]))
         return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {shown(value)}."
-    if path[0] in LISTS and len(path) == 2:  # an option whose file is that of a group without a list
+    if path[0] in LISTS and len(path) == 2:  # the option's file is written as if the group were no list
         return f"{key} should have a _target_ and settings below it, as conf/{path[0]}/ has them, not {shown(value)}."
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."
@@ -99,7 +99,7 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
 
 
 def _siblings(path: list[str]) -> Iterable[str]:
-    """Return the keys that there are where a path ends."""
+    """Return the keys that exist at the level where a path ends."""
     model: type[BaseModel] = Config
     for part in path[:-1]:
         below = model.model_fields[part].annotation
@@ -110,7 +110,7 @@ def _siblings(path: list[str]) -> Iterable[str]:
 
 
 def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], Any]:
-    """Return the keys that lead to a mistake, and what is there; pydantic also names the members of unions in between."""
+    """Return the keys that lead to a mistake, and the value there, without the members of unions that pydantic also names."""
     path: list[str] = []
     value: Any = values
     first = error.errors()[0]

@@ -8,11 +8,11 @@ from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.schema import LISTS, ConfigError
 
 OPTIONS = "ganexp.options"
-"""What `${ganexp.options:GROUP}` is: all options of a group."""
+"""The resolver in `${ganexp.options:GROUP}`, which stands for all options of a group."""
 
 
 def plain(cfg: Any) -> dict[str, Any]:
-    """Return a configuration as plain, resolved dictionaries of its own.
+    """Return a copy of a configuration as plain, resolved dictionaries.
 
     Raises:
         ConfigError: An interpolation cannot be resolved.
@@ -31,18 +31,18 @@ def plain(cfg: Any) -> dict[str, Any]:
         raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
     assert isinstance(values, dict)
     match values:
-        case {"evaluation": {"protocol": str()}, "measure": dict(measures)}:  # whose settings of others than were typed lapse
+        case {"evaluation": {"protocol": str()}, "measure": dict(measures)}:  # settings of unlisted measures lapse
             values["measure"] = {key: node for key, node in measures.items() if key == "auto" or "_target_" in node}
     return {str(key): value for key, value in values.items()}
 
 
 def told(config: dict[str, Any]) -> dict[str, Any]:
-    """Return every value of a configuration under its dotted key; of several members of a group their order as well."""
+    """Return every value of a configuration under its dotted key; for a group of several members, their order as well."""
     return {key: f"[{','.join(config[key])}]" for key in LISTS if isinstance(config.get(key), dict)} | dict(flat(config))
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value that is no dictionary, under its dotted key."""
+    """Yield every value that is not a dictionary, under its dotted key."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{key}.")

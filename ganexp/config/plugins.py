@@ -1,7 +1,7 @@
 """Other people's packages that extend ganexp: found by the entry point `ganexp.plugins`, without importing any of them.
 
 The entry point names a package. Its folder `conf`, laid out as ganexp's own, is searched for options after ganexp's, and its
-modules are trusted as ganexp's are: who installs a package lets it run code anyway.
+modules are trusted as ganexp's are: whoever installs a package lets it run code anyway.
 """
 
 import functools
@@ -20,7 +20,7 @@ class Plugin:
     """An installed package that extends ganexp.
 
     Args:
-        name: Of its entry point.
+        name: The name of its entry point.
         module: The package that the entry point names.
         conf: Its folder of YAML files; None if it has none.
         distribution: What `pip install` calls it.
@@ -34,7 +34,7 @@ class Plugin:
 
 @functools.cache
 def plugins() -> tuple[Plugin, ...]:
-    """Return the packages that are installed, by the names of their entry points; one that cannot be found is left out."""
+    """Return the installed plugins, sorted by the names of their entry points; one whose package is not found is left out."""
     found = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         place = _place(entry.module)
@@ -63,7 +63,7 @@ def distributions() -> list[str]:
 
 
 def _place(module: str) -> Path | None:
-    """Return the folder of a package; only the one at the top is looked for, for Python would import it to find those below."""
+    """Return the folder of a package; only the top-level one is looked up, since Python would import it to find those below."""
     top, *below = module.split(".")
     spec = importlib.util.find_spec(top)
     places = [Path(place, *below) for place in (spec and spec.submodule_search_locations) or ()]

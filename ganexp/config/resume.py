@@ -23,11 +23,11 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
         raise ConfigError(f"resume: {error}.") from error
     reals = state["run"].get("reals")
     has_digest = isinstance(reals, dict) and reals.get("digest")
-    moved = ("dataset.path", "dataset.root") if has_digest else ()  # whether it is the same, the digest tells
+    moved = ("dataset.path", "dataset.root") if has_digest else ()  # the digest tells whether the data are the same
     differing = [key for key in contradictions(state["config"], values) if key not in moved]
     if differing:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
-        keys = " ".join(keys.split())[:200]  # those of the file may be anything
+        keys = " ".join(keys.split())[:200]  # keys from the file may be anything
         raise ConfigError(
             f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
         )
@@ -40,18 +40,18 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
 
 
 def _forget_best(state: State, values: dict[str, Any]) -> None:
-    """Let the best so far be found anew where it was one of another key, or by other features: they do not compare."""
+    """Forget the best value so far if `keep_best` or `evaluation` has changed: old and new values are not comparable."""
     before, checkpoints = state["config"], state["run"].get("checkpoints")
     same = all(before.get(key) == values.get(key) for key in ("keep_best", "evaluation"))
     if not isinstance(checkpoints, dict):
         return
-    checkpoints.setdefault("best_at", 0)  # one of an earlier version does not say
+    checkpoints.setdefault("best_at", 0)  # checkpoints of earlier versions lack it
     if not same and "lowest" in checkpoints:
         checkpoints |= {"lowest": float("inf"), "best_at": 0}
 
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the keys, dotted, in which two configurations differ and that change what is trained."""
+    """Return the dotted keys in which two configurations differ and which change what is trained, or where."""
     old, new = told(before), told(now)
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     return [key for key in differing if effect_of(key) in ("training", "machine")]

@@ -1,4 +1,4 @@
-"""What a run needs from outside, before it has a folder: its data, samples held out of them, and what evaluates it."""
+"""What a run needs from outside, before it has a folder: its data, held-out samples, and its evaluation."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunData:
-    """The data set, its feed, how often each class occurs, what evaluates the run, and what its figures are."""
+    """The data set, its feed, how often each class occurs, the run's evaluation, and the figures that it computes."""
 
     dataset: Dataset
     reals: Resident | Streamed
@@ -33,9 +33,9 @@ class RunData:
 
 
 def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
-    """Load data and features, and let the evaluation see the data. Global random streams are seeded anew.
+    """Load data and features, and let the evaluation see the data. Reseeds the global random streams.
 
-    The classifier in whose features images are compared is trained if it is not there.
+    If images are compared in a classifier's features, the classifier is trained if it is missing.
 
     Raises:
         ConfigError: Something is missing or broken; the sentences name all of it.
@@ -61,7 +61,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
 
 
 def dataset_of(choice: Choice, seed: int) -> Dataset:
-    """Make the dataset; what it draws from the global streams, here and as it loads, is a function of the seed."""
+    """Make the dataset; what it draws from the global streams, now and while loading, is a function of the seed."""
     seed_global_streams(stream(seed, "dataset").initial_seed())
     dataset: Dataset = choice.make()
     return dataset
@@ -73,7 +73,7 @@ def reals_of(
     """Load the data into the feed, and count how often each class occurs in them.
 
     Raises:
-        ConfigError: The data cannot be had.
+        ConfigError: The data cannot be loaded.
     """
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
@@ -108,13 +108,13 @@ def _labels_of(dataset: Dataset) -> torch.Tensor:
 
 
 def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machine) -> Batch | None:
-    """Return at most `n` samples that are not among the data, always the same ones; None if there are none here.
+    """Return at most `n` held-out samples, always the same ones; None if there are none on this machine.
 
     Args:
         dataset: The data set that is trained on.
-        classes: How many its labels are of, if networks read them; then they come with the samples.
+        classes: The number of classes if networks read labels, which then come with the samples; else 0.
         n: How many.
-        machine: Where they are wanted, and as what.
+        machine: The machine whose device and type the samples get.
     """
     others = dataset.held_out()
     if others is None or not others.is_here:  # nothing is downloaded for it

@@ -27,7 +27,7 @@ Node = dict[str, Any]
 Nodes = dict[str, Node]
 """Several members of a group by name, in their order."""
 AUTO = "auto"
-"""What stands for the measures that fit the data; those that it may take lie below it."""
+"""The name that stands for the measures that fit the data; those that it may take are nested below it."""
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
@@ -116,7 +116,7 @@ GROUPS = tuple(name for name, field in Config.model_fields.items() if field.anno
 
 
 def keys_of(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield every key that is no group, dotted, with its declaration."""
+    """Yield every dotted key that is not a group, with its declaration."""
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Keys):
             yield from keys_of(field.annotation, f"{prefix}{name}.")
@@ -134,7 +134,7 @@ def choices_of(field: FieldInfo) -> str:
 
 
 def effect_of(key: str) -> str:
-    """Return what a key changes, which may be dotted; an unknown one could change anything."""
+    """Return what a key, which may be dotted, changes: `training` for an unknown one, which could change anything."""
     field = Config.model_fields.get(key.partition(".")[0])
     return (_declared(field, "effect") if field else "") or "training"
 

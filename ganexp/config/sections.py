@@ -1,4 +1,4 @@
-"""How a key is declared, and the keys that lie below another one: the schema of the rest is in `schema.py`."""
+"""How a key is declared, and the schema of nested keys; that of top-level keys is in `schema.py`."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -15,24 +15,24 @@ def _false(value: bool) -> bool:
 
 
 Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
-"""What turns off something that else has a number; `Literal[False]` would take the number 0 for it."""
+"""What turns off something that otherwise has a number; `Literal[False]` would also accept the number 0."""
 
 FEATURES = r"\w+"
-"""A name of features; what has any other character is a file, which is code."""
+"""The pattern of the names of features; anything with another character is a file, which is code."""
 
 Effect = Literal["training", "machine", "speed", "records"]
-"""What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it leaves where.
+"""What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it writes where.
 
-The first are part of a run's name, the first two stay as they were when it is resumed, and all but the last tell runs apart in
-a report.
+Keys of the first kind are part of a run's name, those of the first two must not change when it is resumed, and those of all
+but the last tell runs apart in a report.
 """
 
 
 def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
-    """Declare what its type does not say of a key; its default and its meaning stand in conf/train.yaml.
+    """Declare what a key's type does not say; its default and its meaning are in conf/train.yaml.
 
     Args:
-        default: Of a group, what runs had before there was this group.
+        default: For a group, what runs had before the group existed.
         choices: What may be chosen, in words; a Literal of strings speaks for itself.
         effect: What it changes.
     """
@@ -54,7 +54,7 @@ class Keys(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _whole(cls, value: Any) -> Any:
-        """Take a whole number for an integer however it is written: YAML reads 1e4 as a float."""
+        """Convert a float that is a whole number to an integer: YAML reads 1e4 as a float."""
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -87,7 +87,7 @@ class EvaluationConfig(Keys):
 
     @property
     def files(self) -> list[str]:
-        """Those of them that are files, which are code."""
+        """The features that are files, which are code."""
         return files_among(self.features)
 
 

@@ -14,10 +14,10 @@ from ganexp.training.checkpoint import refuse_unlike
 def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, resumed: bool = False) -> None:
     """Give new networks the weights that `init_from` names, and freeze as many layers of D as `freeze_d` says.
 
-    A run that is resumed has its own weights, which need not be looked for elsewhere.
+    A resumed run has its own weights, so `init_from` is ignored.
 
     Raises:
-        ConfigError: There is no such run, its networks are others, or D has fewer layers.
+        ConfigError: There is no such run, its networks differ from these, or no layer of D would be left to train.
     """
     if config.init_from is not None and not resumed:
         _take_over(Path(config.init_from).expanduser(), generator, discriminator)
@@ -26,7 +26,7 @@ def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, res
 
 
 def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Load the weights of a run's own networks, not of its average, with their buffers."""
+    """Load the weights and buffers of a run's own networks, not of its average."""
     try:
         path = checkpoint_at(place)
         run = checkpoint.load(path)["run"]

@@ -1,8 +1,8 @@
-"""What a `_target_` may name: found, and held to the contract of its group, before anything of it is called.
+"""What a `_target_` may name: it is found, and checked against its group's contract, before anything in it is called.
 
-Importing a module runs its code, and so does calling what it holds. Hence two barriers, in this order: from a checkpoint
-or another's run folder only modules of ganexp's and those that the user has named are imported; and whatever was found
-must be what its group consists of, so that `os.system` is no loss, wherever its name comes from.
+Importing a module runs its code, and so does calling what is in it. Hence two barriers, in this order: for a checkpoint or
+someone else's run folder, only ganexp's modules, those of plugins, and those that the user has named are imported; and whatever
+is found must meet the contract of its group, so that `os.system` is refused as a loss, wherever its name comes from.
 """
 
 import inspect
@@ -30,36 +30,36 @@ from ganexp.wrappers import Wrapper
 
 Target = Callable[..., Any]
 Trust = Sequence[str] | str | None
-"""Modules beside ganexp's from which targets may come, or None for any: for what the user has typed."""
+"""Modules besides ganexp's from which targets may come; None allows any, for what the user has typed."""
 
 
 def target(node: Node, key: str, trust: Trust = None) -> Target:
-    """Return the class or function that a node names, if its group takes such.
+    """Return the class or function that a node names, if its group takes it.
 
     Raises:
-        ConfigError: It is not trusted, cannot be found, or is not what the group consists of.
+        ConfigError: The target is not trusted, cannot be found, or is not what the group takes.
     """
     name = node.get("_target_")
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")) or "." not in name:
         raise ConfigError(f"{key}._target_ must name a class or a function, such as ganexp.losses.Hinge.")
     refuse_foreign(key, name, name, trust)
     try:
-        found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # the colon: a function before a module of its name
+        found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name
     except (ImportError, AttributeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{key}._target_={name} cannot be imported: {reason}.") from None
     fits, contract = CONTRACTS.get(key) or CONTRACTS[key.partition(".")[0]]
     if not fits(found):
         raise ConfigError(f"{key}._target_={name} must be {contract}.")
-    refuse_foreign(key, name, found.__module__, trust)  # what ganexp itself has imported is not ganexp's
+    refuse_foreign(key, name, found.__module__, trust)  # something that ganexp only imports is not ganexp's
     return found
 
 
 def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
-    """Refuse what is neither ganexp's nor of a module that the user has named.
+    """Refuse a module that is neither ganexp's nor a plugin's nor one that the user has named.
 
     Raises:
-        ConfigError: The module is neither.
+        ConfigError: The module is none of these.
     """
     if trust is None:
         return
@@ -77,7 +77,7 @@ def _is_a(base: type) -> Callable[[Any], bool]:
 
 
 def _is_map_style(found: Any) -> bool:
-    """Return whether it is a torch dataset whose samples have numbers."""
+    """Return whether it is a torch dataset whose samples have indices."""
     return _is_a(MapStyle)(found) and not issubclass(found, IterableDataset)
 
 
@@ -101,7 +101,7 @@ def _is_strategy(found: Any) -> bool:
 
 
 def _is_logger(found: Any) -> bool:
-    """Return whether it is a class of loggers that begin when they are opened, so that making one writes nothing."""
+    """Return whether it is a logger class with its own `open`, so that making a logger writes nothing."""
     return _is_a(Logger)(found) and found.open is not Logger.open
 
 
@@ -124,4 +124,4 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "average": (_is_a(Average), "a ganexp.training.Average, as a class"),
     "logger": (_is_logger, "a ganexp.logging.Logger with an open of its own, as a class"),
 }
-"""What a group, or a place in one, consists of: the test of it, and in words."""
+"""The contract of a group, or of a place in one: as a test, and in words."""

@@ -2,7 +2,7 @@
 
 A dataset is cheap to construct: it checks its arguments and knows the `shape` of one sample, `(C, H, W)` or `(2,)`,
 before anything is read or downloaded. `load()` returns something indexable: a tensor that lies in memory as a whole, uint8
-for images and float for points, or a map-style torch dataset of uint8 images that is read as it goes.
+for images and float for points, or a map-style torch dataset of uint8 images, or of floats for `Torch`, read on demand.
 """
 
 from ganexp.data.cache import default_folder

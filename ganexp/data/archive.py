@@ -1,4 +1,4 @@
-"""Images in a zip archive, read where they are."""
+"""Images in a zip archive, read in place."""
 
 import os
 import zipfile
@@ -17,10 +17,10 @@ STEP = 2**16
 class Archive:
     """A zip archive; a file in it is named by the archive's path and its own name, as if the archive were a folder.
 
-    Each process opens it for itself, when it first reads: processes that share a handle would move each other's position.
+    Each process opens it separately, on its first read: processes that share a handle would move each other's position.
 
     Raises:
-        ValueError: The file is no zip archive.
+        ValueError: The file is not a zip archive.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class Archive:
             members = [member for member in self._handle().infolist() if not member.is_dir()]
         except OSError:
             raise
-        except Exception as error:  # what a broken archive makes zipfile raise has no common type
+        except Exception as error:  # zipfile's errors for broken archives have no common type
             raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither") from error
         self._members = {path / member.filename.lstrip("/"): member for member in members}
 
@@ -38,13 +38,13 @@ class Archive:
         return {**vars(self), "_opened": None}
 
     def fingerprint(self) -> list[object]:
-        """Where the archive lies, its size and its times."""
+        """Return where the archive lies, its size and its times."""
         return [str(self.path.resolve()), *stamp(self.path)]
 
     def walk(self) -> Iterator[tuple[Path, Stamp | str]]:
         """Yield every image with its size and checksum, and what is skipped with its kind."""
         for path, member in self._members.items():
-            if member.filename.startswith("__MACOSX/"):  # what macOS puts beside each file is called like it
+            if member.filename.startswith("__MACOSX/"):  # macOS puts a file there for each file, named like it
                 yield path, "of __MACOSX"
             elif member.flag_bits & 1:
                 yield path, "encrypted"
@@ -57,16 +57,16 @@ class Archive:
         """Return the content of a file.
 
         Raises:
-            zipfile.BadZipFile: The file does not have its checksum; other errors tell that it cannot be unpacked.
+            zipfile.BadZipFile: The file does not match its checksum; other errors mean that it cannot be unpacked.
         """
         with self.open(path) as file:
             return file.read()
 
     def open(self, path: Path) -> IO[bytes]:
-        """Open a file, which is unpacked as far as it is read."""
+        """Open a file, which is unpacked only as far as it is read."""
         file = self._handle().open(self._members[path])
         assert isinstance(file, zipfile.ZipExtFile)
-        file.MAX_N = STEP  # else reading unpacks all there is, and only then cuts it to the size that is claimed
+        file.MAX_N = STEP  # else a read unpacks everything, and only then cuts it to the claimed size
         return file
 
     def head(self, path: Path, length: int) -> bytes:

@@ -1,6 +1,7 @@
-"""The files of the cache: arrays of uint8 `(N, C, H, W)`, each written whole or not at all, the longest unused deleted first.
+"""The files of the cache: arrays of uint8 `(N, C, H, W)`, each written whole or not at all.
 
-A file is called `<name>-<N>.npy`, so that one that was cut off or emptied is not taken for a smaller set.
+A file is called `<name>-<N>.npy`, so that one that was cut off or emptied is not taken for a smaller set. The least recently
+used ones are deleted first.
 """
 
 import logging
@@ -18,15 +19,15 @@ from ganexp.printable import printable
 
 log = logging.getLogger(__name__)
 BOUND = 20 * 2**30
-"""Bytes that a folder holds, beside the newest set. Deleting a file that a run has mapped does not hurt the run."""
+"""The most bytes that a folder holds besides the newest set. Deleting a file that a run has mapped does not hurt the run."""
 
 
 def read(folder: Path, name: str, shape: tuple[int, ...]) -> Tensor | None:
-    """Map a set of samples of this shape into memory, and mark it as used; None if it is not there whole."""
+    """Map a set of samples of this shape into memory, and mark it as used; return None if no complete file is there."""
     for path in folder.glob(f"{name}-*.npy"):
         try:
             images = np.lib.format.open_memmap(path, mode="c")
-        except Exception:  # what a broken file makes NumPy raise has no common type
+        except Exception:  # NumPy's errors for broken files have no common type
             continue
         n = len(images) if images.ndim else 0
         if images.dtype == np.uint8 and images.shape == (n, *shape) and n > 0 and path.stem == f"{name}-{n}":
@@ -36,12 +37,12 @@ def read(folder: Path, name: str, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def lock(folder: Path, name: str) -> FileLock:
-    """Return the lock of a set; the system releases it when its holder ends, however that ends."""
+    """Return the lock of a set; the system releases it when the process that holds it ends, however it ends."""
     return FileLock(folder / f"{name}.lock")
 
 
 def write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int, ...]) -> None:
-    """Write batch after batch, under the set's lock; not through a map, where a full disk is a signal that kills.
+    """Write batch after batch, under the set's lock; not memory-mapped, where a full disk kills by a signal.
 
     Raises:
         OSError: The disk has no room; nothing is left behind.
@@ -60,7 +61,7 @@ def write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int, 
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete what killed processes have left; what is being written is known by its lock."""
+    """Delete the unfinished files of killed processes; those that are being written are locked."""
     for unfinished in folder.glob("*.unfinished"):
         with suppress(Timeout, OSError), lock(folder, unfinished.stem).acquire(timeout=0):
             unfinished.unlink(missing_ok=True)
@@ -93,5 +94,5 @@ def _sizes(folder: Path) -> list[tuple[Path, int, float]]:
 
 
 def _mark_as_used(path: Path) -> None:
-    with suppress(OSError):  # another user's
+    with suppress(OSError):  # the file is another user's
         os.utime(path)

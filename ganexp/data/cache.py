@@ -1,7 +1,8 @@
 """Decoded sets, kept on the disk: an image is read, scaled and cropped once, not once per run.
 
-A set is one file, mapped into memory, so that jobs side by side share it; its name has a hash of everything that its content
-depends on. Of several jobs that start at once one decodes, and the others find it done. What cannot be kept is done without.
+A set is one file, mapped into memory, so that concurrent jobs share it; its name has a hash of everything that its content
+depends on. If several jobs start at once, one decodes the set, and the others use its file. A run whose set cannot be kept
+goes on without the cache.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 BATCH = 256
 VERSION = 2
-"""Of how images are decoded, as far as it changes them."""
+"""Version of the decoding, as far as it changes images."""
 
 
 def default_folder() -> Path:
@@ -48,15 +49,15 @@ def load(
     device: torch.device | str = "cpu",
     workers: int = 0,
 ) -> Tensor | MapStyle[Tensor]:
-    """Load a dataset, from the cache if it is there, and leave it there if it can be.
+    """Load a dataset, from the cache if it is there, and keep it there if possible.
 
-    Images that lie in files of their own are decoded as a whole, by `workers` processes, only if the result is to be
-    resident, or with `auto` fits; else they stay a map-style dataset. Datasets without a `fingerprint` are not kept.
+    A map-style dataset is decoded as a whole, by `workers` processes, only if the result is to be resident, or with `auto`
+    fits; otherwise it stays as it is. Datasets without a `fingerprint` are not kept.
 
     A dataset that is not `strict` is told by `skip` which images are corrupt, once that is known, and loaded without them.
 
     Raises:
-        OSError: The data cannot be had, or an image cannot be decoded.
+        OSError: The data are not available, or an image cannot be decoded.
     """
     if dataset.fingerprint() is None:
         return dataset.load()
@@ -83,9 +84,9 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
     if not isinstance(data, Tensor) and not dataset.strict:
         data = TolerantDataset(data)
     try:
-        return _keep(data, folder, _name(dataset), shape, workers)  # what was downloaded just now has another name
+        return _keep(data, folder, _name(dataset), shape, workers)  # named again, since a download changes the name
     except OSError as error:
-        if error.errno is None:  # of an image, and not of the cache's disk, quota, limit or permissions
+        if error.errno is None:  # an image is at fault, not the cache's disk, quota, limit or permissions
             raise
         log.warning("The decoded images are not kept in %s (%s).", folder, error.strerror)
         return _whole(data, shape, workers)

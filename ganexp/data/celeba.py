@@ -17,11 +17,11 @@ from ganexp.ranges import checked
 class CelebA(Downloaded):
     """162,770 faces of celebrities, aligned, 178×218 in colour (Liu et al. 2015): a central square of each, scaled.
 
-    Torchvision downloads it by the package gdown.
+    Torchvision downloads it with the package gdown.
 
     Args:
         root: Where torchvision keeps its sets.
-        crop: Side of the square that is cut out, in pixels: 178 is all that there is, 148 shows less of the background.
+        crop: Side of the square that is cut out, in pixels: 178 is the full width, 148 shows less of the background.
         image_size: Side to which it is scaled, bilinearly with antialiasing.
     """
 
@@ -35,14 +35,14 @@ class CelebA(Downloaded):
         super().__init__(root, image_size=image_size)
 
     def fingerprint(self) -> list[object]:
-        """How large the square is, where the set lies, and the name, size and times of every image."""
+        """Return how large the square is, where the set lies, and the name, size and times of every image."""
         return [self.crop, *super().fingerprint()]
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(3, image_size, image_size)`, uint8, decoded as it is read.
 
         Raises:
-            OSError: The set is neither in `root` nor to be had from the network, or its files are broken.
+            OSError: The set is neither in `root` nor available from the network, or its files are broken.
         """
         return _Faces(self._read(self._paths), self.shape[-1], self.crop)
 

@@ -1,6 +1,6 @@
 """Images that cannot be decoded: found while a set is decoded as a whole, and left out from then on.
 
-Which they are is noted in the cache, under the name that the set has with them; it is tried again only when it has changed.
+The cache notes which ones they are, under the name that the set has with them; they are tried again only if the set changes.
 """
 
 import errno
@@ -18,14 +18,14 @@ from ganexp.data.decoding import DecodingError
 
 log = logging.getLogger(__name__)
 NAMED = 10
-"""Of so many corrupt images the log has the names."""
+"""The most corrupt images that the log names."""
 
 
 class Corrupt(DecodingError):
     """Some images of a set cannot be decoded; the message is about the first of them.
 
     Args:
-        images: For each of them, by its place in the set, one sentence.
+        images: One sentence about each of them, by its place in the set.
     """
 
     def __init__(self, images: dict[int, str]) -> None:
@@ -34,7 +34,7 @@ class Corrupt(DecodingError):
 
 
 class TolerantDataset(MapStyle[Tensor]):
-    """What a DataLoader asks for a batch, and gets those images of it that can be decoded, and sentences about the others."""
+    """A dataset that returns, for a batch, those of its images that can be decoded, and a sentence about each of the others."""
 
     def __init__(self, data: MapStyle[Tensor]) -> None:
         self.data = data
@@ -46,7 +46,7 @@ class TolerantDataset(MapStyle[Tensor]):
         images: list[Tensor] = []
         corrupt: dict[int, str] = {}
         if batch := getattr(self.data, "__getitems__", None):
-            with suppress(DecodingError):  # one by one shows which
+            with suppress(DecodingError):  # reading one by one then shows which are corrupt
                 return torch.stack(batch(indices)), corrupt
         for index in indices:
             try:
@@ -59,12 +59,12 @@ class TolerantDataset(MapStyle[Tensor]):
 
 
 def _of_the_file(cause: BaseException | None) -> bool:
-    """Return whether the file is at fault, and not the disk, the network or the memory, which the next run may find mended."""
-    return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # of impossible offsets
+    """Return whether the file is at fault, and not the disk, network or memory, which may work again in the next run."""
+    return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # at invalid offsets
 
 
 def report_skipped(where: str, sentences: Sequence[str], count: int) -> None:
-    """Log which of so many images of a set are left out, with a sentence about each of the first ones."""
+    """Log how many of the `count` images of a set are left out, with a sentence about each of the first ones."""
     more = f"; and {len(sentences) - NAMED:,} more" if len(sentences) > NAMED else ""
     said = f"{'; '.join(sentences[:NAMED])}{more}"
     log.warning("%s: %s of %s images are skipped: %s.", where, f"{len(sentences):,}", f"{count:,}", said)

@@ -17,7 +17,7 @@ Size = Side | tuple[Side, Side]
 
 
 class Dataset:
-    """Real samples. A dataset is cheap to construct: nothing is read or downloaded before `load`, beyond what `shape` takes."""
+    """Real samples. A dataset is cheap to construct: nothing is read or downloaded before `load`, except what `shape` needs."""
 
     shape: tuple[int, ...] = ()
     """Of one sample: `(C, H, W)` for images, `(2,)` for points of the plane."""
@@ -26,19 +26,19 @@ class Dataset:
     """How many classes the labels tell apart; 0 without labels."""
 
     strict = True
-    """Whether an image that cannot be decoded is refused; the others of a set that is not strict are told to `skip` it."""
+    """Whether an image that cannot be decoded is refused; a set that is not strict is told to `skip` it."""
 
     modes: Modes | None = None
     """The known modes of the data."""
 
     stack_of: "Dataset | None" = None
-    """The data set of which each channel is an image: its classifier sees every channel by itself."""
+    """The data set whose images are this one's channels: its classifier sees each channel separately."""
 
     def check(self, run: Facts) -> None:
         """Refuse a run that needs labels or images where there are none.
 
         Raises:
-            Misfit: The run is conditional and there are no classes, or it mirrors what is no image.
+            Misfit: The run is conditional and there are no classes, or it mirrors samples that are not images.
         """
         if run.conditional and not self.classes:
             why = ""
@@ -51,10 +51,10 @@ class Dataset:
             raise Misfit("has no images that could be mirrored", flip=False)
 
     def load(self) -> Tensor | MapStyle[Tensor]:
-        """Read the data: a tensor with all of them, images as uint8 and points as float, or a map-style dataset of images.
+        """Read the data: a tensor of all samples, images as uint8 and points as float, or a map-style dataset of samples.
 
         Raises:
-            OSError: The data cannot be had.
+            OSError: The data are not available.
         """
         raise NotImplementedError
 
@@ -67,23 +67,24 @@ class Dataset:
         raise ValueError("take a set with labels, or a hub, an image_folder or shards with labels")
 
     def fingerprint(self) -> Any:
-        """Return plain values that say what else than class and shape the content depends on, on this machine.
+        """Return plain values for what the content on this machine depends on besides the Python class and the shape.
 
-        What was decoded is then kept in the cache; None is for a dataset that is read anew in every run.
+        What was decoded is then kept in the cache; None is for a dataset that is read again in every run.
         """
         return None
 
     def digest(self) -> str:
         """Return what identifies the content wherever it lies: other data are refused when a run is resumed.
 
-        The empty string is for synthetic data, of which the configuration says all.
+        The empty string is for synthetic data, which the configuration describes completely.
         """
         return ""
 
     def held_out(self) -> "Dataset | None":
         """Return samples that are not among those of `load`; None if the set has no such part.
 
-        D's over-fitting is seen on them if they are here, and `evaluation.against=test` compares generated samples with them.
+        D's over-fitting is measured on them if they need no download, and `evaluation.against=test` compares generated samples
+        with them.
         """
         return None
 
@@ -105,10 +106,11 @@ Stamp = tuple[int, int, int]
 
 
 def stamp(path: Path) -> Stamp:
-    """Return what tells that a file has changed: its size, and its times of modification and of change.
+    """Return what shows that a file has changed: its size, and its times of modification and of change.
 
-    Copying and unpacking tools set the former, and so may give two contents the same one; the latter is the system's, and tells
-    also that a file was renamed or replaced. The inode would tell no more, and network file systems number anew.
+    Copying and unpacking tools set the modification time, and so may give two contents the same one; the system sets the time
+    of change, which also shows that a file was renamed or replaced. The inode would show no more, and network file systems
+    renumber inodes.
     """
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

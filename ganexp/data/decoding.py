@@ -17,8 +17,8 @@ from ganexp.printable import printable
 class DecodingError(OSError):
     """An image cannot be decoded; the message is one sentence that names the file.
 
-    A DataLoader raises an error of a worker process anew, with the worker's traceback as its message; the sentence is the
-    last line of that.
+    A DataLoader raises the error of a worker process again, with the worker's traceback as its message; the sentence is the
+    last line of the traceback.
     """
 
     def __init__(self, message: str) -> None:
@@ -38,7 +38,7 @@ def decoded(
         read: Returns the content of a file that lies in an archive.
 
     Raises:
-        DecodingError: The image cannot be decoded, or has more pixels than Pillow takes for an attack (179 million).
+        DecodingError: The image cannot be decoded, or has so many pixels that Pillow takes it for an attack (over 179 million).
     """
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:
@@ -48,8 +48,8 @@ def decoded(
                 left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
                 upright = upright.crop((left, top, left + crop, top + crop))
             middle = _middle(_of_eight_bits(upright), *sides(size))
-    except Exception as error:  # what a broken file makes Pillow raise has no common type
-        unknown = isinstance(error, UnidentifiedImageError)  # whose text repeats the path, or tells an address in memory
+    except Exception as error:  # Pillow's errors for broken files have no common type
+        unknown = isinstance(error, UnidentifiedImageError)  # its text repeats the path, or gives a memory address
         reason = "its format is not known" if unknown else error or type(error).__name__
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
     pixels = np.array(middle if channels == 3 else middle.convert("L"))
@@ -66,7 +66,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _of_eight_bits(image: Image.Image) -> Image.Image:
-    """Scale what has more than eight bits per channel; Pillow itself would clip it."""
+    """Scale an image of more than eight bits per channel to eight; Pillow itself would clip it."""
     if not image.mode.startswith(("I", "F")):
         return image
     values = np.asarray(image)
@@ -81,7 +81,7 @@ def _of_eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _middle(image: Image.Image, height: int, width: int) -> Image.Image:
-    """Scale an image until it covers height and width, and cut out the middle, in RGB, touching only what comes to be seen.
+    """Scale an image to cover height and width, and cut out the middle, in RGB, processing only the part that is kept.
 
     To within one level of 255, the result is that of torchvision's `Resize` and `CenterCrop`, which would first scale the
     whole image: gigabytes, for one that is very long and one pixel wide.
@@ -93,7 +93,7 @@ def _middle(image: Image.Image, height: int, width: int) -> Image.Image:
     scale = long / scaled
     begin = round((scaled - along) / 2)
     left, right = begin * scale, min((begin + along) * scale, long)
-    support = math.ceil(max(scale, 1)) + 1  # how far beside the middle the filter reaches
+    support = math.ceil(max(scale, 1)) + 1  # how far beyond the middle the filter reaches
     first, last = max(0, math.floor(left) - support), min(long, math.ceil(right) + support)
     box: tuple[float, float, float, float] = (left - first, 0, right - first, short)
     if wide:

@@ -1,7 +1,7 @@
-"""What tells, wherever the data lie, that they are those which a run was trained on: kept in its checkpoints.
+"""Digests, kept in checkpoints, that identify the data a run was trained on, wherever they lie.
 
-It is made to be cheap, and so does not see everything: of files, it sees every name and size and the contents of a few; of
-a tensor, every value up to `MOST` bytes, and evenly spaced samples beyond.
+They are made to be cheap, and so do not cover everything: of files, they cover every name and size and the beginnings of a
+few; of a tensor, every value up to `MOST` bytes, and evenly spaced samples beyond.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 MOST = 2**28
-"""Bytes of a tensor that are read."""
+"""The most bytes of a tensor that are read."""
 FILES, HEAD = 64, 2**16
-"""Of how many files, evenly spaced, how many of the first bytes are read."""
+"""The most files, evenly spaced, that are read, and how many of the first bytes of each."""
 
 
 def of_data(data: Tensor | MapStyle[Tensor]) -> str:
-    """Return the digest of a tensor's values, or of the number of samples where each would have to be read."""
+    """Return the digest of a tensor's values, or of the number of samples where these would have to be read one by one."""
     if not isinstance(data, Tensor):
         return f"samples-{len(data)}"  # type: ignore[arg-type]
     seen = data[:: -(-data.nbytes // MOST) or 1].contiguous().cpu()
@@ -30,7 +30,7 @@ def of_data(data: Tensor | MapStyle[Tensor]) -> str:
 
 
 def of_files(folder: Path, sizes: Iterable[tuple[str, int]], head: Callable[[Path, int], bytes]) -> str:
-    """Return the digest of files, given by their names below a folder and their sizes; `head` returns first bytes of one."""
+    """Return the digest of files, given by their names below a folder and their sizes; `head` reads the first bytes of one."""
     sizes = list(sizes)
     content = hashlib.sha256()
     for name, size in sizes:

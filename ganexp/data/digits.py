@@ -7,7 +7,7 @@ from ganexp.data.dataset import Dataset, Side
 from ganexp.ranges import checked
 
 STEEPER = 2.0
-"""How much steeper edges are made where images are upscaled: of 1, 2, 3, … what averages to the original's pixels best."""
+"""How much steeper edges are made in upscaled images: of 1, 2, 3, …, the one that best averages to the original's pixels."""
 
 
 class Digits(Dataset):
@@ -24,7 +24,7 @@ class Digits(Dataset):
         self.shape = (1, image_size, image_size)
 
     def fingerprint(self) -> float:
-        """The set changes only with how it is upscaled."""
+        """Return how steep edges are made; the set changes with nothing else."""
         return STEEPER
 
     def load(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""What torchvision knows how to download: where a set lies, what identifies it, and what to say when it cannot be had."""
+"""Sets that torchvision can download: where a set lies, what identifies it, and what to say when it is not available."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ class Downloaded(Dataset):
     """Where the images lie below `root`, as a pattern."""
     channels: int
     arguments: Mapping[str, Any] = {"train": True}
-    """Of torchvision's class, beside `root` and `download`."""
+    """Arguments of torchvision's class, besides `root` and `download`."""
 
     @checked
     def __init__(self, root: str, *, image_size: Side = 32) -> None:
@@ -41,7 +41,7 @@ class Downloaded(Dataset):
         return getattr(datasets, type(self).__name__)
 
     def fingerprint(self) -> list[object]:
-        """Where the set lies, and the name, size and times of every file of images; of none before it is downloaded."""
+        """Return where the set lies, and the name, size and times of every image file; before a download there are none."""
         return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
 
     def digest(self) -> str:
@@ -51,20 +51,20 @@ class Downloaded(Dataset):
 
     @property
     def is_here(self) -> bool:
-        """Whether its files of images are there."""
+        """Whether its image files are there."""
         return bool(self._found())
 
     def _read(self, part: Callable[[Any], T]) -> T:
-        """Return a part of torchvision's set; it is downloaded by one process at a time: another one then finds it there."""
+        """Return a part of torchvision's set, which one process at a time downloads: the others then find it there."""
         try:
             try:
                 source = self.source(root=self.root, **self.arguments)
-            except RuntimeError:  # torchvision's word for a set that is not there
+            except RuntimeError:  # torchvision's error for a set that is not there
                 self.root.mkdir(parents=True, exist_ok=True)
                 with FileLock(self.root / f".{self.source.__name__}.lock"):
                     source = self.source(root=self.root, **self.arguments, download=True)
             return part(source)
-        except Exception as error:  # what a broken file makes torchvision raise has no common type
+        except Exception as error:  # torchvision's errors for broken files have no common type
             raise OSError(self._trouble(error)) from error
 
     def _found(self) -> list[Path]:

@@ -37,7 +37,7 @@ def feed(
     labels: Tensor | None = None,
     processes: Processes | None = None,
 ) -> "Resident | Streamed":
-    """Choose the feed that serves what a dataset has loaded; what is not a tensor is always streamed."""
+    """Choose the feed for what a dataset has loaded; anything but a tensor is always streamed."""
     made: Callable[..., Resident | Streamed] = functools.partial(Streamed, workers=workers)
     if isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True):
         made = Resident
@@ -59,7 +59,7 @@ CHUNK = 2**21
 
 
 class _OfData:
-    """What has a digest: made only when it is asked for, with the first checkpoint."""
+    """Data with a digest, which is computed only when it is needed, for the first checkpoint."""
 
     data: Tensor | MapStyle[Tensor]
     _digest: str | None
@@ -78,10 +78,10 @@ class Resident(_OfData):
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
         batch_size: Samples per batch, over all processes.
-        flip: Whether each image is mirrored left to right with probability ½, anew in each epoch.
-        digest: What identifies the data when a run is resumed; by default made of them.
-        labels: `(N,)`, the classes of the samples, with which every batch is then given.
-        processes: Those that train together, of which each gets its share of every batch.
+        flip: Whether each image is mirrored left to right with probability ½, drawn again in each epoch.
+        digest: What identifies the data when a run is resumed; by default computed from them.
+        labels: `(N,)`, the classes of the samples; every batch then has those of its samples as conditions.
+        processes: Those that train together; each gets its share of every batch.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Resident(_OfData):
         self._ready: list[Batch] = []
 
     def close(self) -> None:
-        """Nothing is read ahead, so there is nothing to end."""
+        """Do nothing, since nothing is read ahead."""
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -131,8 +131,8 @@ class Resident(_OfData):
 class Streamed(_OfData):
     """Batches in the order of `Resident`, from data that stay where they are: on a disk, or in the host's memory.
 
-    A torch DataLoader reads ahead, by `workers` processes, until `close`. On a GPU the next batch is copied, from pinned
-    memory and on a stream of its own, while the current one is being used.
+    A torch DataLoader reads ahead, in `workers` processes, until `close`. On a GPU the next batch is copied, from pinned
+    memory and on a separate stream, while the current one is being used.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Streamed(_OfData):
         self._start()
 
     def close(self) -> None:
-        """End the processes that read ahead. Another batch would start them again, where they were."""
+        """End the processes that read ahead. The next batch would start them again where they stopped."""
         self._batches: Iterator[Tensor] | None = None
         self._ahead: Batch | None = None
 
@@ -210,7 +210,7 @@ class Streamed(_OfData):
 
 
 class _InBatches(MapStyle[Tensor]):
-    """What a DataLoader asks for the samples of a whole batch at once."""
+    """A dataset that a DataLoader asks for the samples of a whole batch at once."""
 
     def __init__(self, data: Tensor | MapStyle[Tensor], flip: bool) -> None:
         self.data = data
@@ -223,13 +223,13 @@ class _InBatches(MapStyle[Tensor]):
         if isinstance(self.data, Tensor):
             return (_gather_flipped if self.flip else _gather)(self.data, torch.tensor(indices))
         places = [index % len(self) for index in indices]
-        fetch = getattr(self.data, "__getitems__", None)  # torch's own convention for data that are best asked for together
+        fetch = getattr(self.data, "__getitems__", None)  # torch's own convention for fetching a batch at once
         images = torch.stack(fetch(places) if fetch else [self.data[place] for place in places])
         return _mirrored(images, torch.tensor(indices) >= len(self)) if self.flip else images
 
 
 def _given(labels: Tensor | None, indices: Tensor) -> tuple[Tensor, ...]:
-    """Return the labels of samples, mirrored ones among them, as what a batch is given with."""
+    """Return the labels of samples, some of which may be mirrored, as the conditions of a batch."""
     return () if labels is None else (labels.index_select(0, indices % len(labels)),)
 
 

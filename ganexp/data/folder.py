@@ -9,21 +9,21 @@ from ganexp.data.dataset import Stamp, stamp
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 LARGEST = 2**28
-"""Bytes of an image in an archive, which is read whole; one that claims more is skipped."""
+"""The most bytes of an image in an archive, which is read whole; one that claims more is skipped."""
 TOO_LARGE = f"larger than {LARGEST >> 20} MiB"
 
 
 class Folder:
-    """A folder and all below it, behind symbolic links too, each real folder once."""
+    """A folder and everything below it; symbolic links are followed, and each real folder is read once."""
 
     read = None
-    """Of what lies in no archive, the path is enough."""
+    """Outside an archive, the path is enough."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def fingerprint(self) -> list[object]:
-        """Where the folder is."""
+        """Return where the folder is."""
         return [str(self.path.resolve())]
 
     def open(self, path: Path) -> IO[bytes]:
@@ -62,6 +62,6 @@ def _stamp_or_kind(path: Path) -> Stamp | str:
 
 
 def kind_of(path: Path) -> str | None:
-    """Return what a file is that is no image, by its extension; None for an image."""
+    """Return the kind of a file that is not an image, by its extension; None for an image."""
     extension = path.suffix.lower()
     return None if extension in EXTENSIONS else extension or "without extension"

@@ -1,4 +1,4 @@
-"""How large images are, as far as their headers tell: a few hundred bytes of each, and nothing is decoded."""
+"""The sizes of images, from their headers: a few hundred bytes of each are read, and nothing is decoded."""
 
 import logging
 import warnings
@@ -10,7 +10,7 @@ from PIL import Image
 log = logging.getLogger(__name__)
 File = TypeVar("File")
 LOOKED_AT = 1000
-"""Of how many images, evenly spaced, the headers are read where not all have to be: a second or two on a slow disk."""
+"""How many headers, of evenly spaced images, are read where not all have to be: a second or two on a slow disk."""
 
 
 def sample(files: Sequence[File]) -> Sequence[File]:
@@ -23,10 +23,10 @@ def smaller(
 ) -> list[tuple[File, tuple[int, int]]]:
     """Return which images are too small, and their sizes `(width, height)`, as they are stored.
 
-    Of one whose header cannot be read nothing is known: the decoder will say what is wrong with it.
+    An image whose header cannot be read is passed over: the decoder will say what is wrong with it.
 
     Args:
-        files: Their paths, or whatever else tells them.
+        files: Their paths, or whatever else identifies them.
         size: Height and width that are wanted.
         opened: Opens one of them.
     """
@@ -37,7 +37,7 @@ def smaller(
             try:
                 with opened(path) as file, Image.open(file) as image:
                     found_size = image.size
-            except Exception:  # what a broken file makes Pillow raise has no common type
+            except Exception:  # Pillow's errors for broken files have no common type
                 continue
             if found_size[0] < size[1] or found_size[1] < size[0]:
                 found.append((path, found_size))
@@ -47,18 +47,18 @@ def smaller(
 def report_smaller(
     where: str, found: Sequence[tuple[str, tuple[int, int]]], looked_at: int, count: int, size: tuple[int, int], *, strict: bool
 ) -> None:
-    """Say which images would be enlarged.
+    """Report which images would be enlarged.
 
     Args:
         where: What the set is called.
         found: The names and sizes of those that are too small.
-        looked_at: Among how many they were found.
-        count: How many there are.
+        looked_at: How many images were looked at.
+        count: How many images there are.
         size: Height and width that are wanted.
-        strict: Whether the set is refused for them.
+        strict: Whether the set is refused if there are any.
 
     Raises:
-        OSError: It is.
+        OSError: The set is refused.
     """
     if not found:
         return

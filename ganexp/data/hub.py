@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 2**20
 HELD_OUT = ("test", "validation")
-"""Splits that are taken for samples on which nothing is trained, the first one that there is."""
+"""Splits that count as held out; the first one that exists is taken."""
 AUTO = "auto"
 
 
@@ -40,12 +40,12 @@ class Hub(Dataset):
         split: Which part of it is trained on. `test` or else `validation` counts as held out, if there is such a split.
         subset: Which of a repository's configurations; its default one otherwise.
         revision: A branch, tag or commit of the repository; its main branch otherwise.
-        image_column: The column of the images; `auto` is the only one.
-        label_column: The column of the classes: class labels, integers from 0 on, or texts, which are sorted; `auto` is the
-            only one of class labels, if there is one.
+        image_column: The column of the images; `auto` takes the only one.
+        label_column: The column of the classes: class labels, integers from 0 on, or texts, which are sorted; `auto` takes
+            the only one of class labels, if there is one.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
-        strict: As `ImageFolder` says.
+        strict: As in `ImageFolder`.
 
     Raises:
         ValueError: The package datasets is missing, `path` is neither a folder nor the name of a repository, or a folder has a
@@ -80,7 +80,7 @@ class Hub(Dataset):
             raise ValueError('it is read by the package datasets, which is missing: pip install "ganexp[datasets]"')
 
     def fingerprint(self) -> list[object]:
-        """What the library says of the content and how it came about, and what is read of it."""
+        """Return the library's fingerprint of the content and how it came about, and which columns and images are read."""
         return [self._table._fingerprint, *self._columns, self._left_out]
 
     def digest(self) -> str:
@@ -93,7 +93,7 @@ class Hub(Dataset):
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
 
         Raises:
-            OSError: The set cannot be had, has no such split or column, or an image is smaller and the set is `strict`;
+            OSError: The set is not available, has no such split or column, or is `strict` and has an image that is too small;
                 `fingerprint`, `digest`, `classes` and `labels` raise it as well.
         """
         rows = self._rows()
@@ -127,7 +127,7 @@ class Hub(Dataset):
         """Return the class of each image, `(N,)`, int64, in the order of `load`.
 
         Raises:
-            ValueError: There are none, or an image has none.
+            ValueError: There are no labels, or an image has none.
         """
         if not self._labels:
             raise ValueError(f"{printable(self.path)} has no column of class labels: name one with dataset.label_column=…")
@@ -197,7 +197,7 @@ class Hub(Dataset):
         )
 
     def _column(self, key: str, declared: list[str], fitting: list[str], kind: str) -> str:
-        """Return the column that is asked for, of those that fit, or else the only one that is declared to be of a kind."""
+        """Return the requested column, which must be a fitting one, or with `auto` the only one declared to be of the kind."""
         asked: str = getattr(self, key)
         remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
         if asked != AUTO and asked not in fitting:
@@ -208,7 +208,7 @@ class Hub(Dataset):
 
     @functools.cached_property
     def _numbered(self) -> tuple[dict[Any, int], int]:
-        """Return the classes of the values of the labels' column in all splits, and how many classes there are."""
+        """Return the class of each value in the label column of all splits, and how many classes there are."""
         column = self._columns[1]
         if not column:
             return {}, 0
@@ -236,7 +236,7 @@ class Hub(Dataset):
 
 
 class _Rows(MapStyle[Tensor]):
-    """Images by their rows, as bytes or as files, decoded here and not by the library, whose rules are others."""
+    """Images by their rows, as bytes or as files, decoded here and not by the library, whose rules differ."""
 
     def __init__(self, table: "datasets.Dataset", column: str, shape: tuple[int, ...], where: str) -> None:
         import datasets
@@ -259,7 +259,7 @@ class _Rows(MapStyle[Tensor]):
         return self._called(index, self._stored(index))
 
     def content(self, index: int) -> bytes:
-        """Return an image as it is stored; nothing where a row has none, which cannot be decoded."""
+        """Return an image's bytes as stored; none if the row has no image, which cannot be decoded."""
         return _content(self._stored(index))
 
     def _stored(self, index: int) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class _Rows(MapStyle[Tensor]):
         return f"{self.where}/{index}" + (f" ({Path(stored['path']).name})" if stored["path"] else "")
 
     def sizes(self) -> Iterator[int]:
-        """Yield how long each image is, in bytes, without reading those that lie in a table."""
+        """Yield the size of each image, in bytes, without reading those that lie in a table."""
         from pyarrow import compute
 
         for batch in self.table.with_format("arrow").iter(1000):
@@ -289,7 +289,7 @@ def _content(stored: dict[str, Any]) -> bytes:
 
 
 def _tells_classes(kind: str) -> bool:
-    """Return whether a column of such values may be that of the classes."""
+    """Return whether a column of this type may hold classes."""
     return kind in ("string", "large_string") or kind.startswith(("int", "uint"))
 
 
@@ -301,14 +301,14 @@ def _is_installed() -> bool:
 
 @contextmanager
 def _saying_what_is_wrong(of: Hub) -> Iterator[None]:
-    """Let the library read a set, and say in one sentence why it cannot.
+    """Let the library read a set, and if it cannot, say why in one sentence.
 
     Raises:
-        OSError: It cannot.
+        OSError: The library cannot read the set.
     """
     try:
         yield
-    except Exception as error:  # the library, the hub's client and pyarrow each have their own
+    except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
         reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
         remedy = (
             ""
@@ -321,7 +321,7 @@ def _saying_what_is_wrong(of: Hub) -> Iterator[None]:
 
 @contextmanager
 def _without_bars(wanted: bool) -> Iterator[None]:
-    """Keep the library's progress bars from the terminal, if that is wanted."""
+    """Hide the library's progress bars, if that is wanted."""
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()

@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 class ImageFolder(Dataset):
     """Every image in a folder or zip archive, at any depth: shorter side scaled to `image_size`, then the central square.
 
-    - Files count as images by their extensions: torchvision's, and `.gif`. What else lies there is skipped and counted, with
-      a warning. Folders behind symbolic links are read too, each real folder once.
+    - Files count as images by their extensions: torchvision's, and `.gif`. Other files are skipped and counted in a warning.
+      Folders behind symbolic links are read too, each real folder once.
     - Of an animation or a file of several pages, the first image is taken.
     - Images are turned as their EXIF orientation says.
-    - What is transparent shows a white background.
+    - Transparent pixels show a white background.
     - 16-bit images are scaled from [0, 65535]; floats from the smallest of [0, 1], [0, 255] and [0, 65535] that holds all
       values of the image. Pixels outside these ranges are refused.
     - Every image then becomes RGB, is scaled bilinearly with antialiasing, and, for one channel, becomes grey.
@@ -47,9 +47,9 @@ class ImageFolder(Dataset):
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         strict: Whether an image that cannot be decoded, or is smaller than `image_size`, is refused. If not, those that cannot
-            be decoded are named in a warning and left out when the set is decoded as a whole; where it is streamed, which
-            ones they are may become known only when they are read, and the first of them then ends the run. Those that are
-            smaller are enlarged, and counted in a warning: up to 1000 images are looked at for it, evenly spaced.
+            be decoded are named in a warning and left out when the set is decoded as a whole; where it is streamed, they may
+            become known only when they are read, and the first of them then ends the run. Smaller images are enlarged, and
+            counted in a warning, for which up to 1000 evenly spaced images are looked at.
 
     Raises:
         ValueError: The path is neither a folder nor a zip archive, or holds no images.
@@ -69,7 +69,7 @@ class ImageFolder(Dataset):
             )
 
     def fingerprint(self) -> list[object]:
-        """Where the folder or archive is, and the name, size and times (in an archive, checksum) of every image."""
+        """Return where the folder or archive is, and the name, size and times (in an archive, checksum) of every image."""
         return [*self._place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
@@ -80,14 +80,14 @@ class ImageFolder(Dataset):
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
 
         Raises:
-            OSError: An image is smaller, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
+            OSError: An image is too small, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
         """
         return _Images(sorted(self._stamps), self.shape, self._place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
 
-        Classes stay as they are, if one has lost all of its images too.
+        Classes stay as they are, even if one has lost all of its images.
 
         Raises:
             OSError: No image would be left.
@@ -128,7 +128,7 @@ class ImageFolder(Dataset):
 
     @functools.cached_property
     def _stamps(self) -> dict[Path, Stamp]:
-        """List the images, and say what else lies among them."""
+        """List the images, and report what else lies among them."""
         found = list(self._place.walk())
         stamps = {path: what for path, what in found if not isinstance(what, str)}
         skipped = Counter(what for _, what in found if isinstance(what, str))
@@ -139,7 +139,7 @@ class ImageFolder(Dataset):
         return stamps
 
     def _look_at(self, files: list[Path]) -> None:
-        """Say whether images would be enlarged."""
+        """Report images that would be enlarged."""
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
         found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self._place.open)]

@@ -14,7 +14,7 @@ from ganexp.ranges import checked
 
 Length = Annotated[float, Gt(0)]
 HELD_OUT = 10_000
-"""At most so many points are drawn that no run is trained on."""
+"""The most held-out points that are drawn, on which no run is trained."""
 Count = Annotated[int, Ge(1), Le(100_000_000)]
 
 

@@ -29,7 +29,7 @@ class Modes:
 
 
 class Gaussians(Modes):
-    """Modes of a mixture of Gaussians: the nearest centre, of points within `NEAR` standard deviations of it.
+    """Modes of a mixture of Gaussians: a point's is the nearest centre, if within `NEAR` standard deviations.
 
     Args:
         centers: `(modes, 2)`.
@@ -49,7 +49,7 @@ class Gaussians(Modes):
 
 
 class Classes(Modes):
-    """Modes that a classifier tells apart, such as the 1000 of stacked MNIST (Metz et al. 2017): the likeliest one."""
+    """Modes that a classifier tells apart, such as the 1000 of stacked MNIST (Metz et al. 2017): a sample's likeliest class."""
 
     name = "the likeliest class"
     by_classes = True

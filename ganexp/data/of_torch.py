@@ -22,7 +22,7 @@ class Torch(Dataset):
 
     Args:
         dataset: The dataset.
-        shape: Of one sample; by default that of the first, which is read for it.
+        shape: Of one sample; by default that of the first, which is read in any case.
 
     Raises:
         ValueError: It has no length, or its samples or targets are not as above.

@@ -1,4 +1,4 @@
-"""The order in which samples come, and which of them are one process's own."""
+"""The order in which samples come, and which of them each process gets."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from ganexp.streams import stream
 def index_batches(
     n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0, *, flip: bool = False
 ) -> Iterator[Tensor]:
-    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, after `drawn` samples.
+    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, from sample `drawn` on.
 
     With `flip`, an index of n + i means sample i, mirrored.
     """
@@ -45,5 +45,5 @@ class Share:
         self.size = of // processes.count
 
     def __call__(self, indices: Tensor) -> Tensor:
-        """Return its share of each of the batches, whose indices follow one another, `(n·B,)`."""
+        """Return the process's share of each of n batches, whose indices `(n·B,)` follow one another."""
         return self.processes.own(indices.view(-1, self.of).T).T.flatten()

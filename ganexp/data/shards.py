@@ -1,4 +1,4 @@
-"""Images in tar files, laid out as WebDataset's, on a disk or in object storage."""
+"""Images in tar files, in WebDataset's layout, on a disk or in object storage."""
 
 import errno
 import functools
@@ -27,7 +27,7 @@ from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
 MOST = 100_000
-"""Shards that braces may stand for."""
+"""The most shards that braces may stand for."""
 
 
 class Shards(Dataset):
@@ -35,18 +35,18 @@ class Shards(Dataset):
 
     Members of a tar file whose names are equal up to the first dot are one sample: `0001.png` and `0001.cls`. Its image is the
     first member with one of `ImageFolder`'s extensions; its class is the integer in `.cls`, or that under a key of `.json`.
-    Tar files must not be compressed, since images are read from where they lie: their headers are read once, and the list is
-    kept beside the decoded sets.
+    Tar files must not be compressed, since images are read in place: headers are read once, and the list is kept beside the
+    decoded sets.
 
     Args:
         path: What fsspec opens, a path or a URL, with braces (`train-{000..127}.tar`) or wildcards (`train-*.tar`) for several
-            shards, or a list of these. All in one place, such as one host or archive.
+            shards, or a list of these. All must be in one place, such as one host or archive.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         label: The key of the class in a sample's `.json`.
-        strict: Whether what has an image's extension and is none, or is smaller than `image_size`, is refused. If not, the
-            former are named in a warning and left out, the latter counted and enlarged. Images that only turn out to be broken
-            when they are decoded are treated as `ImageFolder` does.
+        strict: Whether members that have an image's extension but are not images, or are smaller than `image_size`, are
+            refused. If not, the former are named in a warning and left out, and the latter are counted and enlarged. Images
+            that turn out to be broken only when they are decoded are treated as in `ImageFolder`.
 
     Raises:
         ValueError: No shard matches, or fsspec cannot open the path.
@@ -76,7 +76,7 @@ class Shards(Dataset):
         try:
             found = [shard for place, url in zip(places, urls, strict=True) for shard in place.matching(url)]
             there = bool(found) and (len(found) > 1 or places[0].files.exists(found[0]))
-        except Exception as error:  # each file system has its own
+        except Exception as error:  # each file system has its own errors
             raise ValueError(f"path={path} cannot be looked up ({' '.join(str(error).split())[:200]})") from error
         if not there:
             raise ValueError(
@@ -86,7 +86,7 @@ class Shards(Dataset):
         self._left_out: list[int] = []
 
     def fingerprint(self) -> list[object]:
-        """Where the shards are, their sizes and versions, and what is read of them."""
+        """Return where the shards are, their sizes and versions, and what is read of them."""
         return [self.label, self._left_out, *zip(self._shards, stamps_of(self._storage, self._shards), strict=True)]
 
     def digest(self) -> str:
@@ -97,7 +97,7 @@ class Shards(Dataset):
         return of_files(Path(), zip(names, index.size.tolist(), strict=True), self._head)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(C, H, W)`, uint8, read and decoded as it is asked for.
+        """Return a map-style dataset of `(C, H, W)`, uint8, read and decoded on demand.
 
         Raises:
             OSError: A shard cannot be read, or holds what a `strict` set refuses; `digest` and `labels` raise it as well.
@@ -152,7 +152,7 @@ class Shards(Dataset):
 
     @functools.cached_property
     def _index(self) -> Index:
-        """List the images, and say what else lies among them."""
+        """List the images, and report what else lies among them."""
         index = index_of(self._storage, self._shards, self.label, default_folder().parent / "shards")
         if len(index.skipped):
             kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(index.skipped.tolist()).most_common())
@@ -170,7 +170,7 @@ class Shards(Dataset):
         return index
 
     def _look_at(self, index: Index) -> None:
-        """Say whether images would be enlarged."""
+        """Report images that would be enlarged."""
         _, height, width = self.shape
         smaller = np.flatnonzero((index.height < height) | (index.width < width)).tolist()
         found = [(_named(self._shards, index, one), (int(index.width[one]), int(index.height[one]))) for one in smaller]
@@ -178,7 +178,7 @@ class Shards(Dataset):
 
 
 class _Members(MapStyle[Tensor]):
-    """Images by their places; those of a batch are asked for together, since object storage takes its time for each request."""
+    """Images by their places; those of a batch are requested together, since object storage is slow to answer each request."""
 
     def __init__(self, storage: Storage, shards: Sequence[str], index: Index, shape: tuple[int, ...]) -> None:
         self.storage = storage
@@ -203,10 +203,10 @@ class _Members(MapStyle[Tensor]):
 
 
 def _read(storage: Storage, shards: Sequence[str], index: Index, places: list[int], most: int | None = None) -> list[bytes]:
-    """Return the bytes of images, or the first of them.
+    """Return the bytes of images, or the first `most` bytes of each.
 
     Raises:
-        DecodingError: An image cannot be read; the cause has an error number, which tells that the storage is at fault.
+        DecodingError: An image cannot be read; the cause has an error number, which shows that the storage is at fault.
     """
     paths = [shards[which] for which in index.shard[places]]
     sizes = np.minimum(index.size[places], index.size.max() if most is None else most).tolist()

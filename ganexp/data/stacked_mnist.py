@@ -22,7 +22,7 @@ class StackedMNIST(Dataset):
         root: Where torchvision keeps MNIST.
         image_size: Side of the square images.
         n: Number of images.
-        seed: Of which digits are drawn.
+        seed: Seed of the choice of digits.
     """
 
     classes = 1000
@@ -43,7 +43,7 @@ class StackedMNIST(Dataset):
         self.seed = seed
 
     def fingerprint(self) -> list[object]:
-        """How the digits are drawn, and what says which digits there are."""
+        """Return how the digits are drawn, and the fingerprint of MNIST."""
         return [self.n, self.seed, *self.mnist.fingerprint()]
 
     def digest(self) -> str:
@@ -51,14 +51,14 @@ class StackedMNIST(Dataset):
         return f"{self.mnist.digest()}-{self.n}-{self.seed}"
 
     def held_out(self) -> "StackedMNIST":
-        """Return as many images of digits of MNIST's test part, or at most 10,000."""
+        """Return as many images, but at most 10,000, of digits from MNIST's test part."""
         others = copy.copy(self)
         others.mnist, others.n = self.mnist.held_out(), min(self.n, 10_000)
         return others
 
     @property
     def is_here(self) -> bool:
-        """Whether MNIST is."""
+        """Whether MNIST is here."""
         return self.mnist.is_here
 
     def load(self) -> Tensor:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 BRACES = re.compile(r"\{([^{}]*)\}")
 VERSIONS = ("ETag", "etag", "version_id", "generation", "mtime", "last_modified", "LastModified", "created")
-"""Under which names file systems tell what changes with a file's content."""
+"""The names under which file systems report what changes with a file's content."""
 AT_ONCE = 8
-"""So many files are read at a time, since object storage takes its time for each request."""
+"""How many files are read at a time, since object storage is slow to answer each request."""
 
 
 class Storage:
@@ -36,7 +36,7 @@ class Storage:
             ) from None
         try:
             self._opened = os.getpid(), fsspec.core.url_to_fs(url)[0]
-        except Exception as error:  # each file system has its own
+        except Exception as error:  # each file system has its own errors
             raise ValueError(f"path={url} cannot be opened by fsspec ({str(error).rstrip('.')})") from error
 
     def __getstate__(self) -> dict[str, object]:
@@ -59,7 +59,7 @@ class Storage:
         return sorted(map(str, self.files.glob(path))) if any(one in path for one in "*?[") else [path]
 
     def is_like(self, other: "Storage") -> bool:
-        """Return whether what the other place calls a path is the same file here: fsspec's paths do not name every host."""
+        """Return whether a path means the same file in the other place: fsspec's paths do not always name the host."""
         from fsspec.implementations.cached import CachingFileSystem
 
         ours, theirs = (one.fs if isinstance(one, CachingFileSystem) else one for one in (self.files, other.files))
@@ -67,13 +67,13 @@ class Storage:
 
     @property
     def at_once(self) -> int:
-        """How many files can be read at a time; fsspec's own copies of them (`filecache::`) know one thread only."""
+        """How many files can be read at a time; fsspec's own copies of them (`filecache::`) support only one thread."""
         from fsspec.implementations.cached import CachingFileSystem
 
         return 1 if isinstance(self.files, CachingFileSystem) else AT_ONCE
 
     def stamp(self, path: str) -> list[object]:
-        """Return a file's size, and what else tells that it has changed."""
+        """Return a file's size, and what else shows that it has changed."""
         found = self.files.info(path)
         return [found.get("size"), *(str(found[name]) for name in VERSIONS if name in found)]
 
@@ -83,7 +83,7 @@ class Storage:
         return opened
 
     def ranges(self, paths: Sequence[str], starts: Sequence[int], sizes: Sequence[int]) -> list[bytes | Exception]:
-        """Return so many bytes of files, all at once where the file system can; an exception in place of what is not there."""
+        """Return a range of bytes of each file, all at once where the file system can, or an exception if that fails."""
         ends = [start + size for start, size in zip(starts, sizes, strict=True)]
         found: list[Any] = self.files.cat_ranges(list(paths), list(starts), ends, on_error="return")
         return [

@@ -24,12 +24,12 @@ from ganexp.data.storage import Storage
 
 log = logging.getLogger(__name__)
 VERSION = 3
-"""Of what is listed, and how."""
+"""Version of the list: what it holds, and how."""
 BLOCK = 512
 """Bytes of a tar file's header, and of the zeros at its end."""
 LABELS = (".cls", ".json")
 LARGEST_LABEL = 2**20
-"""Bytes of a member that says a class."""
+"""The most bytes of a member with a label."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Index:
         shard: Which of the shards.
         start, size: Of the image's bytes.
         label: Its class, or -1 for none.
-        width, height: In pixels, as stored; 0 for what no image begins with.
+        width, height: In pixels, as stored; 0 if the member does not begin like an image.
         name: Of the member, as bytes.
         skipped: Kinds of members that are neither images nor labels, each as often as it occurs.
     """
@@ -64,11 +64,11 @@ class Index:
 
 
 def index_of(storage: Storage, paths: Sequence[str], label: str, folder: Path) -> Index:
-    """List shards, or read the list that an earlier run has kept; of several processes that start at once, one does so.
+    """List shards, or read the list that an earlier run has kept; of several processes that start at once, only one lists.
 
     Args:
-        storage: Where they are.
-        paths: Theirs, in order.
+        storage: Where the shards are.
+        paths: The paths of the shards, in order.
         label: The key of the class in a sample's `.json`.
         folder: Where lists are kept.
 
@@ -88,14 +88,14 @@ def index_of(storage: Storage, paths: Sequence[str], label: str, folder: Path) -
                 _keep(found, file)
             return found
     except OSError as error:
-        if error.errno is None:  # of a shard, and not of the disk where the list is kept
+        if error.errno is None:  # a shard is at fault, not the disk where the list is kept
             raise
         log.warning("The list of shards is not kept in %s (%s).", folder, error.strerror)
         return _listed(storage, paths, label) if found is None else found
 
 
 def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
-    """Return what tells that shards have changed.
+    """Return what shows that shards have changed.
 
     Raises:
         OSError: A shard is missing or cannot be reached.
@@ -108,7 +108,7 @@ def _kept(file: Path) -> Index | None:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return Index(**arrays)
-    except Exception:  # what a broken file makes NumPy raise has no common type
+    except Exception:  # NumPy's errors for broken files have no common type
         return None
 
 
@@ -179,7 +179,7 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
                 skipped["further image of a sample"] += 1
             else:
                 images[sample] = member.offset_data, member.size, *_pixels(content), member.name
-        file.seek(archive.offset)  # tarfile takes what cannot be read for the end
+        file.seek(archive.offset)  # tarfile takes an unreadable header for the end
         if file.read(BLOCK) != bytes(BLOCK):
             raise tarfile.ReadError("it is cut off, or broken in the middle")
     rows = [
@@ -190,7 +190,7 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
 
 
 def _label(content: bytes, kind: str, key: str) -> int:
-    """Return the class that a member says, or -1."""
+    """Return the class that a member holds, or -1."""
     try:
         said = int(content) if kind == ".cls" else json.loads(content)[key]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
@@ -202,12 +202,12 @@ def _pixels(file: IO[bytes]) -> tuple[int, int]:
     try:
         with Image.open(file) as image:
             return image.size
-    except Exception:  # what a broken file makes Pillow raise has no common type
+    except Exception:  # Pillow's errors for broken files have no common type
         return 0, 0
 
 
 def _told(path: str, action: Callable[[str], Any], argument: str) -> Any:
-    """Do something with a shard, and say in one sentence what is wrong with it."""
+    """Do something with a shard, and if it fails, say in one sentence what is wrong with the shard."""
     try:
         return action(argument)
     except FileNotFoundError as error:
@@ -215,6 +215,6 @@ def _told(path: str, action: Callable[[str], Any], argument: str) -> Any:
     except tarfile.TarError as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise OSError(f"the shard {path} is no tar file that can be read, uncompressed and whole ({reason})") from error
-    except Exception as error:  # each file system has its own
+    except Exception as error:  # each file system has its own errors
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise OSError(f"the shard {path} cannot be read ({reason})") from error

@@ -1,4 +1,4 @@
-"""Images of a folder as they are: what is to be measured must not be scaled on the way."""
+"""Images of a folder as they are: images that are measured must not be scaled first."""
 
 import io
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from ganexp.printable import printable
 def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> MapStyle[Tensor]:
     """Return the images in a folder or zip archive, all of one shape `(C, H, W)`, as they are.
 
-    Those that cannot be decoded are left out, as they are where a run trains on a folder, and the log says which.
+    Images that cannot be decoded are left out, as when a run trains on a folder, and the log says which.
 
     Args:
         place: The folder or archive.
-        shape: What they must have; colour becomes grey where C is 1.
-        most: So many at most are taken, drawn at random, always the same ones.
+        shape: The shape that they must have; colour becomes grey where C is 1.
+        most: The most images that are taken, drawn at random, always the same ones.
 
     Raises:
-        ValueError: There are no images, one is of another size, or `shape` is no shape of images.
+        ValueError: There are no images, one is of another size, or `shape` is not a shape of images.
         OSError: The archive cannot be read, or no image can be decoded.
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
@@ -46,8 +46,8 @@ def _refuse_other_size(path: Path, file: Any, size: tuple[int, int]) -> None:
     try:
         with Image.open(file) as image:
             found = image.size
-    except Exception:  # what a broken file makes Pillow raise has no common type
-        return  # it is left out where all are decoded
+    except Exception:  # Pillow's errors for broken files have no common type
+        return  # it is left out when all are decoded
     if found != size:
         said = ["×".join(map(str, one)) for one in (found, size)]
         raise ValueError(

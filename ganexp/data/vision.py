@@ -17,14 +17,14 @@ class _Vision(Downloaded):
 
     classes = 10
     test_files: str
-    """Where the images of the test part lie, as `files` says of the training part."""
+    """Where the images of the test part lie, as `files` for the training part."""
     test_arguments: Mapping[str, Any] = {"train": False}
 
     def load(self) -> Tensor:
         """Return `(N, C, image_size, image_size)`, uint8.
 
         Raises:
-            OSError: The set is neither in `root` nor to be had from the network, or its files are broken.
+            OSError: The set is neither in `root` nor available from the network, or its files are broken.
         """
         from torchvision.transforms.v2 import functional as transforms  # slow to import
 
@@ -95,8 +95,8 @@ class EMNIST(_Vision):
 
     Args:
         root: Where torchvision keeps its sets.
-        split: `byclass` has all images, of 62 digits, capitals and small letters; `bymerge` those in 47 classes, with small
-            letters that look like their capitals counted among these; `balanced` equally many of each of the 47. `letters`
+        split: `byclass` has all images, of 62 digits, capitals and small letters; `bymerge` has them in 47 classes, where small
+            letters that look like their capitals count as capitals; `balanced` has equally many of each of the 47. `letters`
             has 26 classes, `digits` and `mnist` 10.
         image_size: Side of the square images.
     """
@@ -157,7 +157,7 @@ class STL10(_Vision):
 
     Args:
         root: Where torchvision keeps its sets.
-        split: The 5,000 labelled photographs (`train`), the 100,000 others (`unlabeled`), or the former and the latter.
+        split: The 5,000 labelled photographs (`train`), the 100,000 others (`unlabeled`), or both.
         image_size: Side of the square images.
     """
 

@@ -1,4 +1,4 @@
-"""Batch norm over the global batch, where several processes have a share of it each."""
+"""Batch norm over the global batch, when several processes each have a share of it."""
 
 import types
 from typing import cast
@@ -11,15 +11,15 @@ from ganexp.distributed.processes import Processes
 
 
 def synchronise(network: nn.Module, processes: Processes) -> None:
-    """Let the batch norms of a network take mean and variance of the global batch, in place.
+    """Make the batch norms of a network use the mean and variance of the global batch, in place.
 
-    Torch's SyncBatchNorm is for GPUs only and cannot be differentiated twice, which gradient penalties need. Parameters and
-    buffers stay as they are, and so does what is done in evaluation mode.
+    Torch's SyncBatchNorm is for GPUs only and cannot be differentiated twice, which gradient penalties need. Parameters,
+    buffers and the behaviour in evaluation mode stay as they are.
     """
     for module in network.modules():
         if isinstance(module, _BatchNorm):
             module.processes = processes  # type: ignore[assignment]  # no tensor, no module
-            bound = types.MethodType(_forward, module)  # which is copied with its module
+            bound = types.MethodType(_forward, module)  # copied along with its module
             setattr(module, "forward", bound)  # noqa: B010 (a method, to mypy)
 
 
@@ -29,8 +29,8 @@ def is_synchronised(module: nn.Module) -> bool:
 
 
 def _forward(norm: _BatchNorm, x: Tensor) -> Tensor:
-    """Normalise a share `(B/N, C, …)` of a batch: reductions over processes are two vectors of C numbers."""
-    if not norm.training:  # one process may look by itself
+    """Normalise a share `(B/N, C, …)` of a batch; only two vectors of C numbers are reduced over processes."""
+    if not norm.training:  # one process may evaluate alone
         return type(norm).forward(norm, x)
     processes = cast(Processes, norm.processes)
     values = x.to(torch.promote_types(x.dtype, torch.float32))

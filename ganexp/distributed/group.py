@@ -19,17 +19,17 @@ PRECEDENCE = timedelta(seconds=3)
 
 
 class FailedElsewhere(RuntimeError):
-    """Another process has failed, and says why; this one ends without a word of its own."""
+    """Another process has failed and says why; this one ends silently."""
 
 
 class DistributedProcesses(Processes):
-    """All processes of torch's default process group: one slice of every batch each, in the order of ranks. See `join`.
+    """All processes of torch's default process group; each has one slice of every batch, in the order of ranks. See `join`.
 
-    Shares of samples are neighbours in the global batch, so that packs and groups of neighbours are the same for any number of
-    processes that divides it.
+    Each share is contiguous in the global batch, so that packs and groups of neighbouring samples are the same for any number
+    of processes that divides the batch.
 
     Args:
-        store: Where the processes found each other.
+        store: The store through which the processes found each other.
     """
 
     def __init__(self, store: Store | None = None) -> None:
@@ -40,7 +40,7 @@ class DistributedProcesses(Processes):
         self._asked: tuple[Tensor, Any] | None = None
 
     def __deepcopy__(self, memo: object) -> "DistributedProcesses":
-        return self  # whatever is copied trains with the same others
+        return self  # a copy trains with the same processes
 
     def own(self, whole: Whole) -> Whole:
         """Return this process's share of what belongs to the global batch.
@@ -67,7 +67,7 @@ class DistributedProcesses(Processes):
         return torch.cat([whole[: self.rank * size], share, whole[(self.rank + 1) * size :]])
 
     def sum(self, gradients: Gradients) -> Gradients:
-        """Return the sums of every process's gradients, in one reduction: what is None is so in each of them."""
+        """Return the gradients summed over processes, in one reduction; a gradient that is None is None in all of them."""
         present = [gradient for gradient in gradients if gradient is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in present])
         dist.all_reduce(flat)
@@ -81,9 +81,9 @@ class DistributedProcesses(Processes):
         return summed
 
     def agree(self, asked: bool) -> bool:
-        """Return whether any process was asked to stop at the time of the last call.
+        """Return whether any process had been asked to stop at the time of the previous call.
 
-        Hosts exchange their answers while devices, and they themselves, go on with the iteration in between.
+        Hosts exchange their answers in the background, while they and the devices run the iteration in between.
         """
         before, flag = self._asked, torch.tensor(int(asked))
         self._asked = flag, dist.all_reduce(flag, dist.ReduceOp.MAX, group=self._hosts, async_op=True)
@@ -94,23 +94,23 @@ class DistributedProcesses(Processes):
         return bool(answer)
 
     def forget(self) -> None:
-        """Forget who was asked to stop: that was for the run in which it came."""
+        """Forget requests to stop: they concerned the run in which they came."""
         if self._asked:
             self._asked[1].wait()
         self._asked = None
 
     def tell(self, mine: Result) -> list[Result]:
-        """Return what every process says, by rank: plain values."""
+        """Exchange plain values: return what every process passes, by rank."""
         said: list[Any] = [None] * self.count
         dist.all_gather_object(said, mine, group=self._hosts)
         return cast(list[Result], said)
 
     def together(self, action: Callable[[], Result]) -> Result:
-        """Do something in every process, and return this one's result; if it fails in one, it fails in all.
+        """Run an action in every process, and return this one's result; if it fails in one, it fails in all.
 
         Raises:
-            Exception: It has failed here, and in no process of a lower rank.
-            FailedElsewhere: It has failed in another process, which says why.
+            Exception: The action has failed here, and in no process of a lower rank.
+            FailedElsewhere: The action has failed in another process, which says why.
         """
         error: BaseException | None = None
         try:
@@ -126,21 +126,21 @@ class DistributedProcesses(Processes):
         raise FailedElsewhere(f"process {first} has failed: {failed[first]}") from None
 
     def first(self, action: Callable[[], Result]) -> Result:
-        """Do something in the process that writes, before any other goes on, and return its result, a plain value, in all.
+        """Run an action in the process that writes, before any other goes on, and return its result, a plain value, in all.
 
         Raises:
-            Exception: It has failed here.
-            FailedElsewhere: It has failed there.
+            Exception: The action has failed in this process.
+            FailedElsewhere: The action has failed in another process, the one that writes.
         """
         return cast(Result, self.tell(self.together(lambda: action() if self.writes else None))[0])
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Do something with each of some items, in turns of one for each process.
+        """Do some work on each item, in turns of one item per process.
 
-        Results are sent as `pickle` does, turn by turn, so that the process that writes holds one of each at a time.
+        Results are pickled and sent turn by turn, so that the process that writes holds one from each process at a time.
 
         Raises:
-            Exception: What the first item with which it has failed has raised, in whichever process.
+            Exception: What the work raised on the first item on which it failed, in whichever process.
         """
         left = iter(items)
         while turn := [*itertools.islice(left, self.count)]:
@@ -160,7 +160,7 @@ class DistributedProcesses(Processes):
     def speaks(self) -> bool:
         """Return whether this process is the one to say why all end, when one has failed or they have failed alike.
 
-        It is the first to ask; the one that writes comes first where it has failed too.
+        That is the first process to ask, but the one that writes gets precedence where it has failed too.
         """
         if self._store is None:
             return True
@@ -173,12 +173,12 @@ class DistributedProcesses(Processes):
             return self.writes
 
     def close(self) -> None:
-        """Leave the group, once all have come here."""
+        """Leave the group, once all processes have called this."""
         if not dist.is_initialized():
             return
         self.forget()
         self.tell(None)
-        self._hosts = None  # ends gloo's threads: one that lets go of a tensor while Python ends would abort the process
+        self._hosts = None  # ends gloo's threads: one that frees a tensor while Python exits would abort the process
         dist.destroy_process_group()
 
 
@@ -187,12 +187,12 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        """Sum."""
+        """Sum over processes."""
         summed = value.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(summed)
         return summed
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Sum what the processes make of it."""
+        """Sum the gradients of all processes."""
         return _Total.apply(gradient)

@@ -13,10 +13,10 @@ from ganexp.distributed.group import DistributedProcesses, FailedElsewhere
 from ganexp.distributed.processes import Processes
 
 NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun tells every process, besides WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE."""
+"""The environment variables that torchrun sets for every process, besides WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE."""
 FINDING = timedelta(minutes=5)
 WAITING = timedelta(minutes=30)
-"""How long processes wait for each other: for one that writes, draws and evaluates, or has stopped without a word."""
+"""How long processes wait for each other: for one that writes, draws and evaluates, or has stopped without saying so."""
 
 
 class CannotJoin(RuntimeError):
@@ -24,7 +24,7 @@ class CannotJoin(RuntimeError):
 
 
 def join() -> Processes:
-    """Join the processes that torchrun has started, and take one's share of the machine; or be the only one.
+    """Join the processes that torchrun has started, and take this one's share of the machine; or be the only process.
 
     Devices communicate by NCCL where each process has a GPU of its own, else by gloo. The current GPU becomes that of
     LOCAL_RANK. Torchrun allows each process one thread unless OMP_NUM_THREADS says otherwise: here each gets its share of
@@ -32,7 +32,7 @@ def join() -> Processes:
 
     Raises:
         CannotJoin: The environment is incomplete, or the others are not there.
-        FailedElsewhere: Likewise, and another process says so.
+        FailedElsewhere: The same, where another process says so.
     """
     count = _number("WORLD_SIZE", 1)
     if count == 1:
@@ -52,7 +52,7 @@ def join() -> Processes:
         store, rank, count = next(rendezvous("env://", timeout=FINDING))
         store.set_timeout(FINDING)
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = PrefixStore(f"attempt {attempt}", store)  # torchrun's outlives a restart, addresses of the dead included
+        store = PrefixStore(f"attempt {attempt}", store)  # torchrun's outlives a restart, with addresses of dead processes
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=WAITING)
         atexit.register(_leave)
         return DistributedProcesses(store)
@@ -77,5 +77,5 @@ def _number(name: str, default: int) -> int:
 
 
 def _cannot(said: str) -> RuntimeError:
-    """Return what the first process raises, and what the others do."""
+    """Return the error to raise: `CannotJoin` in the first process, `FailedElsewhere` in the others."""
     return CannotJoin(said) if os.environ.get("RANK", "0") in ("0", "") else FailedElsewhere(said)

@@ -15,20 +15,20 @@ Result = TypeVar("Result")
 class Processes:
     """The interface, and its implementation for a single process, which does nothing.
 
-    Every process draws the random numbers of the global batch and takes its own share of them, forms the loss of the *global*
-    batch, of which its own share has a graph, and sums gradients with the others where an update is applied. That is exact for
-    any loss; the mean of local losses is not, if a loss compares scores with one another.
+    Every process draws the random numbers of the global batch and takes its own share of them. It forms the loss of the
+    *global* batch, with an autograd graph for its own share only, and sums gradients with the others when an update is applied.
+    That is exact for any loss; the mean of local losses is not exact for a loss that compares scores with one another.
     """
 
     count = 1
-    """How many train together."""
+    """How many processes train together."""
 
     rank = 0
     """Which of them this is, counted from 0."""
 
     @property
     def writes(self) -> bool:
-        """Whether this one writes what a run leaves: exactly one of them does."""
+        """Whether this process writes what a run leaves behind; exactly one does."""
         return self.rank == 0
 
     def own(self, whole: Whole) -> Whole:
@@ -36,7 +36,7 @@ class Processes:
         return whole
 
     def gather(self, share: Tensor) -> Tensor:
-        """Return the scores, or other values, of all samples, `(B, …)`: one's own with a graph, the others' as constants."""
+        """Return scores or other values of all samples, `(B, …)`: this process's with a graph, the others' as constants."""
         return share
 
     def sum(self, gradients: Gradients) -> Gradients:
@@ -52,18 +52,18 @@ class Processes:
         return asked
 
     def forget(self) -> None:
-        """Forget who was asked to stop, as a run begins."""
+        """Forget earlier requests to stop, as a run begins."""
 
     def tell(self, mine: Result) -> list[Result]:
-        """Return what every process says, by rank: plain values."""
+        """Exchange plain values: return what every process passes, by rank."""
         return [mine]
 
     def together(self, action: Callable[[], Result]) -> Result:
-        """Do something in every process, and return this one's result; if it fails in one, it fails in all."""
+        """Run an action in every process, and return this one's result; if it fails in one, it fails in all."""
         return action()
 
     def first(self, action: Callable[[], Result]) -> Result:
-        """Do something in the process that writes, before any other goes on, and return its result, a plain value, in all."""
+        """Run an action in the process that writes, before any other goes on, and return its result, a plain value, in all."""
         return action()
 
     def speaks(self) -> bool:
@@ -71,11 +71,11 @@ class Processes:
         return True
 
     def close(self) -> None:
-        """Leave the others, once all have come here."""
+        """Leave the others, once all processes have called this."""
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Do something with each of some items, shared among processes, and yield the results in order to the one that writes.
+        """Do some work on each item, shared among processes, and yield the results in order to the process that writes.
 
-        All have to go through it to its end. What fails with one item fails in every process.
+        Every process has to iterate to the end. Work that fails on one item fails in every process.
         """
         return map(work, items)

@@ -1,4 +1,4 @@
-"""What a game does where it is: the spectrum of its Jacobian, and what update rules would do there."""
+"""How a game behaves at its current point: the spectrum of its Jacobian, and what update rules would do there."""
 
 from ganexp.dynamics.contraction import contraction
 from ganexp.dynamics.eigenvalues import Spectrum, spectrum

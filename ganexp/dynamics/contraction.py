@@ -13,11 +13,11 @@ from ganexp.losses import WGAN
 from ganexp.prior import Prior
 
 ITERATIONS = 100
-"""So many are made, and the second half is measured; every pull of both lookaheads falls on the end of a half."""
+"""How many iterations are run, of which the second half is measured; at the end of each half, both lookaheads pull."""
 
 
 class _Points(nn.Module):
-    """G(z) = (θ, 0): the last number says that a sample is generated."""
+    """G(z) = (θ, 0): the last number marks a sample as generated."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -43,19 +43,19 @@ class _Quadratic(nn.Module):
 def contraction(strategy: Callable[..., None], eigenvalues: Sequence[complex], rate: float) -> float:
     """Return by what factor an iteration of a rule multiplies the distance from equilibrium, in the long run.
 
-    For each eigenvalue a + ib the game has two numbers, ψ of D and θ of G, with aψ²/2 + bψθ in L_D and aθ²/2 − bψθ in L_G, so
-    that its Jacobian is normal and has the eigenvalues a ± ib. Both players descend plainly, at one rate.
+    For each eigenvalue a + ib the game has two parameters, ψ of D and θ of G, with aψ²/2 + bψθ in L_D and aθ²/2 − bψθ in L_G,
+    so that its Jacobian is normal and has the eigenvalues a ± ib. Both players use plain gradient descent, at one rate.
 
     Args:
-        strategy: The rule; one with a state is to be a new one.
+        strategy: The rule; one that has a state must be a new instance.
         eigenvalues: One of each conjugate pair.
         rate: The learning rate of both.
 
     Returns:
-        The factor; infinite where numbers grow beyond those of float64.
+        The factor; infinite where float64 overflows.
 
     Raises:
-        ValueError: The rule is not for this game: not for its loss, say.
+        ValueError: The rule does not fit this game, for example its loss.
     """
     size = len(eigenvalues)
     generator, discriminator = _Points(size), _Quadratic(torch.tensor(eigenvalues, dtype=torch.complex128))

@@ -1,4 +1,4 @@
-"""Eigenvalues of a game's Jacobian, which is never formed (Berard et al. 2020; Mescheder et al. 2017)."""
+"""Eigenvalues of a game's Jacobian, which is formed for tiny games only (Berard et al. 2020; Mescheder et al. 2017)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from torch import Tensor
 from ganexp.gan import Field, Vector
 
 DENSE = 64
-"""Of so few parameters the matrix is formed, column by column: Arnoldi's iterations want more of them than eigenvalues."""
+"""Up to this many parameters, the matrix is formed, column by column: Arnoldi needs more parameters than eigenvalues."""
 
 Product = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
@@ -19,8 +19,8 @@ Product = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 class Spectrum(NamedTuple):
     """Eigenvalues of J = ∂v/∂(ψ, θ), v = (∇_ψ L_D, ∇_θ L_G), and of its diagonal blocks.
 
-    A game attracts simultaneous steps where all of J's have a positive real part, and rotates where imaginary parts are large
-    beside the real ones. A player is at a minimum of its own where its block has positive eigenvalues only.
+    A game attracts simultaneous steps where all eigenvalues of J have a positive real part, and rotates where imaginary parts
+    are large beside the real ones. A player is at a minimum of its own objective where its block has positive eigenvalues only.
     """
 
     eigenvalues: npt.NDArray[np.complex128]
@@ -32,7 +32,7 @@ class Spectrum(NamedTuple):
 
     @property
     def rotation(self) -> float:
-        """Return |Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is a game without rotation, 1 nothing but that."""
+        """Return |Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is no rotation, 1 nothing but rotation."""
         first = self.eigenvalues[0]
         return float(abs(first.imag) / abs(first)) if first else 0.0
 
@@ -40,8 +40,8 @@ class Spectrum(NamedTuple):
 def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
     """Return the spectrum of a game at one point, as far as it is found.
 
-    Arnoldi iterations (SciPy's ARPACK) use products with Jᵀ, which has the eigenvalues of J; each is one backward pass through
-    that of v. Blocks are symmetric, which Lanczos iterations use.
+    Arnoldi iterations (SciPy's ARPACK) use products with Jᵀ, which has the eigenvalues of J; each product is one backward pass
+    through the one that made v. Blocks are symmetric, so Lanczos iterations serve for them.
 
     Args:
         field: v at this point.
@@ -67,7 +67,7 @@ def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
 
 
 def _flat(product: Callable[[Vector], Vector], like: Vector) -> Product:
-    """Return a product of lists of tensors as one of flat arrays in float64."""
+    """Turn a product with lists of tensors into one with flat arrays in float64."""
     sizes = [one.numel() for one in like]
 
     def flat(u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -93,7 +93,7 @@ def _eigenvalues(product: Product, size: int, which: str, count: int, products: 
         every = np.linalg.eigvals(_dense(product, size)).astype(np.complex128)
         order = -abs(every) if which == "LM" else every.real
         return every[np.argsort(order, kind="stable")[:count]]
-    if not product(_start(size)).any():  # J is zero, of which ARPACK finds nothing
+    if not product(_start(size)).any():  # J is zero, for which ARPACK finds nothing
         return np.zeros(1, np.complex128)
     basis = min(size, max(2 * count + 1, 20))
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
@@ -139,7 +139,7 @@ def _dense(product: Product, size: int) -> npt.NDArray[np.float64]:
 
 
 def _distinct(eigenvalues: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-    """Leave out what both searches have found."""
+    """Keep once what both searches have found."""
     kept: list[complex] = []
     for one in eigenvalues:
         if all(abs(one - other) > 1e-6 * abs(one) + 1e-12 * abs(eigenvalues[0]) for other in kept):

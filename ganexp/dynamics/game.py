@@ -18,10 +18,10 @@ from ganexp.streams import undisturbed
 def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
     """Return the field of both players' gradients on a batch of reals and one of latents, and leave everything as it was.
 
-    Networks are in the mode in which they train, so that batch norm has the statistics of these batches. Samples are not
-    augmented, and a batch is not split. A penalty takes part as in the coming iteration; one that is due in every n-th only is
-    left out in the others. Parameters, buffers, random streams and the penalty's state are afterwards what they were; the
-    field is of no use after that.
+    Networks are in the mode in which they train, so that batch norm uses the statistics of these batches. Samples are not
+    augmented, and a batch is not split. A penalty takes part as in the coming iteration: one that is due only every n-th time
+    is left out otherwise. Parameters, buffers, random streams and the penalty's state are afterwards what they were; the field
+    must not be used after that.
 
     Args:
         gan: The networks, with all that belongs to them, of a single process.

@@ -16,15 +16,15 @@ def path_angle(
     places: Iterable[float],
     v: Callable[[], Vector],
 ) -> list[float]:
-    """Return the cosine of the angle between −v and the way from start to end, at places on the line through both.
+    """Return the cosine of the angle between −v and the direction from start to end, at places on the line through both.
 
-    Where the end only attracts, the cosine is near 1 before it (place 1) and near −1 behind it; a game that rotates about the
+    Where the end only attracts, the cosine is near 1 before it (place 1) and near −1 beyond it; a game that rotates about the
     end has a bump beside that change of sign. The networks have their own weights again afterwards.
 
     Args:
         gan: The networks that are moved along the line.
-        start: Weights of both, those of D first, as `gan.d_parameters` and `gan.g_parameters` have them.
-        end: The same of a later time.
+        start: Weights of both networks, D's first, in the order of `gan.d_parameters` and `gan.g_parameters`.
+        end: The same at a later time.
         places: 0 is the start, 1 the end.
         v: The field at the networks' weights.
     """

@@ -1,8 +1,7 @@
-"""How good samples are: measures that compare a generated set with a real one, in the features of a network that is named.
+"""How good samples are: measures that compare a generated set with a real one, in the features of a named network.
 
-A set is read once, batch by batch, and the statistics that are kept of it (`statistics.py`) do not grow without bound. A
-measure (`base.py`) is a function of the statistics of two sets; an `Evaluator` holds those of the real one, and the measures
-that were chosen.
+A set is read once, batch by batch, and only statistics of it are kept (`statistics.py`). A measure (`base.py`) is a function
+of the statistics of two sets; an `Evaluator` holds the statistics of the real set and the chosen measures.
 """
 
 from ganexp.evaluation.base import Measure, high, low

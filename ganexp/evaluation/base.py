@@ -14,19 +14,19 @@ S = TypeVar("S", bound=Statistic)
 
 
 class Measure(Generic[S]):
-    """Compares a generated set of samples with a real one, by a statistic `S` that is kept of each.
+    """Compares a generated set of samples with a real one by a statistic `S` of each.
 
-    A measure is one class, and one YAML in `conf/measure/` or in the folder of a `--config-dir`, whose name is what
-    `measure=[fid,kid]` calls it. Keyword arguments of the class are its settings, `measure.kid.subsets=50`. It keeps those that
-    its figures depend on as public attributes: they stand in the description of each figure, and figures of other settings are
-    never compared, nor taken from the cache.
+    A measure is one class, and one YAML in `conf/measure/` or in the folder of a `--config-dir`; `measure=[fid,kid]` calls it
+    by the name of the YAML. Keyword arguments of the class are its settings, as in `measure.kid.subsets=50`. A measure keeps
+    the settings that its figures depend on as public attributes: they appear in the description of each figure, and figures
+    with different settings are never compared, nor taken from the cache.
 
-    `measure=auto` asks the measure of every such YAML, those of a `--config-dir` included, whether it `suits` the run. It takes
-    those that do, in the order of their `rank`. So a measure of somebody else's package takes part by a YAML and `default_of`.
+    `measure=auto` asks the measure of every such YAML, including those of a `--config-dir`, whether it `suits` the run, and
+    takes those that do in the order of their `rank`. So a measure of another package takes part with a YAML and `default_of`.
     """
 
     keys: ClassVar[Mapping[str, Scalar]]
-    """Its figures, by keys of the rows that begin with `eval/`: what each is, and which of its values is best."""
+    """Its figures, by their keys in rows, which begin with `eval/`: what each is, and which of its values is best."""
 
     keeps: type[S]
     """What it keeps of a set."""
@@ -35,7 +35,7 @@ class Measure(Generic[S]):
     """The kind of data for which `measure=auto` takes it."""
 
     rank = 100
-    """Its place among the measures that `measure=auto` takes. The first figure of all ranks runs."""
+    """Its place among the measures that `measure=auto` takes. Runs are ranked by the first measure."""
 
     looks_at_reals = True
     """Whether the figures depend on the real set."""
@@ -44,10 +44,10 @@ class Measure(Generic[S]):
     """Whether the figures depend on the classes of samples."""
 
     only_in: ClassVar[Collection[str]] = ()
-    """The `evaluation.features` of which the figures need one, by name; any features will do if there are none."""
+    """The names of the `evaluation.features` of which the figures need one; empty if any features will do."""
 
     library: ClassVar[str] = ""
-    """The package that computes the figures, if that is another one."""
+    """The external package that computes the figures; empty if there is none."""
 
     @property
     def settings(self) -> str:
@@ -70,9 +70,9 @@ class Measure(Generic[S]):
         return True
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
-        """Say why the figures have no meaning in some features, as in "it needs features with classes"; empty if they have one.
+        """Return why these features do not suit the measure, as in "it needs features with classes"; empty if they suit it.
 
-        Of several features a measure is left out of those that do not suit it.
+        With several features, a measure is left out of those that do not suit it.
         """
         return ""
 
@@ -80,21 +80,21 @@ class Measure(Generic[S]):
         """Refuse `real` or `generated` sets that are too small.
 
         Raises:
-            EvaluationError: The measure has no value, or one that means nothing.
+            EvaluationError: The measure has no value, or a meaningless one.
         """
         if n < 2:
             raise EvaluationError(f"it needs at least 2 {of} samples, and there are {n}")
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
-        """Return the statistic of an empty set that will be a generated one."""
+        """Return an empty statistic for a generated set."""
         return self.keeps()
 
     def statistic_of_reals(self, features: Features, modes: Modes | None) -> S:
-        """Return the statistic of an empty set that will be the real one."""
+        """Return an empty statistic for the real set."""
         return self.statistic(features, modes)
 
     def basis(self, features: Features, modes: Modes | None) -> str:
-        """Return by what figures are measured, in words: figures of different bases do not compare."""
+        """Return, in words, what the figures are measured with: figures with different bases do not compare."""
         return f"features: {features.name} {features.checksum}".rstrip() if self.sees_features(modes) else ""
 
     def __call__(self, real: S, fake: S) -> dict[str, float]:
@@ -103,12 +103,12 @@ class Measure(Generic[S]):
 
 
 def low(meaning: str) -> Scalar:
-    """Declare a figure of which the lowest is best."""
+    """Declare a figure whose lowest value is best."""
     return Scalar(meaning, "last,min")
 
 
 def high(meaning: str) -> Scalar:
-    """Declare a figure of which the highest is best."""
+    """Declare a figure whose highest value is best."""
     return Scalar(meaning, "last,max", best="highest")
 
 
@@ -133,5 +133,5 @@ def refuse_without_labels(run: Facts) -> None:
 
 
 def without_classes(features: Features) -> str:
-    """Return why a measure of classes does not suit features that have none, and nothing of others."""
+    """Return why a measure of classes does not suit features without classes; empty if they have classes."""
     return "" if features.classes else f"it needs features with classes, and {features.name} have none"

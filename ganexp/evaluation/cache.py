@@ -1,4 +1,4 @@
-"""What measures keep of a real set, on the disk: images are seen once, not once per run."""
+"""A disk cache of what measures keep of a real set, whose images are thus seen once, not once per run."""
 
 import copy
 import hashlib
@@ -16,39 +16,39 @@ from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import DIRECTIONS, Kind, Statistic
 
 VERSION = 3
-"""Of what is kept of a set."""
+"""Version of the format of a file."""
 FILES = 64
-"""So many stay in a folder."""
+"""How many files stay in a folder."""
 
 Statistics = Mapping[Kind, Statistic]
 
 
 def place(folder: Path, identity: Any, features: Features, n: int, statistics: Statistics) -> Path:
-    """Return where these statistics of `n` samples lie, given what tells the set and its comparisons from any others."""
+    """Return the path of these statistics of `n` samples; `identity` tells the set and its comparisons from any others."""
     kinds = sorted(map(_name, statistics))
     described = json.dumps([VERSION, DIRECTIONS, kinds, n, features.name, features.checksum, identity])
     return folder / f"{hashlib.sha256(described.encode()).hexdigest()[:24]}.pt"
 
 
 def recall(path: Path, statistics: Statistics) -> dict[str, float] | None:
-    """Take over statistics that were kept, if they are there whole, and return the figures of the set's halves."""
+    """Load kept statistics and return the figures of the set's halves; None if the file is missing or broken."""
     try:
         states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         tried = [copy.deepcopy(one) for one in statistics.values()]
         for kind, one in zip(statistics, tried, strict=True):
             one.load_state_dict(states[_name(kind)])
         halves = {str(key): float(figure) for key, figure in states["halves"].items()}
-    except Exception:  # what a broken file makes torch raise has no common type
+    except Exception:  # what torch raises for a broken file has no common type
         return None
     for kind, one in statistics.items():
         one.load_state_dict(states[_name(kind)])
-    with suppress(OSError):  # another's file, perhaps
+    with suppress(OSError):  # perhaps another user's file
         path.touch()
     return halves
 
 
 def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> None:
-    """Write statistics, whole or not at all, and delete those unused for longest; what cannot be kept is done without."""
+    """Write statistics, whole or not at all, and delete the least recently used files; disk errors are ignored."""
     unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
     states = {_name(kind): one.state_dict() for kind, one in statistics.items()}
     torch.save({**states, "halves": {**halves}}, content)

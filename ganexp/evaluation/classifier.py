@@ -1,7 +1,7 @@
-"""A small classifier of a labelled data set, whose last hidden layer is a space in which samples are compared.
+"""A small classifier of a labelled data set; its last hidden layer is a space in which samples are compared.
 
-Inception has seen photographs, not digits, and its weights need a download; this one has seen the data, and trains in minutes
-on a CPU. Its figures compare with each other, and with no published ones.
+Inception was trained on photographs, not digits, and its weights need a download; this one is trained on the data itself, in
+minutes on a CPU. Its figures compare with each other, but with no published ones.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ from ganexp.streams import stream, undisturbed
 FORMAT = 1
 BATCH = 128
 HELD_OUT = 5
-"""One image in so many is not trained on, and measures the accuracy."""
+"""One image in this many is held out of training, to measure the accuracy."""
 SHIFT = 2
 """Pixels by which training images are shifted at most."""
 IMAGES_SEEN, EPOCHS = 45_000, 25
-"""How many images training looks at, and four times as many if that takes no more than so many epochs."""
+"""How many images training looks at, or up to four times as many if that takes at most `EPOCHS` epochs."""
 
 
 @dataclass
 class Origin:
-    """What a classifier is, and was trained on; its accuracy is the share of held-out images that it knows."""
+    """What a classifier is, and was trained on; its accuracy is the share of held-out images that it classifies correctly."""
 
     dataset: str
     shape: tuple[int, int, int]
@@ -48,7 +48,7 @@ class Origin:
 class Classifier(nn.Module):
     """Three strided convolutions, each followed by batch norm and ReLU, and a layer of 64 features before the classes.
 
-    Other image sizes than it was trained on are scaled to that one; other numbers of channels are refused.
+    Images of another size than it was trained on are scaled to that size; another number of channels is refused.
     """
 
     size = 64
@@ -68,13 +68,13 @@ class Classifier(nn.Module):
 
     @property
     def name(self) -> str:
-        """The data set that it has seen, and at which size, for people."""
+        """The data set that it was trained on, and the size of its images, in words."""
         _, height, width = self.origin.shape
         return f"{self.origin.dataset} classifier {height}×{width}"
 
     @property
     def checksum(self) -> str:
-        """Of the weights."""
+        """The checksum of the weights."""
         return checksum_of(self)
 
     def forward(self, images: Tensor) -> Extracted:
@@ -111,7 +111,7 @@ class Classifier(nn.Module):
         """Read one back; only tensors and plain values are read, and no code runs.
 
         Raises:
-            EvaluationError: The file is not there, or not whole.
+            EvaluationError: The file is missing or broken.
         """
         try:
             saved = torch.load(path, map_location="cpu", weights_only=True)
@@ -123,14 +123,14 @@ class Classifier(nn.Module):
                 raise ValueError("its checksum is another one")
         except FileNotFoundError as error:
             raise EvaluationError(f"{path} is not there: train it by {_command(path)}") from error
-        except Exception as error:  # what a broken file makes torch raise has no common type
+        except Exception as error:  # what torch raises for a broken file has no common type
             raise EvaluationError(f"{path} is broken: train it anew by {_command(path)}") from error
         return classifier.to(device).eval().requires_grad_(False)
 
 
 def stored(folder: Path, dataset: str, which: str = "") -> Path:
-    """Return where the classifier of a data set lies; `which` tells apart images of one's own, all called `image_folder`."""
-    dataset = Path(dataset).name  # which a configuration names, and that may be anyone's
+    """Return where the classifier of a data set lies; `which` tells apart a user's own sets, which share the name `dataset`."""
+    dataset = Path(dataset).name  # the name comes from a configuration, which anyone may have written
     return folder / (f"{dataset}-{hashlib.sha256(which.encode()).hexdigest()[:8]}.pt" if which else f"{dataset}.pt")
 
 
@@ -140,13 +140,13 @@ def _command(path: Path) -> str:
 
 
 def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.device) -> None:
-    """Train the classifier of a data set unless it is there; of several processes one trains, and the others wait for it.
+    """Train the classifier of a data set if it is missing; one of several processes trains it, and the others wait.
 
     Moves no random stream.
 
     Args:
         path: Where it lies.
-        dataset: What it is trained on; it has classes.
+        dataset: What it is trained on, with classes.
         name: What the data set is called.
         device: Where to train.
 
@@ -180,7 +180,7 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
 
     Raises:
         EvaluationError: There are too few images.
-        OSError: The data cannot be had, or the file cannot be written.
+        OSError: The data are not available, or the file cannot be written.
     """
     images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
     assert isinstance(images, Tensor)
@@ -196,7 +196,7 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
 
 
 def epochs_for(images: int) -> int:
-    """Return how often a set of so many images is gone through, if nobody says."""
+    """Return for how many epochs to train on this many images by default."""
     return max(1, round(IMAGES_SEEN / images), min(EPOCHS, round(4 * IMAGES_SEEN / images)))
 
 
@@ -208,10 +208,10 @@ def train(
     Args:
         images: `(N, C, H, W)`, uint8, or floats in [-1, 1].
         labels: `(N,)`, classes from 0 on.
-        dataset: What they are called.
+        dataset: Name of the data set.
         epochs: Passes through the training part.
-        device: Where to train; the weights depend on it by rounding.
-        classes: How many there are, if images need not be of each.
+        device: Where to train; rounding makes the weights depend on it.
+        classes: How many there are, in case some have no images; 0 to count up to the highest label.
     """
     order = torch.randperm(len(images), generator=stream(0, "held-out images"))
     held_out, order = order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
@@ -225,13 +225,13 @@ def train(
 def fitted(
     origin: Origin, images: Tensor, labels: Tensor, order: Tensor, *, epochs: int, device: torch.device | str, said: str
 ) -> Classifier:
-    """Train a classifier on the images at some places, without measuring it.
+    """Train a classifier on the images at some indices, without measuring its accuracy.
 
     Args:
         origin: What it will be.
         images: As for `train`.
         labels: Likewise.
-        order: The places, `(n,)`.
+        order: The indices, `(n,)`.
         epochs: Passes through them.
         device: Where to train.
         said: What its progress bar says.
@@ -255,7 +255,7 @@ def fitted(
 
 @torch.no_grad()
 def accuracy(classifier: Classifier, images: Tensor, labels: Tensor) -> float:
-    """Return the share of images whose class it knows."""
+    """Return the share of images that are classified correctly."""
     device, right = classifier.head.weight.device, 0
     for part in torch.arange(len(images)).split(500):
         logits = classifier(to_range(images[part].to(device), torch.float32))[1]

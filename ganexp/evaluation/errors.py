@@ -1,4 +1,4 @@
-"""What is told in one sentence."""
+"""Errors that are told in one sentence."""
 
 
 class EvaluationError(ValueError):

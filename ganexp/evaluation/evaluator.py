@@ -27,18 +27,18 @@ from ganexp.instruments.scalar import Scalar
 BATCH = 250
 
 Statistics = Mapping[Kind, Statistic]
-"""Those of one set, by what tells them apart: measures that need the same one share it."""
+"""The statistics of one set, by kind: measures that need the same statistic share it."""
 
 
 class Evaluator:
     """Compares generated sets with one real set.
 
     Args:
-        measures: Measures, by the names that sentences call them.
-        features: What images are seen by.
-        samples: How many generated samples a set has.
+        measures: Measures, by the names that messages call them.
+        features: What maps samples to features.
+        samples: How many samples a generated set has.
         modes: Known modes of the data, for measures that count them.
-        against: What the real set is, if it is not what is trained on, in words: it is said of every figure.
+        against: What the real set is, in words, if it is not the training data: descriptions of figures say so.
 
     Raises:
         EvaluationError: A measure has no value for such features or so few samples.
@@ -68,7 +68,7 @@ class Evaluator:
 
     @property
     def keys(self) -> dict[str, Scalar]:
-        """What the figures are, each with the features that it depends on, and its value for real data once they are seen."""
+        """What the figures are, each with the features that it depends on, and its value for real data once these are seen."""
         found = {}
         for measure in self.measures.values():
             against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
@@ -82,16 +82,16 @@ class Evaluator:
 
     @torch.no_grad()
     def see_reals(self, batches: Iterable[Batch | Tensor], n: int, *, folder: Path | None = None, identity: str = "") -> None:
-        """Keep the statistics of the real set that the measures need; from a folder, if they were kept there before.
+        """Compute the statistics of the real set that the measures need, or load them if they were kept in a folder before.
 
-        Its first samples, as many as a generated set has or a half of it, are compared with as many further ones: figures that
-        generated samples cannot be expected to better.
+        The first samples, as many as a generated set has but at most half of the real set, are compared with as many further
+        ones: generated samples cannot be expected to have better figures.
 
         Args:
-            batches: The set, in an order that is random; with labels, where a measure looks at classes.
+            batches: The set, in random order; with labels, if a measure looks at classes.
             n: Its size.
             folder: Where statistics are kept.
-            identity: What tells this set, and how it was prepared, from any other; empty for one that is not to be kept.
+            identity: What tells this set and its preparation from any other; empty if nothing of it is to be kept.
 
         Raises:
             EvaluationError: The set is too small for a measure, or not finite.
@@ -120,13 +120,13 @@ class Evaluator:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
-            EvaluationError: The set is not finite, has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set is not finite, has another number of samples than announced, or a measure has no value.
         """
         return self.compare(map(self.extract, batches))
 
     @torch.no_grad()
     def extract(self, samples: Batch | Tensor) -> FeatureBatch:
-        """Return what measures look at of a batch of a generated set.
+        """Return what the measures look at in a batch of a generated set.
 
         Raises:
             EvaluationError: The samples or their features are not finite.
@@ -140,16 +140,16 @@ class Evaluator:
         """Compare a generated set, given as `extract` returns it, and return the figures by key.
 
         Raises:
-            EvaluationError: The set has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set has another number of samples than announced, or a measure has no value.
         """
         statistics = self.empty()
         return self.figures(statistics, update(statistics, batches))
 
     def figures(self, statistics: Statistics, count: int) -> dict[str, float]:
-        """Return the figures of a generated set of `count` samples by its statistics.
+        """Return the figures of a generated set of `count` samples from its statistics.
 
         Raises:
-            EvaluationError: The set has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set has another number of samples than announced, or a measure has no value.
         """
         if count != self.samples:
             raise EvaluationError(f"{self.samples} generated samples were announced, and there are {count}")
@@ -162,7 +162,7 @@ class Evaluator:
         return figures
 
     def _halves_compared(self, one: Statistics, other: Statistics) -> dict[str, float]:
-        """Return the figures of a half of the real set against the other, but for measures to which they are too small."""
+        """Return the figures of one half of the real set against the other, except for measures that need larger halves."""
         figures: dict[str, float] = {}
         for measure in self.measures.values():
             with suppress(EvaluationError):
@@ -171,16 +171,16 @@ class Evaluator:
         return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 
     def empty(self) -> Statistics:
-        """Return the statistics of an empty set that will be a generated one."""
+        """Return empty statistics for a generated set."""
         return _by_kind(measure.statistic(self.features, self.modes) for measure in self.measures.values())
 
     def _empty_reals(self) -> Statistics:
-        """Return the statistics of an empty set that will be the real one."""
+        """Return empty statistics for the real set."""
         looking = (measure for measure in self.measures.values() if measure.looks_at_reals)
         return _by_kind(measure.statistic_of_reals(self.features, self.modes) for measure in looking)
 
     def _figures(self, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
-        """Return what a measure says of two sets; one that does not look at reals is given the generated set twice."""
+        """Return a measure's figures for two sets; a measure that does not look at reals is given the generated set twice."""
         fake = fakes[measure.statistic(self.features, self.modes).kind]
         if not measure.looks_at_reals:
             return measure(fake, fake)
@@ -204,7 +204,7 @@ def _by_kind(statistics: Iterable[Statistic]) -> Statistics:
 def _passing_on(
     batches: Iterable[FeatureBatch], halves: tuple[Statistics, Statistics], n: int, *, further: bool
 ) -> Iterator[FeatureBatch]:
-    """Let two halves keep what they need of the first `n` samples and of the next; `further` goes on after them."""
+    """Pass batches on, and update two halves with the first `n` samples and the next `n`; stop there unless `further`."""
     begin = 0
     for batch in batches:
         for half, first in zip(halves, (0, n), strict=True):
@@ -252,7 +252,7 @@ def real_batches(
 
 
 def labelled(batches: Iterable[Tensor], labels: Tensor) -> Iterator[Batch]:
-    """Put to the batches of `real_batches` their labels, which are `(N,)` in the order of the data."""
+    """Add to the batches of `real_batches` their labels, given as `(N,)` in the order of the data."""
     for batch, own in zip(batches, _order(len(labels)).split(BATCH), strict=True):
         yield Batch(batch, (labels[own].to(batch.device),))
 
@@ -263,7 +263,7 @@ def _order(n: int) -> Tensor:
 
 @contextmanager
 def _about(name: str) -> Iterator[None]:
-    """Say of an error which measure it is about."""
+    """Prefix an error with the measure that it is about."""
     try:
         yield
     except EvaluationError as error:

@@ -6,7 +6,7 @@ import torch
 
 
 def at_infinity(n: Sequence[int], figures: Sequence[float]) -> float:
-    """Return where the least-squares line through figures over 1/N meets 1/N = 0 (Chong & Forsyth 2020, equation 3)."""
+    """Return the value at 1/N = 0 of the least-squares line through figures over 1/N (Chong & Forsyth 2020, equation 3)."""
     inverse = 1 / torch.tensor(n, dtype=torch.float64)
     figure = torch.tensor(figures, dtype=torch.float64)
     centred = inverse - inverse.mean()

@@ -1,4 +1,4 @@
-"""Networks that see images as features `(B, F)`, and some of them as classes too."""
+"""Networks that map images to features `(B, F)`, and some of them to classes too."""
 
 import hashlib
 import warnings
@@ -22,12 +22,12 @@ class Features(Protocol):
 
     @property
     def name(self) -> str:
-        """What a figure calls them."""
+        """What the description of a figure calls them."""
         ...
 
     @property
     def checksum(self) -> str:
-        """Of the weights; empty if there are none."""
+        """The checksum of the weights; empty if there are none."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Features(Protocol):
         ...
 
     def __call__(self, samples: Tensor, /) -> Extracted:
-        """See a batch, images as `(B, C, H, W)` in [-1, 1]."""
+        """Return the features of a batch; images are `(B, C, H, W)` in [-1, 1]."""
         ...
 
 
@@ -64,7 +64,7 @@ class Inception:
     Grey images are repeated to three channels, and all are rounded to 8 bits, as they would be saved.
 
     Raises:
-        EvaluationError: torch-fidelity is not installed, or the weights are neither there nor to be had from the network.
+        EvaluationError: torch-fidelity is not installed, or the weights are neither on disk nor can they be downloaded.
     """
 
     name, size, classes = "inception", 2048, 1008
@@ -82,18 +82,18 @@ class Inception:
         self.checksum = checksum_of(self.network)
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """See a batch."""
+        """Return the features of a batch."""
         pixels = to_pixels(samples)
         features, logits = self.network(pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels)
         return features, logits
 
 
 class Exported:
-    """A file of `torch.export` (`.pt2`) or TorchScript (any other name): images to `(B, F)`, or to that and logits `(B, K)`.
+    """A file of `torch.export` (`.pt2`) or TorchScript (any other name): maps images to `(B, F)`, or also to logits `(B, K)`.
 
     Args:
-        path: The file; it is code, and runs.
-        shape: Of one image.
+        path: The file; it holds code, which is run.
+        shape: Shape of one image.
         device: Where it runs.
 
     Raises:
@@ -109,13 +109,13 @@ class Exported:
                 features, logits = self(torch.zeros(2, *shape, device=device))
         except OSError as error:
             raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
-        except Exception as error:  # what a file of any kind makes torch raise has no common type
+        except Exception as error:  # what torch raises for an arbitrary file has no common type
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0][:200]
             raise EvaluationError(f"{path} is no network that sees images of shape {shape}: {reason}") from error
         self.size, self.classes = features.shape[1], 0 if logits is None else logits.shape[1]
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """See a batch."""
+        """Return the features of a batch."""
         seen = self.network(samples.float())
         features, *rest = seen if isinstance(seen, (tuple, list)) else (seen,)
         logits = rest[0] if rest else None
@@ -126,7 +126,7 @@ class Exported:
 
 
 class PerChannel:
-    """Features of each channel by itself, `(B, 3 F)`; the class is the number that the three digits make, red first."""
+    """Features of each channel on its own, `(B, 3 F)`; the class is the number that the three digits form, red first."""
 
     def __init__(self, of: Features) -> None:
         self.of = of
@@ -134,7 +134,7 @@ class PerChannel:
         self.size, self.classes = 3 * of.size, of.classes**3
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """See a batch."""
+        """Return the features of a batch."""
         batch = len(samples)
         features, logits = self.of(samples.reshape(batch * 3, 1, *samples.shape[2:]))
         if logits is None:
@@ -145,7 +145,7 @@ class PerChannel:
 
 
 def scaled(images: Tensor, side: int) -> Tensor:
-    """Bring square images to a side, bilinearly with antialiasing."""
+    """Scale square images to a side, bilinearly with antialiasing."""
     if images.shape[-1] == side:
         return images
     return interpolate(images, (side, side), mode="bilinear", antialias=True)

@@ -1,4 +1,4 @@
-"""The Fréchet distance between two Gaussians, from which several measures are made."""
+"""The Fréchet distance between two Gaussians, on which several measures are based."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,8 @@ from ganexp.evaluation.statistics import Moments
 def frechet_distances(real: Moments, fakes: Iterable[Moments]) -> list[float]:
     """Return ‖μ − μ'‖² + Tr(Σ + Σ' − 2(ΣΣ')^½) from one Gaussian to several others (Dowson & Landau 1982), in float64.
 
-    The trace of (ΣΣ')^½ is that of (Σ^½ Σ' Σ^½)^½, which is symmetric: its eigenvalues are found sooner than those of a
-    product, are never complex, and singular covariances need no regularisation. Σ^½ is found once for all.
+    (ΣΣ')^½ has the same trace as (Σ^½ Σ' Σ^½)^½, which is symmetric: its eigenvalues are faster to compute than those of a
+    product, are never complex, and singular covariances need no regularisation. Σ^½ is computed once for all.
 
     Raises:
         EvaluationError: A covariance is not finite.
@@ -35,6 +35,6 @@ def _finite(moments: Moments) -> Tensor:
 
 
 def _root(covariance: Tensor) -> Tensor:
-    """Return the symmetric square root of a covariance, whose negative eigenvalues can be rounding only."""
+    """Return the symmetric square root of a covariance, whose negative eigenvalues can only be rounding errors."""
     values, vectors = torch.linalg.eigh(covariance)
     return (vectors * values.clamp(min=0).sqrt()) @ vectors.T

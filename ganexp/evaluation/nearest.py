@@ -1,4 +1,4 @@
-"""Which real samples are nearest to generated ones: what a generator that has learnt its data by heart would show."""
+"""The real samples that are nearest to generated ones: they would reveal a generator that has memorised its data."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,16 +10,16 @@ from torch import Tensor
 def nearest(samples: Tensor, reals: Iterable[Tensor], see: Callable[[Tensor], Tensor], k: int) -> tuple[Tensor, Tensor]:
     """Find the `k` real samples that are nearest to each sample, in one pass through the real ones.
 
-    Memory is that of one batch of these, and of what is found.
+    Memory holds one batch of real samples, and the result.
 
     Args:
         samples: `(N, …)`.
         reals: Batches `(B, …)` of real samples of the same shape.
-        see: What distances are Euclidean in: maps `(B, …)` to `(B, F)`, pixels or features.
+        see: Maps `(B, …)` to the space `(B, F)` of the Euclidean distances, pixels or features.
         k: How many; all if there are fewer.
 
     Returns:
-        Distances `(N, k)` in rising order, and the nearest themselves, `(N, k, …)`, on the CPU.
+        Distances `(N, k)` in rising order, and the nearest real samples, `(N, k, …)`, on the CPU.
     """
     seen = see(samples).double()
     distances = torch.empty(len(samples), 0, dtype=torch.float64)

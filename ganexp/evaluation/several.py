@@ -20,7 +20,7 @@ from ganexp.instruments.scalar import Scalar
 
 @dataclass
 class SeenBatch:
-    """A batch as each evaluator looks at it, in their order."""
+    """A batch as each evaluator sees it, in the order of the evaluators."""
 
     by_each: list[FeatureBatch]
 
@@ -32,19 +32,19 @@ class SeenBatch:
 class Evaluators:
     """Measures generated sets in one or several features; each sample is generated once, and seen by each of the networks.
 
-    A measure is taken in all features that suit it. Its figures in the first of these have its keys, and those in a further one
-    have the name of the features behind them, as in `eval/fid/dinov2_vitb14`. So features alone have the keys that they always
-    had. A measure that looks at no features is taken once.
+    A measure is computed in all features that suit it. In the first of these, its figures have its own keys; in each further
+    one, the name of the features is appended, as in `eval/fid/dinov2_vitb14`. So with a single kind of features the keys are
+    plain. A measure that looks at no features is computed once.
 
     Args:
-        measures: Measures, by the names that sentences call them.
-        features: What images are seen by, by the names that keys have; the first is that of neighbours and pictures.
+        measures: Measures, by the names that messages call them.
+        features: Features, by the names that are appended to keys; the first are used for neighbours and pictures.
         samples: How many generated samples a set has.
         modes: Known modes of the data, for measures that count them.
         against: As for an `Evaluator`.
 
     Raises:
-        EvaluationError: A measure has no value for any of the features or for so few samples, or features have no measure.
+        EvaluationError: A measure has no value for any of the features or for so few samples, or some features have no measure.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Evaluators:
         self._suffixes: dict[str, dict[str, str]] = {one: {} for one in features}
         for name, measure in measures.items():
             reasons = {one: measure.unsuited(seen, modes) for one, seen in features.items()}
-            suited = [one for one, reason in reasons.items() if not reason] or [*features][:1]  # which then says its reason
+            suited = [one for one, reason in reasons.items() if not reason] or [*features][:1]  # whose evaluator says why
             for one in suited if measure.sees_features(modes) else suited[:1]:
                 own[one][name] = measure
                 self._suffixes[one] |= dict.fromkeys(measure.keys, "" if one == suited[0] else f"/{one}")
@@ -83,13 +83,13 @@ class Evaluators:
 
     @property
     def keys(self) -> dict[str, Scalar]:
-        """What the figures are, each with the features that it depends on, and its value for real data once they are seen."""
+        """What the figures are, each with the features that it depends on, and its value for real data once these are seen."""
         return {key + self._suffixes[one][key]: said for one, by in self.each.items() for key, said in by.keys.items()}
 
     def see_reals(
         self, batches: Callable[[], Iterable[Batch | Tensor]], n: int, *, folder: Path | None = None, identity: str = ""
     ) -> None:
-        """Keep the statistics of the real set, as an `Evaluator` does; the set is gone through once for each of the features.
+        """Compute or load the statistics of the real set, as an `Evaluator` does, in one pass for each of the features.
 
         Raises:
             EvaluationError: The set is too small for a measure, or not finite.
@@ -102,13 +102,13 @@ class Evaluators:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
-            EvaluationError: The set is not finite, has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set is not finite, has another number of samples than announced, or a measure has no value.
         """
         return self.compare(map(self.extract, batches))
 
     @torch.no_grad()
     def extract(self, samples: Batch | Tensor) -> SeenBatch:
-        """Return what measures look at of a batch of a generated set.
+        """Return what the measures look at in a batch of a generated set.
 
         Raises:
             EvaluationError: The samples or their features are not finite.
@@ -120,7 +120,7 @@ class Evaluators:
         """Compare a generated set, given as `extract` returns it, and return the figures by key.
 
         Raises:
-            EvaluationError: The set has another number of samples than was said, or a measure has no value.
+            EvaluationError: The set has another number of samples than announced, or a measure has no value.
         """
         statistics, counts = [one.empty() for one in self.each.values()], [0] * len(self.each)
         for batch in batches:

@@ -1,4 +1,4 @@
-"""What is kept of a set of samples that comes batch by batch: as little as a measure needs, and never without bound."""
+"""What is kept of a set that comes batch by batch: as little as a measure needs, and of bounded size but for `Projections`."""
 
 import copy
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ganexp.data.modes import Modes
 from ganexp.evaluation.errors import EvaluationError
 
 MOST = 10_000
-"""So many features or logits of one set are kept for measures that compare them one by one, unless they say otherwise."""
+"""How many features or logits of a set are kept for measures that compare them one by one, unless they say otherwise."""
 DIRECTIONS = 128
 """Projections of the sliced Wasserstein distance."""
 
@@ -24,10 +24,10 @@ Kind = tuple[str | int, ...]
 
 @dataclass
 class FeatureBatch:
-    """A batch as measures look at it: samples `(B, …)`, features `(B, F)`, logits `(B, K)` and labels `(B,)` if there are."""
+    """A batch as measures look at it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` and labels `(B,)` if any."""
 
     samples: Tensor
-    """None of them where no measure looks at samples."""
+    """Empty if no measure looks at samples."""
     features: Tensor
     logits: Tensor | None = None
     labels: Tensor | None = None
@@ -56,11 +56,11 @@ class FeatureBatch:
         return FeatureBatch(change(self.samples), change(self.features), *further)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self.to("cpu"))  # from one process to another, which may not have the device
+        return vars(self.to("cpu"))  # batches go to other processes, which may not have the device
 
 
 class Statistic:
-    """What one kind of measure keeps of a set; `n` counts the samples of which it was kept."""
+    """What one kind of measure keeps of a set; `n` counts the samples that it was computed from."""
 
     n = 0
     of_samples = False
@@ -68,19 +68,19 @@ class Statistic:
 
     @property
     def kind(self) -> Kind:
-        """What it is: measures share statistics that are alike."""
+        """Its kind: measures share statistics of the same kind."""
         return (f"{type(self).__module__}.{type(self).__qualname__}",)
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch."""
+        """Add a batch."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers, and tensors on the CPU."""
+        """Return its state as plain numbers, and tensors on the CPU."""
         return {name: value.cpu() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over the state of another statistic."""
+        """Load the state of another statistic."""
         vars(self).update(state)
 
 
@@ -93,14 +93,14 @@ class Moments(Statistic):
         """Sum of (f − mean)(f − mean)ᵀ."""
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch."""
+        """Add a batch."""
         features, own = batch.features.double(), Moments()
         own.n, own.mean = len(features), features.mean(0)
         own.scatter = (features - own.mean).T @ (features - own.mean)
         self.add(own)
 
     def add(self, other: "Moments") -> None:
-        """Take over what was kept of further samples."""
+        """Add the moments of further samples."""
         total, device = self.n + other.n, other.mean.device
         shift = other.mean - self.mean.to(device)
         between = torch.outer(shift, shift) * (self.n * other.n / total)
@@ -115,18 +115,18 @@ class Moments(Statistic):
 
 
 class MomentsInParts(Statistic):
-    """The moments of several parts of a set, to which its samples are dealt one by one in turn."""
+    """The moments of several parts of a set, among which its samples are dealt one by one in turn."""
 
     def __init__(self, parts: int) -> None:
         self.parts = [Moments() for _ in range(parts)]
 
     @property
     def kind(self) -> Kind:
-        """What tells it from others: also how many parts it has."""
+        """Its kind, which includes how many parts it has."""
         return (*super().kind, len(self.parts))
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch."""
+        """Add a batch."""
         for place, part in enumerate(self.parts):
             own = slice((place - self.n) % len(self.parts), None, len(self.parts))
             if own.start < len(batch.features):
@@ -144,13 +144,13 @@ class MomentsInParts(Statistic):
 
 
 class ClassMoments(Statistic):
-    """The moments of each class, by its number; `F² + F` numbers for each that there is."""
+    """The moments of each class, by its number; `F² + F` numbers for each class that occurs."""
 
     def __init__(self) -> None:
         self.of: dict[int, Moments] = {}
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch, which has labels."""
+        """Add a batch, which has labels."""
         labels = batch.known_labels
         for label in labels.unique().tolist():
             self.of.setdefault(label, Moments()).update(batch[labels == label])
@@ -161,7 +161,7 @@ class ClassMoments(Statistic):
         return {"n": self.n, "of": {label: moments.state_dict() for label, moments in self.of.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over the state of another statistic."""
+        """Load the state of another statistic."""
         self.n, self.of = state["n"], {}
         for label, saved in state["of"].items():
             self.of[label] = Moments()
@@ -172,7 +172,7 @@ class LabelledImages(Statistic):
     """The first images of a set as 8 bits, `(n, C, H, W)`, uint8, and their classes, `(n,)`.
 
     Args:
-        most: So many are kept.
+        most: How many are kept.
     """
 
     of_samples = True
@@ -184,11 +184,11 @@ class LabelledImages(Statistic):
 
     @property
     def kind(self) -> Kind:
-        """What tells it from others: also how many it keeps."""
+        """Its kind, which includes how many it keeps."""
         return (*super().kind, self.most)
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch, which has labels."""
+        """Add a batch, which has labels."""
         some, self.device = slice(self.most - self.n), str(batch.samples.device)
         images, labels = to_pixels(batch.samples[some]).cpu(), batch.known_labels[some].cpu()
         self.images, self.labels = (
@@ -206,11 +206,11 @@ class _FirstRows(Statistic):
 
     @property
     def kind(self) -> Kind:
-        """What tells it from others: also how many it keeps."""
+        """Its kind, which includes how many it keeps."""
         return (*super().kind, self.most)
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch."""
+        """Add a batch."""
         if self.n < self.most:
             rows = self._rows(batch)[: self.most - self.n].cpu()
             self.rows = torch.cat([self.rows, rows]) if self.n else rows
@@ -236,7 +236,7 @@ class FirstLogits(_FirstRows):
 
 
 class Projections(Statistic):
-    """Samples projected on `DIRECTIONS` directions that are the same for every set of their size: `(n, DIRECTIONS)`."""
+    """Samples projected onto `DIRECTIONS` directions, which are the same for all samples of one size: `(n, DIRECTIONS)`."""
 
     of_samples = True
 
@@ -244,7 +244,7 @@ class Projections(Statistic):
         self.batches: list[Tensor] = []
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch."""
+        """Add a batch."""
         flat = batch.samples.flatten(1)
         generator = torch.Generator().manual_seed(0)
         directions = torch.randn(flat.shape[1], DIRECTIONS, generator=generator, dtype=torch.float64)
@@ -254,12 +254,12 @@ class Projections(Statistic):
 
     @cached_property
     def in_order(self) -> Tensor:
-        """All of them, sorted along each direction; once, since those of the data are compared at every evaluation."""
+        """All projections, sorted along each direction; cached, since those of the data are compared at every evaluation."""
         return torch.cat(self.batches).T.contiguous().sort().values.T
 
 
 class ModeCounts(Statistic):
-    """How many samples lie at each known mode, `(modes,)`, int64; the others are not of high quality."""
+    """How many samples lie at each known mode, `(modes,)`, int64; samples at no mode are not of high quality."""
 
     of_samples = True
 
@@ -268,7 +268,7 @@ class ModeCounts(Statistic):
         self._modes = modes
 
     def update(self, batch: FeatureBatch) -> None:
-        """Take a further batch."""
+        """Add a batch."""
         mode = self._modes.of(batch.samples, batch.logits).cpu()
         self.at = self.at + torch.bincount(mode[mode >= 0], minlength=self._modes.count)
         self.n += len(mode)

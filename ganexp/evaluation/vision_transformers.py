@@ -1,8 +1,8 @@
-"""DINOv2 and CLIP as features: vision transformers in plain torch, with published weights from a file that is there already.
+"""DINOv2 and CLIP as features: vision transformers in plain torch, with published weights from a local file.
 
-torch-fidelity has both in its registry of feature extractors, and neither is used: its DINOv2 takes its code from the network
-by `torch.hub` and cannot be given a file, and its CLIP sees images that were scaled without antialiasing. What is here runs no
-code but this file's, fetches nothing, and reads weights as tensors.
+torch-fidelity has both in its registry of feature extractors, and neither is used: its DINOv2 downloads its code by `torch.hub`
+and cannot be given a file, and its CLIP sees images that were scaled without antialiasing. This module runs only its own code,
+downloads nothing, and reads weights as tensors.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Extracted, checksum_of
 
 AT_ONCE = 50
-"""So many images pass through a network together."""
+"""How many images pass through a network together."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Architecture:
     """The sizes of a vision transformer, and where its published weights are.
 
     Args:
-        width, depth, heads: Of the layers; a head has 64 channels in all of these.
+        width, depth, heads: Channels, number and attention heads of the layers; a head has 64 channels in all networks here.
         patch: Pixels along the side of a patch.
-        side: Of the images that the positions in the weights are of.
-        embedding: The size of what CLIP projects to; 0 for DINOv2, whose class token is not projected.
-        url: Of the published weights, whose file name is looked for.
-        sha256: Of that file, if it is an archive of TorchScript, which is opened only if it is the published one.
+        side: Side of the images that the positions in the weights were learnt for.
+        embedding: The size of CLIP's projection; 0 for DINOv2, whose class token is not projected.
+        url: Where the published weights are; a file of the same name is looked for.
+        sha256: Checksum of that file if it is a TorchScript archive, which is opened only if it is the published one.
     """
 
     width: int
@@ -64,10 +64,10 @@ def _clip(width: int, depth: int, patch: int, side: int, embedding: int, file: s
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each behind a layer norm and added to what they see (Dosovitskiy et al. 2021, eq. 2 and 3).
+    """Attention and an MLP, each after a layer norm and in a residual branch (Dosovitskiy et al. 2021, eq. 2 and 3).
 
-    DINOv2 scales both by a weight for each channel before they are added (Touvron et al. 2021), and takes the exact GELU. CLIP
-    takes x · sigmoid(1.702 x) for it.
+    DINOv2 scales both by a weight for each channel before they are added (Touvron et al. 2021), and uses the exact GELU. CLIP
+    uses x · sigmoid(1.702 x) instead.
     """
 
     def __init__(self, width: int, heads: int, *, eps: float, scaled: bool) -> None:
@@ -94,18 +94,17 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Patches of an image and a class token with their positions, through blocks; what comes of the class token are features.
+    """Blocks on the patches of an image and a class token, with their positions; the class token's output is the features.
 
     Images `(B, 3, H, W)` in [-1, 1], or grey ones, which are repeated, are rounded to 8 bits, as they would be saved. They are
-    brought to 224 pixels (336 for `clip_vitl14_336`) by bicubic interpolation with antialiasing, and normalised by the own mean
-    and standard deviation of the network. What interpolation overshoots is not clipped, as in EDM2's evaluation (Karras et al.
-    2024).
+    scaled to 224 pixels (336 for `clip_vitl14_336`) by bicubic interpolation with antialiasing, and normalised by the network's
+    own mean and standard deviation. The interpolation's overshoot is not clipped, as in EDM2's evaluation (Karras et al. 2024).
     """
 
     published: ClassVar[Mapping[str, Architecture]]
-    """The networks of a kind, by name."""
+    """The networks of this kind, by name."""
     layer: ClassVar[str]
-    """What of the network features are, in words."""
+    """Which output of the network the features are, in words."""
     mean: ClassVar[tuple[float, float, float]]
     std: ClassVar[tuple[float, float, float]]
     classes = 0
@@ -124,10 +123,10 @@ class VisionTransformer(nn.Module):
 
     @classmethod
     def load(cls, name: str, folder: Path, device: torch.device | str = "cpu") -> "VisionTransformer":
-        """Make the network of a name with its published weights; nothing is fetched, and no code of the file runs.
+        """Make the named network with its published weights; nothing is downloaded, and no code in the file runs.
 
         Raises:
-            EvaluationError: The file is not there, or has not the weights of this network.
+            EvaluationError: The file is missing, or does not have the weights of this network.
         """
         architecture = cls.published[name]
         path = folder / architecture.file
@@ -138,7 +137,7 @@ class VisionTransformer(nn.Module):
         try:
             state = {own: value.float() for own, value in cls.renamed(_tensors(path, architecture.sha256)).items()}
             network.load_state_dict(state, assign=True)
-        except Exception as error:  # what a file of any kind makes torch raise has no common type
+        except Exception as error:  # what torch raises for an arbitrary file has no common type
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(":. ")[:200]
             raise EvaluationError(
                 f"{path} has not the weights of {name} ({reason}): put the file of {architecture.url} there"
@@ -148,11 +147,11 @@ class VisionTransformer(nn.Module):
 
     @staticmethod
     def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return published weights by the names of this file; what features do not depend on is left out."""
+        """Return published weights under this module's names; those that features do not depend on are left out."""
         raise NotImplementedError
 
     def forward(self, samples: Tensor) -> Extracted:
-        """See a batch, and return features `(B, F)`; some of it at once, which bounds the memory."""
+        """Return the features `(B, F)` of a batch, computed in parts, which bounds the memory."""
         return torch.cat([self._features(part) for part in samples.split(AT_ONCE)]), None
 
     def _features(self, samples: Tensor) -> Tensor:
@@ -164,7 +163,7 @@ class VisionTransformer(nn.Module):
         return self.after(self.norm(x[:, 0]))
 
     def prepared(self, samples: Tensor) -> Tensor:
-        """Return what the network sees of images: rounded, scaled and normalised, `(B, 3, S, S)`."""
+        """Return images as the network sees them: rounded, scaled and normalised, `(B, 3, S, S)`."""
         pixels = to_pixels(samples).float().div(255).to(self.token.dtype).expand(-1, 3, -1, -1)
         if pixels.shape[-2:] != (self.seen_side, self.seen_side):
             pixels = interpolate(pixels, (self.seen_side, self.seen_side), mode="bicubic", antialias=True)
@@ -204,7 +203,7 @@ class DINOv2(VisionTransformer):
 
     @staticmethod
     def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return published weights by the names of this file; the token of masked patches is left out."""
+        """Return published weights under this module's names; the token of masked patches is left out."""
         first = {"cls_token": "token", "pos_embed": "positions"}
         parts = {"patch_embed.proj.": "patches.", ".attn.qkv.": ".qkv.", ".attn.proj.": ".out.", ".mlp.": "."}
         parts |= {".ls1.gamma": ".scale1", ".ls2.gamma": ".scale2"}
@@ -225,7 +224,7 @@ class DINOv2(VisionTransformer):
 class CLIP(VisionTransformer):
     """The image side of CLIP (Radford et al. 2021): image embeddings after the projection, not normalised.
 
-    Departure: CLIP crops what is not square, and images here are square.
+    Departure: CLIP crops images that are not square; here they are scaled to a square.
     """
 
     published: ClassVar = {
@@ -252,7 +251,7 @@ class CLIP(VisionTransformer):
 
     @staticmethod
     def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return published weights by the names of this file; those of the text side are left out."""
+        """Return published weights under this module's names; those of the text side are left out."""
         first = {"class_embedding": "token", "positional_embedding": "positions", "proj": "projection"}
         parts = {"conv1.": "patches.", "ln_pre.": "norm_before.", "ln_post.": "norm.", "transformer.resblocks.": "blocks."}
         parts |= {".attn.in_proj_": ".qkv.", ".attn.out_proj.": ".out.", ".ln_1.": ".norm1.", ".ln_2.": ".norm2."}
@@ -274,12 +273,12 @@ NETWORKS: dict[str, type[VisionTransformer]] = {name: kind for kind in (DINOv2, 
 
 
 def weights_folder(named: str | None) -> Path:
-    """Return where weights are looked for: in the folder that is named, or where torch.hub keeps those that it downloads."""
+    """Return where weights are looked for: in the named folder, or where torch.hub keeps its downloads."""
     return Path(named).expanduser() if named else Path(torch.hub.get_dir(), "checkpoints")
 
 
 def missing(name: str, folder: Path) -> str:
-    """Return the sentence for weights that are not there, without its full stop; empty if they are."""
+    """Return a sentence, without its full stop, for weights that are missing; empty if they are there."""
     architecture = NETWORKS[name].published[name]
     if (folder / architecture.file).is_file():
         return ""
@@ -290,7 +289,7 @@ def missing(name: str, folder: Path) -> str:
 
 
 def _tensors(path: Path, sha256: str) -> Mapping[str, Tensor]:
-    """Read the tensors of a file; an archive of TorchScript, which has code too, only if it is the published one."""
+    """Read the tensors of a file; a TorchScript archive, which also has code, is opened only if it is the published one."""
     if sha256:
         with path.open("rb") as file:
             published = hashlib.file_digest(file, "sha256").hexdigest() == sha256
@@ -310,5 +309,5 @@ def _replaced(name: str, parts: Mapping[str, str]) -> str:
 
 
 def _squeezed(name: str, value: Tensor) -> Tensor:
-    """Drop the leading dimensions of 1 that DINOv2 keeps its token and positions with."""
+    """Drop the leading dimensions of size 1 from DINOv2's token and positions."""
     return value.flatten(0, -2).squeeze(0) if name in ("cls_token", "pos_embed") else value

@@ -18,8 +18,8 @@ class Field:
     left out of them; `gradients` puts the None back. None of the products can itself be differentiated.
 
     Args:
-        d_gradients, g_gradients: v, one for each parameter of D and of G, made with `create_graph`.
-        d_parameters, g_parameters: ψ and θ, of which `parameters` are those that have a gradient.
+        d_gradients, g_gradients: v, one gradient for each parameter of D and of G, made with `create_graph`.
+        d_parameters, g_parameters: ψ and θ; the attribute `parameters` holds those that have a gradient.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Field:
         return d, g
 
     def split(self, vector: Vector) -> tuple[Vector, Vector]:
-        """Return the part of a vector that is D's, and that which is G's."""
+        """Return D's part of a vector, and G's."""
         return vector[: self._of_d], vector[self._of_d :]
 
     def transposed(self, u: Vector) -> Vector:
-        """Return Jᵀu, by one backward pass through the one that made v."""
+        """Return Jᵀu, by one backward pass through the graph of v."""
         return _pulled(self._with_graph, self.parameters, u)
 
     def both(self, u: Vector) -> tuple[Vector, Vector]:
-        """Return Jᵀu and Ju, which is the derivative with respect to w of ⟨Jᵀw, u⟩: a backward pass through that of Jᵀw."""
+        """Return Jᵀu and Ju, the latter as ∂⟨Jᵀw, u⟩/∂w, by a backward pass through the graph of Jᵀw."""
         w = [one.detach().requires_grad_() for one in u]
         forth = _pulled(self._with_graph, self.parameters, w, create_graph=True)
         return [one.detach() for one in forth], _pulled(forth, w, u)
@@ -84,7 +84,7 @@ def dot(first: Vector, second: Vector) -> Tensor:
 
 
 def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, create_graph: bool = False) -> Vector:
-    """Return the derivative with respect to the inputs of ⟨outputs, u⟩, zero where there is none.
+    """Return the derivative of ⟨outputs, u⟩ with respect to the inputs, zero where there is none.
 
     Raises:
         ValueError: A layer of a network has no second derivative.
@@ -102,13 +102,13 @@ def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, c
 
 
 def _pushed(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector) -> Vector:
-    """Return the derivative of the outputs as the inputs move along u: that of ⟨outputs' derivative along w, u⟩ by w."""
+    """Return the derivative Ku of the outputs as the inputs move along u, as ∂⟨Kᵀw, u⟩/∂w with K the outputs' Jacobian."""
     w = [torch.zeros_like(one, requires_grad=True) for one in outputs]
     return _pulled(_pulled(outputs, inputs, w, create_graph=True), w, u)
 
 
 def refuse_once_differentiable(gradients: Sequence[Tensor | None]) -> None:
-    """Refuse gradients of a function that is marked as differentiable once: autograd takes it for a constant, in silence.
+    """Refuse gradients of a function that is marked as differentiable once, which autograd silently treats as a constant.
 
     Raises:
         ValueError: Such a function is in their graph.

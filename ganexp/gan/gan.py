@@ -28,26 +28,28 @@ class GAN:
     Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`, `field`), move
     networks (`move`), or update: differentiate, move and record. Only updates record, so that looking at a loss, or ahead,
     moves no k_t and no mean in the log. An update computes gradients for the parameters of the network that moves, applies
-    them, and leaves no gradient behind in either network. Where a batch is wanted, a plain tensor is one without conditions.
+    them, and leaves no gradient behind in either network. Where a batch is expected, a plain tensor counts as one without
+    conditions.
 
     Args:
         generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters.
-        discriminator: Maps a batch to scores `(B,)`, one per sample, or to `(B, 1 + k)` with what the loss reads behind each.
+        discriminator: Maps a batch to scores `(B,)`, one per sample, or to `(B, 1 + k)` with k further numbers behind each
+            score, if the loss reads them.
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
         batch_size: How many latents one batch has, over all processes.
-        g_batch: How many a batch has that only G learns from; by default as many.
-        pack: How many samples D scores together (PacGAN). Batches that a strategy sees, real and generated, are then of
-            batch_size/pack packs, and so D, losses and penalties have packs for samples, and one score for each.
-        penalty: A further term of D's loss, or a constraint on its weights.
+        g_batch: How many latents a batch has that only G learns from; by default `batch_size`.
+        pack: How many samples D scores together (PacGAN). Batches that a strategy sees, real and generated, then hold
+            batch_size/pack packs, and D, losses and penalties treat each pack as one sample, with one score.
+        penalty: A further term of D's loss or of G's, or a constraint on D's weights.
         augment: A random transformation of everything that D scores.
         redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
             samples, scores, losses, penalties and optimisers keep the networks' own.
         clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
-        accumulate: Pass each batch through a network in that many parts, and again in the backward pass, so that
+        accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that
             memory is that of one part. Penalties see the whole batch.
         processes: The processes that train this GAN together; by default this one alone.
 
@@ -130,11 +132,11 @@ class GAN:
         return self.timer.phase(network)
 
     def sample(self) -> Batch:
-        """Draw a batch of latents, `(B, latent_dim)`; of several processes each gets its share."""
+        """Draw a batch of latents, `(B, latent_dim)`; with several processes, each gets its share."""
         return self.processes.own(self.prior.sample(self.batch_size))
 
     def sample_for_g(self) -> Batch:
-        """Draw a batch of latents that only G learns from; of the same size, it is drawn by `sample`."""
+        """Draw a batch of latents that only G learns from; if its size is `batch_size`, `sample` draws it."""
         if self.g_batch == self.batch_size:
             return self.sample()
         return self.processes.own(self.prior.sample(self.g_batch))
@@ -157,10 +159,10 @@ class GAN:
         return self.score(fake, self.discriminator)
 
     def score(self, batch: Batch, discriminator: Callable[..., Tensor]) -> Tensor:
-        """Score a batch, augmented, by D, or by any other discriminator: `(B,)`, or `(B, 1 + k)` with what else the loss reads.
+        """Augment a batch and score it by D, or any other discriminator: `(B,)`, or `(B, 1 + k)` with what else the loss reads.
 
         Raises:
-            ValueError: There is not one score per sample, or not what the loss reads.
+            ValueError: There is not one score per sample, or what else the loss reads is missing.
         """
         return self.processes.gather(self._passes.score(discriminator, self.augment(Batch.of(batch))))
 
@@ -176,9 +178,9 @@ class GAN:
         real_scores: Tensor | None = None,
         fake_scores: Tensor | None = None,
     ) -> Tensor | None:
-        """Form the penalty on D, or on any other discriminator, as a function of samples that are still to be augmented.
+        """Form the penalty on D, or on any other discriminator, as a function of samples before augmentation.
 
-        Scores are those of the loss to which it belongs; a penalty that looks at them computes those that are left out.
+        The scores are those that the loss was formed on; a penalty that looks at scores computes them if they are left out.
         """
         seen = None
         if real_scores is not None and fake_scores is not None:
@@ -202,7 +204,7 @@ class GAN:
             return self._d_objective(x, fake.detach(), self.score_real(x), self.score_fake(fake))
 
     def g_loss(self, x: Batch | None, fake: Batch) -> Objective:
-        """Form G's objective; `x` is looked at only if the loss compares with real scores, and may else be None."""
+        """Form G's objective; `x` is looked at only if the loss compares with real scores, and may otherwise be None."""
         with self.phase("g"):
             real_scores = None
             if self.loss.g_needs_real:
@@ -213,7 +215,7 @@ class GAN:
             return self.g_objective(real_scores, self.score_fake(fake), fake)
 
     def g_objective(self, real_scores: Tensor | None, fake_scores: Tensor, fake: Batch) -> Objective:
-        """Form G's objective of the scores of its fakes, by whichever discriminator, penalty included."""
+        """Form G's objective, penalty included, from the scores that D, or any other discriminator, gives its fakes."""
         penalty = self.penalty.g_term(self.generator, Batch.of(fake), self._generated)
         if penalty is not None and self.penalty.differentiates_gradients:
             self.need_second_derivatives("penalty of G", [penalty])
@@ -221,7 +223,7 @@ class GAN:
         return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(fake), len(fake_scores)))
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
-        """Form both objectives from one scoring of each batch; where D is shown other fakes, from one of either's."""
+        """Form both objectives from one scoring of each batch; where D is shown other samples, G's are scored separately."""
         x = Batch.of(x)
         with self.phase("d"):
             shown = self.shown_to_d(fake)
@@ -240,7 +242,7 @@ class GAN:
     def losses_of_both(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
         """Form both objectives as functions of both networks, for `field`: what `losses` takes as constants keeps its graph.
 
-        These are the fakes that a penalty looks at, and the real scores that G's loss compares with.
+        Those constants are the fakes that a penalty looks at, and the real scores that G's loss compares with.
         """
         x = Batch.of(x)
         with self.phase("d"):
@@ -253,7 +255,7 @@ class GAN:
             return d, self.g_objective(real_scores, fake_scores, fake)
 
     def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
-        """Refuse layers without second derivatives, by the graph of what was made of gradients; each purpose looks once.
+        """Refuse layers without second derivatives, by the graph of what was formed from gradients; checked once per purpose.
 
         Raises:
             ValueError: There is such a layer.
@@ -263,7 +265,7 @@ class GAN:
             self._looked_at.add(purpose)
 
     def reals_for_g(self, reals: Iterator[Batch]) -> Batch | None:
-        """Draw a real batch for a generator update of its own, or None where the loss has no use for it."""
+        """Draw a real batch for a separate generator update, or return None where the loss has no use for one."""
         return next(reals) if self.loss.g_needs_real else None
 
     def gradients(self, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
@@ -274,7 +276,7 @@ class GAN:
             return d_gradients, self._g.gradients(g.value, self._redundant(self._d))
 
     def field(self, d: Objective, g: Objective) -> Field:
-        """Take the same gradients together with their graph, to be multiplied by their Jacobian; see `losses_of_both`.
+        """Take the same gradients with their graph, for products with their Jacobian; see `losses_of_both`.
 
         Raises:
             ValueError: Batches go through networks in parts, which are not kept for a second backward pass, or a layer has no
@@ -328,9 +330,9 @@ class GAN:
     def update_both(
         self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
     ) -> tuple[Gradients, Gradients]:
-        """Move both networks by gradients taken at the same point: those of the objectives, or given ones that are.
+        """Move both networks by gradients taken at the same point: those of the objectives, or given ones.
 
-        What all processes moved along is returned.
+        Return what all processes moved along.
         """
         d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
         self._record_d(d, d_gradients)
@@ -343,13 +345,13 @@ class GAN:
             self.loss.observe(self.meter.last_real, self.meter.last_fake)
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return the augmentation's measurements, and the loss's, computed from the scores of the same two updates."""
+        """Return the augmentation's measurements and the loss's, from the scores of the last D update and the last G update."""
         if self.meter.last_real is None or self.meter.last_fake is None:
             return {}
         return self.augment.measurements() | self.loss.measurements(self.meter.last_real, self.meter.last_fake)
 
     def parts(self) -> dict[str, Any]:
-        """Return everything in it that has a state, by name."""
+        """Return every part that has a state, by name."""
         return {
             "generator": self.generator,
             "discriminator": self.discriminator,
@@ -396,7 +398,7 @@ class GAN:
         return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(x), len(real_scores)))
 
     def _of_global_batch(self, penalty: Tensor | None, own: int, everyone: int) -> Tensor | None:
-        """Return the mean over the global batch, given that over one's own share of it."""
+        """Return the mean over the global batch, given the mean over this process's share of it."""
         if penalty is None or own == everyone:
             return penalty
         return self.processes.gather((penalty * (own / everyone)).view(1)).sum()

@@ -1,4 +1,4 @@
-"""A batch through a network in parts, each recomputed in the backward pass, so that memory is that of one part."""
+"""Passing a batch through a network in parts, each recomputed in the backward pass, so that memory is that of one part."""
 
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
@@ -21,11 +21,11 @@ TRIED = 4
 class MicroBatches:
     """Gradient accumulation that is exact for every loss: only networks see parts, losses see all scores.
 
-    What a pass keeps for the backward pass is dropped, and computed again when it is needed, part by part (Chen et al.
-    2016, one segment per part). The price is one more forward pass wherever there is a backward pass.
+    What a pass keeps for the backward pass is dropped, and recomputed part by part when it is needed (Chen et al. 2016,
+    one segment per part). The price is one more forward pass wherever there is a backward pass.
 
     Args:
-        count: In how many parts a batch goes, at most; where that does not divide it, the last one is smaller.
+        count: How many parts a batch is split into, at most; where that does not divide it, the last part is smaller.
     """
 
     def __init__(self, count: int) -> None:
@@ -36,8 +36,8 @@ class MicroBatches:
         """Run a network on a batch, part by part.
 
         Raises:
-            ValueError: The network's gradients would not be those of the whole batch: see `refuse_inexact`. That is tried on
-                the first batch, which waits for the device.
+            ValueError: The network's gradients would not be those of the whole batch: see `refuse_inexact`. This is tried on
+                the first batch, and waits for the device.
         """
         parts = batch.split(-(-len(batch) // self.count))
         if not torch.is_grad_enabled():
@@ -66,16 +66,16 @@ def _unmoved(run: Run, network: nn.Module) -> Callable[..., Tensor]:
 
 
 def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
-    """Refuse a network for which parts are not the whole, and return whether it draws random numbers.
+    """Refuse a network that treats parts of a batch unlike the whole, and return whether it draws random numbers.
 
-    A few samples are passed through it: the output of one must not depend on another, which is tried by autograd, and no
+    A few samples are passed through it: the output for one must not depend on another, which autograd tests, and no
     buffer may change. The network and the random streams are left as they were.
 
     Raises:
         ValueError: It couples the samples of a batch, as batch norm does, or changes its own state, as spectral norm does.
     """
     values = batch.values[:TRIED].detach().clone().requires_grad_()
-    values = values.view_as(values)  # no leaf: counting operations fails for one that enters a module
+    values = values.view_as(values)  # not a leaf: counting operations fails if a leaf enters a module
     conditions = [one[:TRIED] for one in batch.conditions]
     buffers = [_Buffer(m, name, b) for m in network.modules() for name, b in m._buffers.items() if b is not None]
     with undisturbed(values.device), torch.enable_grad():
@@ -97,14 +97,14 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
 
 
 class _Buffer:
-    """A buffer of a module, as it was when this was made."""
+    """A buffer of a module, as it was when this object was made."""
 
     def __init__(self, module: nn.Module, name: str, buffer: Tensor) -> None:
         self.module, self.name, self.buffer = module, name, buffer
         self.kept, self.version = buffer.clone(), buffer._version
 
     def written(self) -> bool:
-        """Return whether it was written to, be it with the values that it had; not all operations count as a version."""
+        """Return whether it was written to, even with equal values; values are compared as some writes keep the version."""
         now = self.module._buffers[self.name]
         return now is not self.buffer or now._version != self.version or not torch.equal(now, self.kept)
 

@@ -13,8 +13,8 @@ class Passes:
     """Runs networks on batches.
 
     Args:
-        autocast: Run matrix products and convolutions in this narrower type; what comes out has the batch's own.
-        accumulate: In how many parts a batch goes through a network; what is a function and no module gets it whole.
+        autocast: Run matrix products and convolutions in this narrower type; the output has the batch's own.
+        accumulate: In how many parts a batch goes through a network; a function that is not a module gets it whole.
         further: What a discriminator has to return behind each score; empty for scores alone.
     """
 
@@ -31,7 +31,7 @@ class Passes:
         """Score a batch, `(B,)`, or `(B, 1 + k)` with the k further numbers per sample that are asked for.
 
         Raises:
-            ValueError: There is not one score per sample, or nothing behind it.
+            ValueError: There is not one score per sample, or the further numbers are missing.
         """
         scores = self._run(discriminator, batch)
         if self.further:

@@ -14,8 +14,8 @@ class Meter:
 
     Recording costs one small kernel per scalar and no synchronisation: a row's values cross to the host in a single
     transfer. Sums live in the same tensors for as long as the meter does, so that a recorded iteration keeps adding to
-    them. Gradients are kept by reference, until their norms are read, and only while that is asked for: memory that is not
-    freed before the next iteration makes that one slower.
+    them. Gradients are kept by reference, until their norms are read, and only when that is asked for: memory that is not
+    freed before the next iteration slows it down.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -29,7 +29,7 @@ class Meter:
         self._gradients: dict[str, Gradients] = {}
 
     def begin(self, *, keep_gradients: bool) -> None:
-        """Begin an iteration, whose gradients are kept or not; let go of earlier ones."""
+        """Begin an iteration, whose gradients are kept or not, and drop earlier ones."""
         self._keeps_gradients, self._gradients = keep_gradients, {}
 
     def record_d(self, d: Objective, gradients: Gradients) -> None:
@@ -99,7 +99,7 @@ class Meter:
         self._sums, self.counts = {}, Counter()
         for key, total, count in zip(state["keys"], state["sums"], state["counts"], strict=False):
             self._sums[key] = torch.as_tensor(total).to(self.device, copy=True)
-            self.counts += Counter({key: count})  # which leaves out what has not been counted since the last row
+            self.counts += Counter({key: count})  # += leaves out keys that were not counted since the last row
         self.last_real, self.last_fake = (
             state[name][0].to(self.device, copy=True) if state[name] else None for name in ("last_real", "last_fake")
         )

@@ -13,7 +13,7 @@ class Scalar:
             `min`, low is good.
         label: What the progress bar calls it; without one, it is not shown there.
         best: Which of its values is best: `lowest` or `highest`.
-        basis: By what it was measured, such as the name and checksum of features: figures of different ones do not compare.
+        basis: What it was measured by, such as the name and checksum of features: figures of different bases do not compare.
         real: Its value for one half of the real data against the other, if that is known: what can be hoped for.
     """
 

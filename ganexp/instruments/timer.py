@@ -11,8 +11,8 @@ import torch
 class Timer:
     """Adds up the milliseconds of phases, some of which lie within an `iteration`.
 
-    Where iterations are replayed, the phases within cannot be timed: they are then taken to share the iteration's time as
-    they did in one that was timed.
+    Where iterations are replayed, the phases within cannot be timed: each is taken to have the same share of the iteration's
+    time as in one that was timed.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Timer:
         return means | {name: self._shares.get(name, 0.0) * means.get("iteration", 0.0) for name in self._frozen}
 
     def freeze(self, *names: str) -> None:
-        """From now on, estimate these phases by their share of an iteration when it was last timed."""
+        """Estimate these phases, from now on, by their share of an iteration when it was last timed."""
         self.read_ms()
         self._frozen = names
 
@@ -57,7 +57,7 @@ class Timer:
 
 
 class HostTimer(Timer):
-    """Adds up the seconds that the host spends in each phase: right where computation is synchronous, on a CPU."""
+    """Adds up the time that the host spends in each phase, which is right where computation is synchronous, on a CPU."""
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -84,7 +84,7 @@ class CudaTimer(Timer):
         finally:
             end.record()
             self._events.append((name, start, end))
-            if len(self._events) > 1000:  # fold what the device has passed, so that rare rows cost no memory
+            if len(self._events) > 1000:  # fold what the device has finished, so that rare rows cost no memory
                 self._fold()
 
     def _settle(self) -> None:

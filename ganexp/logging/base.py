@@ -21,7 +21,7 @@ class Picture:
 
     @classmethod
     def read_back(cls, value: int | float | str, folder: Path) -> "int | float | Picture | None":
-        """Return a value of a row of a run folder as it was when it was written; None for a picture that is missing."""
+        """Return a value from a row of a run folder as it was written; None for a picture that is missing."""
         if not isinstance(value, str):
             return value
         try:
@@ -35,7 +35,7 @@ Row = dict[str, int | float | Picture]
 """What was measured at one iteration. `progress/iteration` is in every row."""
 
 Ending = Literal["finished", "failed", "preempted"]
-"""How a run ended: by itself, with an error, or because of a signal."""
+"""How a run ended: normally, with an error, or because of a signal."""
 
 
 class Summary(TypedDict):
@@ -45,7 +45,7 @@ class Summary(TypedDict):
     iteration: int
     wall_s: float
     notes: list[str]
-    """What a person should know of it, a sentence each."""
+    """What a person should know about the run, one sentence each."""
     paths: dict[str, str]
     """Where a person finds what was written, by name."""
     last: dict[str, Any]
@@ -54,12 +54,12 @@ class Summary(TypedDict):
 
 @dataclass(frozen=True)
 class RunDescription:
-    """What a run is described by to the loggers that it opens.
+    """The description of a run that its loggers are opened with.
 
     Args:
-        folder: The run folder, which is there.
+        folder: The run folder, which exists.
         name: Its data, loss, strategy and seed.
-        label: What tells it from the others of its sweep; empty if there is none.
+        label: What tells it from the other runs of its sweep; empty if there is none.
         group: The name of its sweep; empty if there is none.
         config: The whole configuration and where the run comes from, as plain values.
         measures: What its parts measure, by key of the rows.
@@ -78,12 +78,13 @@ class RunDescription:
 class Logger:
     """The contract, with do-nothing defaults.
 
-    A logger that a configuration chooses is a class with an `open` of its own, whose keyword arguments are its settings, and a
-    YAML in conf/logger/ that names it. It is made when the configuration is checked, and writes nothing before it is opened.
+    A logger that a configuration can choose is a class that overrides `open` and takes its settings as keyword arguments, and
+    a YAML file in conf/logger/ that names it. It is made when the configuration is checked, and writes nothing before it is
+    opened.
     """
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the logger could not begin with, before the run has a folder; every process asks.
+        """Refuse a run that the logger could not begin, before the run has a folder. Called in every process.
 
         Raises:
             Misfit: The logger could not begin.
@@ -104,7 +105,7 @@ class Logger:
         """Keep a row."""
 
     def rewind(self, iteration: int) -> Row:
-        """Drop the rows of later iterations, which will be written again; return the last value of every key before."""
+        """Drop the rows of later iterations, which will be written again; return each key's last value up to `iteration`."""
         return {}
 
     def close(self, summary: Summary) -> None:

@@ -15,10 +15,10 @@ UNFINISHED = ".unfinished"
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to be written beside `path`; it is flushed to disk and renamed over `path` once all of it is there.
+    """Open a file to be written beside `path`; it is flushed to disk and renamed over `path` once it is complete.
 
     Raises:
-        OSError: It could not be written; what was at `path` is untouched, and nothing else is left.
+        OSError: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
@@ -28,7 +28,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
-        if error.errno and not error.filename:  # a disk that is full names no file
+        if error.errno and not error.filename:  # the error of a full disk names no file
             error.filename = str(path)
         raise
     finally:
@@ -36,7 +36,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Find out, before the work, whether its result could be written to a file; nothing is left behind, not even a folder.
+    """Check, before the work, that its result could be written to a file; nothing is left behind, not even a folder.
 
     Raises:
         OSError: The document could not be written.
@@ -46,7 +46,7 @@ def refuse_unwritable(path: Path) -> None:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         folder = next(one for one in path.absolute().parents if one.exists())
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"\0")  # as little as a full disk refuses
+            file.write(b"\0")  # one byte is enough for a full disk to refuse
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 

@@ -57,8 +57,8 @@ class FolderLogger(Logger):
                     write_document(getattr(self.folder, name), document)
             self._ended = read_summary(folder) if resumed else {}
             if self._ended:
-                write_summary(folder, self._ended | {"state": "unfinished"})  # how the run ended last time is no longer so
-            self._file = self.folder.rows.open("ab", buffering=0)  # last: what fails before leaves no trace of a run
+                write_summary(folder, self._ended | {"state": "unfinished"})  # how the run ended last time no longer holds
+            self._file = self.folder.rows.open("ab", buffering=0)  # last: a failure before this leaves no trace of a run
         except OSError:
             self._lock.release()
             raise
@@ -114,7 +114,7 @@ class FolderLogger(Logger):
 
 
 def _at(line: bytes) -> float:
-    """Return the iteration of a row; infinity for what is not a row, such as the half that a killed process has left."""
+    """Return the iteration of a row; infinity for what is not a row, such as half a row that a killed process has left."""
     try:
         return float(json.loads(line)["progress/iteration"])
     except (ValueError, KeyError, TypeError, RecursionError):

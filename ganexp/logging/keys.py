@@ -1,4 +1,4 @@
-"""What rows are made of: the keys that every run may log. What a loss logs beside them, it declares itself."""
+"""The keys that the rows of every run may have. A loss declares the further keys that it logs."""
 
 from collections.abc import Mapping
 

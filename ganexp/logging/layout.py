@@ -9,7 +9,7 @@ PICTURES = "samples"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of what a run leaves; nothing is read or written here."""
+    """The paths of what a run leaves; no file is read or written here."""
 
     path: Path
 
@@ -55,7 +55,7 @@ class RunFolder:
 
     @property
     def tensorboard(self) -> Path:
-        """The folder of its event files."""
+        """The folder of TensorBoard's event files."""
         return self.path / "tensorboard"
 
     @property
@@ -75,12 +75,12 @@ class RunFolder:
 
     @property
     def best(self) -> Path:
-        """The checkpoint in which a measurement was lowest."""
+        """The checkpoint in which the `keep_best` measurement was best."""
         return self.checkpoints / "best.pt"
 
     @property
     def averages(self) -> Path:
-        """The folder of averages that were made of checkpoints afterwards."""
+        """The folder of averages that were made from checkpoints after training."""
         return self.path / "averages"
 
     def checkpoint(self, iteration: int) -> Path:
@@ -89,7 +89,7 @@ class RunFolder:
 
     @property
     def numbered(self) -> list[Path]:
-        """The checkpoints that are there, by iteration."""
+        """The numbered checkpoints that exist, by iteration."""
         return sorted(self.checkpoints.glob("iteration_*.pt"))
 
     @property
@@ -109,7 +109,7 @@ class RunFolder:
 
     @property
     def results(self) -> list[Path]:
-        """All that training writes, whether it is there or not."""
+        """All that training writes, whether or not it exists."""
         return [
             self.rows,
             self.summary,

@@ -17,7 +17,7 @@ class FolderLocked(OSError):
 def lock(folder: Path) -> None:
     """Make a run folder, unless it is there, and lock it until this process ends or `unlock` is called.
 
-    Locking again what this process holds already changes nothing.
+    Locking a folder again changes nothing, as long as no logger has taken the lock over.
 
     Raises:
         FolderLocked: Another process is training there.

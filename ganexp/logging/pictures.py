@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
     """Lay out images `(N, C, H, W)`, pixels in [-1, 1], row by row. Anything outside the range is clamped.
 
-    One channel is shown grey, two or more than three by the first one.
+    One channel is shown grey; of two, or of more than three, only the first is shown.
     """
     from torchvision.utils import make_grid  # slow to import
 
@@ -71,7 +71,7 @@ def _plane() -> "tuple[FigureCanvasAgg, Axes, PathCollection]":
 
 @functools.cache
 def _plot(*, with_real: bool) -> "tuple[FigureCanvasAgg, Axes, PathCollection, PathCollection]":
-    """Return a canvas, its axes, and the points beneath and on top, made once: a figure is freed only by rare collections."""
+    """Return a canvas, its axes, and the points beneath and on top, made once: only rare garbage collections free a figure."""
     canvas, axes = _canvas({"left": 0.1, "right": 0.98, "bottom": 0.07, "top": 0.95})
     beneath = axes.scatter([], [], s=14, color="0.75", linewidths=0, label="real" if with_real else None, visible=with_real)
     on_top = axes.scatter([], [], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")

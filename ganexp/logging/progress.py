@@ -16,15 +16,15 @@ from ganexp.logging.keys import known
 log = logging.getLogger(__name__)
 
 
-tqdm.set_lock(threading.RLock())  # its own is one of all forked processes, for whom one that is killed would hold it for ever
+tqdm.set_lock(threading.RLock())  # all forked processes share tqdm's own lock, which a killed one would hold for ever
 
 
 class ProgressLogger(Logger):
-    """Shows losses and images per second: beside a bar on a terminal, and where there is none as a line per row in the log.
+    """Shows losses and images per second: beside a bar on a terminal, elsewhere as one line of the log per row.
 
     Args:
-        iterations: How many there will be.
-        measures: What the loss measures; what has a label is shown too.
+        iterations: How many iterations there will be.
+        measures: What the loss measures; measures with a label are shown too.
     """
 
     def __init__(self, iterations: int, measures: Mapping[str, Scalar] = MappingProxyType({})) -> None:
@@ -68,6 +68,6 @@ class ProgressLogger(Logger):
             summary["notes"].append(f"Evaluated at iteration {row['progress/iteration']:,}, {basis}: {', '.join(figures)}.")
 
     def _read(self, key: str, row: Row) -> str:
-        """Return a figure as people read it, beside the one of real data."""
+        """Return a figure as people read it, with that of real data in brackets."""
         real = self._figures[key].real
         return f"{key.removeprefix('eval/')} {row[key]:.4g}" + ("" if real is None else f" (real {real:.4g})")

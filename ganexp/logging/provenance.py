@@ -17,10 +17,10 @@ PACKAGES = ("ganexp", "torch", "torchvision", "hydra-core", "omegaconf", "wandb"
 
 
 def provenance(*plugins: str) -> dict[str, Any]:
-    """Return what is needed to run it again: time, command, git commit (None outside a repository), versions, hardware.
+    """Return what is needed to repeat the run: time, command, git commit (None outside a repository), versions, hardware.
 
     Args:
-        plugins: Further packages whose versions are told.
+        plugins: Further packages whose versions are included.
     """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -45,7 +45,7 @@ def _git() -> dict[str, Any] | None:
 
 
 def _hardware() -> dict[str, Any]:
-    """Return the processor, how many of its cores this process may use, the memory, and the GPUs with what drives them."""
+    """Return the processor, how many cores this process may use, the memory, the GPUs, and the CUDA and driver versions."""
     gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
     return {
         "cpu": _cpu(),
@@ -84,7 +84,7 @@ def _version(package: str) -> str | None:
 
 
 def same_everywhere(*plugins: str) -> dict[str, Any]:
-    """Return what has to be the same in all processes that train together: the commit and the versions that compute."""
+    """Return what all processes that train together must share: the commit, and the versions of the packages that compute."""
     return {"git": _git(), **{name: _version(name) for name in ("ganexp", "torch", "numpy", *plugins)}}
 
 

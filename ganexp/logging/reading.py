@@ -13,7 +13,7 @@ from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
 
 DEEPEST = 32
-"""A document that is nested deeper counts as broken: no configuration is, and Python's stack is limited."""
+"""A document that is nested deeper counts as broken: no configuration is so deep, and Python's stack is limited."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ def find(folder: Path) -> list[Path]:
 
 
 def read(folder: Path) -> Run:
-    """Read a run folder; never fails because of what is, or is not, in it."""
+    """Read a run folder; never fails, whatever is in it or missing from it."""
     run, place = Run(folder), RunFolder(folder)
     run.config = _document(run, place.config)
     for key, value in _document(run, place.measures).items():
@@ -124,10 +124,10 @@ def _add_row(run: Run, number: int, line: str) -> None:
 
 
 def _measure(value: Any) -> Scalar:
-    """Return a measure from what a document says of it.
+    """Return a measure from its description in a document.
 
     Raises:
-        TypeError: The value is of another kind.
+        TypeError: The value does not describe a measure.
     """
     if not isinstance(value, dict):
         raise TypeError

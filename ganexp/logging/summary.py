@@ -26,7 +26,7 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
 
 
 def amend_summary(folder: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Add to a run's summary what is known of it from outside, as by a sweep, and return it; there may be none yet."""
+    """Add facts from outside a run, such as its sweep's, to its summary, which may not exist yet, and return the summary."""
     summary = {**read_summary(folder), **facts}
     write_summary(folder, summary)
     return summary

@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 
 
 class TensorBoardLogger(Logger):
-    """Event files that `tensorboard --logdir outputs` shows: of every run, since each has them in its own folder.
+    """Writes event files, by default in each run's own folder, so that `tensorboard --logdir outputs` shows every run.
 
-    The step of every value is the iteration. Each row is on disk once it is written. What a resumed or rolled-back run writes
-    anew takes the place of the later rows, as TensorBoard shows them; a run that is resumed with this logger for the first
-    time gives it the earlier rows too. If the files cannot be written, training goes on without them.
+    The step of every value is the iteration. Each row is on disk once it is written. After a resume or a rollback, TensorBoard
+    shows the new rows in place of the old rows of later iterations. When a run is resumed with this logger for the first time,
+    its earlier rows are written too. If the files cannot be written, training goes on without them.
 
     Args:
-        directory: Where event files lie, in a folder with the name of the run's; in the run folder itself if it is None.
+        directory: Where event files go, in a folder with the name of the run folder; if None, they go into the run folder.
     """
 
     @checked
@@ -51,7 +51,7 @@ class TensorBoardLogger(Logger):
         self._broken, fresh = False, not any(self.place.glob("events.out.tfevents.*"))
         self._begin()
         text = json.dumps(run.config, indent=2, default=str).replace("\n", "\n    ")
-        self._writer.add_text("configuration", f"    {text}")  # indented: Markdown for what stays as it is
+        self._writer.add_text("configuration", f"    {text}")  # indented: in Markdown, text that is shown as it is
         self._writer.flush()
         self._holds_rows = bool(run.before and run.before.rows)
         if run.before and fresh:
@@ -63,7 +63,7 @@ class TensorBoardLogger(Logger):
         self._holds_rows = True
         try:
             self._write(row)
-        except Exception as error:  # its writing thread raises anew whatever it has met, at the next call
+        except Exception as error:  # an error in its writer thread is raised again at the next call
             self._broken = True
             log.warning("TensorBoard's files cannot be written (%s); further rows are in the run folder only.", error)
 
@@ -81,7 +81,7 @@ class TensorBoardLogger(Logger):
         summary["paths"]["TensorBoard"] = f"tensorboard --logdir {shlex.quote(str(self._shown))}"
 
     def _begin(self, purge_step: int | None = None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # which imports an extra
+        from torch.utils.tensorboard import SummaryWriter  # imports an optional package
 
         self._writer = SummaryWriter(str(self.place), purge_step=purge_step)
 
@@ -94,7 +94,7 @@ class TensorBoardLogger(Logger):
                 self._writer.add_scalar(key, value, step)
         eigenvalues = _eigenvalues(row)
         if eigenvalues:
-            from ganexp.logging.pictures import spectrum  # which imports torch, and --help does not wait for it
+            from ganexp.logging.pictures import spectrum  # imports torch, which --help does not wait for
 
             self._writer.add_image("dynamics/eigenvalues", spectrum(eigenvalues), step, dataformats="HWC")
         self._writer.flush()

@@ -30,7 +30,7 @@ def resolved_mode(mode: str) -> Mode:
     An empty variable counts as unset.
 
     Raises:
-        WandbError: W&B would refuse its settings.
+        WandbError: W&B would refuse its settings, or the run is to go online without an account.
     """
     if mode == "disabled":
         return "disabled"
@@ -50,7 +50,7 @@ def resolved_mode(mode: str) -> Mode:
 
 
 def _refuse_bad_settings() -> None:
-    """Refuse what W&B would, and name the variable.
+    """Refuse an environment variable that W&B would refuse, and name it.
 
     Raises:
         WandbError: A variable has a value that W&B does not accept.

@@ -35,16 +35,16 @@ def artifact_of(folder: Path, which: Literal["last", "best"], run_id: str) -> "w
 
 
 def fetched(name: str, outputs: Path) -> Path:
-    """Return the checkpoint of an artifact, downloaded into a run folder of its own unless it is there.
+    """Return the checkpoint of an artifact, downloaded into a run folder of its own unless it is there already.
 
-    A run that was resumed from there before goes on from its newest checkpoint.
+    If a run was resumed in that folder before, its newest checkpoint is returned.
 
     Args:
-        name: `wandb://entity/project/artifact:version`; without a version the latest, without an entity that of the account.
-        outputs: Where run folders lie: this one is called as the artifact with its version.
+        name: `wandb://entity/project/artifact:version`; the default version is the latest, the default entity the account's.
+        outputs: Where run folders lie; this one is named after the artifact and its version.
 
     Raises:
-        WandbError: It is no such name, there is no account, or W&B does not give a checkpoint of that name.
+        WandbError: The name has another form, there is no account, or W&B does not return a checkpoint by that name.
         OSError: The folder cannot be written.
     """
     found = re.fullmatch(rf"{SCHEME}((?:[^/:]+/)?[^/:]+)/([\w.-]+)(?::([\w.-]+))?", name)
@@ -53,7 +53,7 @@ def fetched(name: str, outputs: Path) -> Path:
     project, artifact, version = found[1], found[2], found[3] or "latest"
     there = _checkpoint_in(outputs / f"{artifact}-{version}") if re.fullmatch(r"v\d+", version) else None
     if there:
-        return there  # which needs no connection
+        return there  # needs no connection
     resolved_mode("online")
     import wandb
 
@@ -87,10 +87,10 @@ def _download(stored: "wandb.Artifact", folder: Path) -> None:
         try:
             Path(half).rename(folder)
         except OSError:
-            if not _checkpoint_in(folder):  # which another process has fetched meanwhile
+            if not _checkpoint_in(folder):  # unless another process has fetched it meanwhile
                 raise
         else:
-            os.makedirs(half)  # for what removes it
+            os.makedirs(half)  # so that the temporary directory can be removed
     log.info("Fetched %s from W&B into %s.", stored.name, folder)
 
 

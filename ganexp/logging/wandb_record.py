@@ -1,4 +1,4 @@
-"""What W&B's own files hold of a run that is resumed."""
+"""What W&B's own files hold about a run that is resumed."""
 
 import glob
 import json

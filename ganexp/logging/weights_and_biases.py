@@ -28,30 +28,30 @@ from ganexp.ranges import checked
 log = logging.getLogger(__name__)
 
 START_S = 60
-"""Patience beyond waiting for a server at the start: W&B's own process is slow to start on a busy machine."""
+"""Patience at the start in addition to waiting for a server: W&B's own process is slow to start on a busy machine."""
 SLOWEST = 2**20
-"""Bytes per second that an upload of a checkpoint is expected to reach at least."""
+"""The slowest upload of a checkpoint to expect, in bytes per second."""
 
 
 class WandbLogger(Logger):
     """One W&B run. All runs share the folder `directory`/wandb, so that local viewers find them together.
 
     Every row carries its own iteration, which is the x-axis of every chart. A server that does not answer, or refuses the
-    run, never stops it: after `timeout_s` it is recorded offline instead, and the log says so. A connection that is lost
-    later costs a wait of four times `timeout_s` at the end. All calls to W&B's own process are made in a background
-    thread, so that one which hangs delays neither training nor a signal; it is killed after five times `timeout_s`. Rows
-    are on this disk in every case, and the summary's paths say how to upload them.
+    run, never stops the run: after `timeout_s`, the run is recorded offline instead, and the log says so. A connection that
+    is lost later costs a wait of four times `timeout_s` at the end. All calls to W&B's own process are made in a background
+    thread, so that a call that hangs delays neither training nor a signal; the process is killed after five times
+    `timeout_s`. Rows are on the local disk in every case, and the summary's paths say how to upload them.
 
     Args:
-        mode: `auto` is as `WANDB_MODE` says, or else online with an account and offline without; `disabled` is nothing.
-        directory: Where the folder `wandb` lies; `outputs` if neither this nor `WANDB_DIR` says.
-        entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own variables stand in for what is absent.
+        mode: `auto` follows `WANDB_MODE`, or else is online with an account and offline without; `disabled` does nothing.
+        directory: Where the folder `wandb` lies; `outputs` if neither this nor `WANDB_DIR` is set.
+        entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own environment variables stand in for absent ones.
         artifacts: Which checkpoint becomes an artifact of the run when it ends, however it ends: its last, or the one with the
-            best `keep_best`. Offline it is kept on this disk, and uploaded with the rest.
+            best `keep_best`. Offline, the artifact is kept on the local disk, and uploaded with the rest.
         timeout_s: Patience at the start; at the end, for the last rows, four times as much.
 
     Raises:
-        ValueError: W&B takes no such project or tags.
+        ValueError: W&B does not accept the project or the tags.
     """
 
     @checked
@@ -100,7 +100,7 @@ class WandbLogger(Logger):
             raise Misfit(f"cannot begin a run: {error.reason}", **error.remedy) from None
 
     def open(self, run: RunDescription) -> None:
-        """Begin the W&B run, or go on with that of a resumed run; rows of it that W&B has lost are written first.
+        """Begin the W&B run, or continue that of a resumed run; its rows that W&B has lost are written first.
 
         Raises:
             WandbError: W&B cannot start a run with these settings.
@@ -165,7 +165,7 @@ class WandbLogger(Logger):
             self._background.submit(functools.partial(self._log, row))
 
     def rewind(self, iteration: int) -> Row:
-        """After a rollback, write the rows of the new course too; a resumed run only repeats those that W&B has."""
+        """After a rollback, let later rows be written again; a resumed run only repeats rows that W&B already has."""
         if self._begun:
             self._written = iteration
         return {}
@@ -211,7 +211,7 @@ class WandbLogger(Logger):
                 logged = self.run.log_artifact(artifact, aliases=[which])
                 if self.mode == "online":
                     logged.wait(timeout=int(4 * self._timeout_s + upload_s) + 1)
-            except Exception as error:  # the run is finished without it, and W&B's record has it
+            except Exception as error:  # the run finishes without the upload, and W&B's record has the artifact
                 log.warning("W&B has not taken the checkpoint (%s); it is in %s.", _first_line(error), path)
                 self._incomplete = True
 
@@ -232,11 +232,11 @@ class WandbLogger(Logger):
         self.run.define_metric("progress/iteration")
         self.run.define_metric("*", step_metric="progress/iteration")
         for key, measure in known(measures).items():
-            if measure.summary != "last":  # which is the default, and then stands under the key itself
+            if measure.summary != "last":  # the default, which W&B stores under the key itself
                 self.run.define_metric(key, step_metric="progress/iteration", summary=measure.summary)
 
     def _replay(self, before: Run) -> None:
-        """Write the rows of the run folder that W&B does not have: those that it had not written yet when it was killed."""
+        """Write the rows of the run folder that W&B lacks: those that it had not written yet when it was killed."""
         try:
             if self.mode == "online":
                 last = self.run.summary.get("progress/iteration", -1) if self.run.resumed else -1
@@ -278,7 +278,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _upload_failed(folder: Path) -> bool:
-    """Return whether W&B's service has logged an error while it uploaded a run; nothing else tells."""
+    """Return whether W&B's service has logged an error while it uploaded a run; there is no other sign."""
     try:
         return '"level":"ERROR' in (folder / "logs" / "debug-internal.log").read_text(errors="replace")
     except OSError:

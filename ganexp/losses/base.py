@@ -12,14 +12,14 @@ UNREAD: dict[str, dict[str, Any]] = {
     "class_loss": {"loss": "acgan", "discriminator.conditioning": "projection"},
     "code": {"discriminator.returns_code": False},
 }
-"""Settings that fit a discriminator whose further numbers a loss does not read, by what these are."""
+"""Remedies for a discriminator that returns further numbers that the loss does not read, by the name of these numbers."""
 
 
 class Loss(nn.Module, Part):
     """Two objectives on scores of shape `(B,)`, one score per image. A loss never sees networks or images.
 
-    One that `reads` further numbers of D is given `(B, 1 + k)` throughout: the score, and behind it k numbers per image, which
-    `ganexp.batch.scores_of` and `further_of` tell apart.
+    A loss that `reads` further numbers from D is given `(B, 1 + k)` throughout: each image's score, and k numbers behind it;
+    `ganexp.batch.scores_of` and `further_of` separate them.
 
     D minimises `d_loss`, G minimises `g_loss`; means run over the batch, whose size is read from the scores. What a
     loss remembers lives in buffers, on the device, and is checkpointed with the networks.
@@ -35,7 +35,7 @@ class Loss(nn.Module, Part):
     """Settings with which D returns what the loss reads, any one of them, for messages."""
 
     g_needs_real = False
-    """Whether `g_loss` compares with the real scores; they are given without a graph, since G cannot change them."""
+    """Whether `g_loss` compares with the real scores, which G cannot change; if they have a graph, it leads to D alone."""
 
     uniform_ratio = False
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
@@ -44,10 +44,10 @@ class Loss(nn.Module, Part):
     """Whether `g_loss` is minus the part of `d_loss` that G can change, so that both players bid for one number."""
 
     low_is_real = False
-    """Whether D's score of a sample is the lower the more real it takes it to be: so are energies."""
+    """Whether D gives a sample a lower score the more real it takes it to be, as with energies."""
 
     pairs = False
-    """Whether `g_loss` compares the i-th fake with the i-th real sample, so that a part of the fakes needs their partners."""
+    """Whether `g_loss` compares the i-th fake with the i-th real sample, so that a subset of the fakes needs its partners."""
 
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
@@ -62,8 +62,8 @@ class Loss(nn.Module, Part):
         """Refuse a discriminator that does not return what the loss reads.
 
         Raises:
-            Misfit: Its scores are of another kind, or what stands behind them is not what the loss reads; or G has batches of
-                another size and compares them with real ones.
+            Misfit: Its scores are of another kind, or what stands behind them is not what the loss reads; or G's batches
+                have another size, and the loss compares them with real ones.
         """
         if self.g_needs_real and run.g_batch not in (0, run.batch_size):
             reason = (

@@ -16,12 +16,12 @@ class EBGAN(Loss):
 
     Scores are energies, reconstruction errors per image. L_D = mean r + mean relu(margin − f), L_G = mean f, and with
     `pulling_away` the term that keeps fakes apart (section 2.4): `pulling_away` times the mean, over all pairs of fakes, of the
-    squared cosine between the codes that D's encoder has for them. Then D has to return its code behind each score.
+    squared cosine between the codes that D's encoder gives them. D then has to return its code behind each score.
 
     Args:
-        margin: The energy from which on D leaves a fake alone, in the units of D's scores: the paper's 10 and more are for
-            errors of another scale than `BEGANDiscriminator`'s mean absolute one, which is below 2 for images in [-1, 1]
-            that are reconstructed as such.
+        margin: The energy from which on D leaves a fake alone, in the units of D's scores. The paper's values of 10 and more
+            are for errors on another scale than `BEGANDiscriminator`'s mean absolute error, which is below 2 where images and
+            reconstructions lie in [-1, 1].
         pulling_away: Weight of that term in L_G; the paper's EBGAN-PT has 0.1, its plain EBGAN none.
     """
 

@@ -47,7 +47,7 @@ class RpGAN(Loss):
 
 
 def _more_real_on_average(first: Tensor, second: Tensor) -> Tensor:
-    """Return how far the first scores are from all lying above the second ones' mean, and the second below the first's."""
+    """Return how far the first scores are from lying above the second's mean, and the second from lying below the first's."""
     return -0.5 * (logsigmoid(first - second.mean()).mean() + logsigmoid(first.mean() - second).mean())
 
 

@@ -45,5 +45,5 @@ class SoftmaxGAN(Loss):
 
 
 def _from_lowest(scores: Tensor) -> Tensor:
-    """Shift scores so that the lowest is 0, which no gradient passes through."""
+    """Shift scores so that the lowest is 0; no gradient passes through the shift."""
     return scores - scores.detach().amin()

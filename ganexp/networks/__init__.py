@@ -6,14 +6,14 @@ latent_dim)` to `(B, *shape)`; a discriminator is built from `(shape)` and maps 
 scores are logits or energies; one that can show what it saw has a method `reconstruct(x)`. A constructor that cannot
 serve a shape raises ValueError, or a `Misfit` with a remedy, before it makes a layer.
 
-A discriminator may return further numbers behind each score, `(B, 1 + k)`, and then says in `further` what they are:
-`class_loss`, the cross-entropy of the sample's own label, or `code`, what an autoencoder has between its halves. Losses say in
-`reads` what they need, and the two have to agree.
+A discriminator may return further numbers after each score, `(B, 1 + k)`, and then says in `further` what they are:
+`class_loss`, the cross-entropy of the sample's own label, or `code`, an autoencoder's code. Losses say in `reads` what they
+need, and `reads` and `further` have to agree.
 
-Networks that can be conditional have a keyword argument `classes`, which the run gives; with it, `forward` takes labels `(B,)`
+Networks that can be conditional have a keyword argument `classes`, which the run sets; with it, `forward` takes labels `(B,)`
 as its second argument.
 
-Any module is a network: `contract.py` reads what it declares, and says what holds where it declares nothing.
+Any module is a network: `contract.py` reads what it declares, and has defaults for what it does not declare.
 """
 
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator

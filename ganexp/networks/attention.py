@@ -8,12 +8,12 @@ from ganexp.networks.residual import initialized
 
 
 class SelfAttention(nn.Module):
-    """Add to each position of a map, γ times, a mean of all positions weighted by how well they match (equations 1 to 3).
+    """Add to each position of a map γ times a mean of all positions, weighted by how well they match (equations 1 to 3).
 
     Keys f, queries g and values h are 1×1 convolutions to C/8 channels, v is one back to C, none has a bias; γ starts at 0,
     so that the block starts as the identity.
 
-    As in the paper; in the authors' code it is `PooledSelfAttention`.
+    This follows the paper; the authors' code has `PooledSelfAttention`.
     """
 
     def __init__(self, channels: int) -> None:
@@ -26,7 +26,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map `(B, C, H, W)` to the same shape; the weights take `(B, HW, HW)`.
 
-        Not by torch's fused attention, of which there are no second derivatives.
+        Torch's fused attention is not used, because it has no second derivatives.
         """
         keys, queries, values = (layer(x).flatten(2) for layer in (self.f, self.g, self.h))
         weights = (queries.mT @ keys).softmax(-1)  # (B, to, from)
@@ -34,7 +34,7 @@ class SelfAttention(nn.Module):
 
 
 class PooledSelfAttention(nn.Module):
-    """The same as in the code of SAGAN and BigGAN: values have C/2 channels, and keys and values half the side, by maxima."""
+    """As in the code of SAGAN and BigGAN: values have C/2 channels, and keys and values are max-pooled to half the side."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

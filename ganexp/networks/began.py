@@ -12,7 +12,7 @@ from ganexp.ranges import checked
 
 
 class BEGANGenerator(nn.Module):
-    """A linear layer to 8×8×`width`, then pairs of 3×3 convolutions with ELU, doubled by nearest neighbour.
+    """A linear layer to 8×8×`width`, then pairs of 3×3 convolutions with ELU, and nearest-neighbour doubling between them.
 
     The output is linear, as in the paper: images lie around [-1, 1] and are clamped only to be shown.
 
@@ -47,7 +47,7 @@ class BEGANDiscriminator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the first convolution.
         code_dim: Length of the code between encoder and decoder.
-        returns_code: Whether the code stands behind each score, for losses that read it: `further` is then `code`.
+        returns_code: Whether the code follows each score, for losses that read it: `further` is then `code`.
     """
 
     output = "energy"
@@ -68,7 +68,7 @@ class BEGANDiscriminator(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(B, C, H, W)` to energies `(B,)`, or `(B, 1 + code_dim)` with the code.
 
-        The target is the image itself, with its gradient.
+        The target is the image itself, which gradients flow through too.
         """
         code = self.encoder(x)
         energies = (x - self.decoder(code)).abs().flatten(1).mean(1)

@@ -1,10 +1,10 @@
 """BigGAN's networks (Brock et al. 2019, appendix B, figure 15), for images of 32, 64 and 128 pixels.
 
-With `width` 96 channels are the published ones: table 4 for 128 (ImageNet, `latent_dim` 120). The paper has none for 32 and 64:
-these are StudioGAN's (Kang et al. 2023), with `latent_dim` 80 for CIFAR-10.
+With `width` 96, channels are the published ones: table 4 for 128 (ImageNet, `latent_dim` 120). The paper has none for 32 and
+64: these are StudioGAN's (Kang et al. 2023), with `latent_dim` 80 for CIFAR-10.
 
-All weights start orthogonal. Each layer's weight is divided by its spectral norm, but for the generator's class vectors, as in
-the first author's code. Self-attention stands where the map has half the image's side, in both networks.
+All weights start orthogonal. Each layer's weight is divided by its spectral norm, except for the generator's class vectors, as
+in the first author's code. Both networks have self-attention where the map has half the image's side.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class Plan:
     """Channels in units of `width`.
 
     Args:
-        up: Of the generator's first map, 4×4, and after each block, which doubles the side.
-        down: After each of the discriminator's blocks that halve the side.
-        flat: After each of its further blocks.
+        up: Channels of the generator's first map, 4×4, and after each block, which doubles the side.
+        down: Channels after each of the discriminator's blocks that halve the side.
+        flat: Channels after each of its further blocks.
     """
 
     up: tuple[int, ...]
@@ -40,23 +40,23 @@ PLANS = {
     64: Plan((16, 8, 4, 2, 1), (1, 2, 4, 8), (16,)),
     128: Plan((16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
 }
-"""By the side of an image."""
+"""Plans by the side of an image."""
 
 
 class BigGANGenerator(nn.Module):
     """A linear layer to 4×4, blocks that double the side, batch norm, ReLU, 3×3 convolution, tanh.
 
-    Latents are cut into as many parts as there are blocks, and one more: the first makes the first map, and each other one,
-    behind the vector of the class, the gains and biases of its block's batch norms.
+    A latent vector is split into one part more than there are blocks. The first part makes the first map. Each other part,
+    appended to the vector of the class, makes the gains and biases of its block's batch norms.
 
     Args:
-        latent_dim: Length of a latent vector; parts are as equal as can be.
+        latent_dim: Length of a latent vector; its parts are as equal as possible.
         shape: `(C, H, W)` with H = W = 32, 64 or 128.
         width: Unit of the channels; 96 in the paper.
         embedding: Length of a class's vector, which all blocks share; 128 in the paper.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether weights are divided by their spectral norms.
-        classes: Of a conditional GAN; without, gains and biases are made of the latents alone.
+        classes: How many a conditional GAN has; with 0, gains and biases are made from the latents alone.
     """
 
     @checked
@@ -94,7 +94,7 @@ class BigGANGenerator(nn.Module):
         _begin(self, spectral_norm)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)` in [-1, 1]."""
+        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
         first, *parts = z.tensor_split(self.parts, 1)
         if self.shared is not None:
             vectors = self.shared(*labels)
@@ -113,7 +113,7 @@ class BigGANDiscriminator(nn.Module):
         width: Unit of the channels; 96 in the paper.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether weights are divided by their spectral norms.
-        classes: Of a conditional GAN, whose logit has a projection on the class added.
+        classes: How many a conditional GAN has, whose logit has a projection on the class added; 0 for none.
     """
 
     output = "logit"
@@ -143,7 +143,7 @@ class BigGANDiscriminator(nn.Module):
         _begin(self, spectral_norm)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         features = self.blocks(x).relu().sum((2, 3))
         scores = self.linear(features).flatten(0)
         return scores if self.projection is None else scores + self.projection(features, *labels)
@@ -194,8 +194,8 @@ class BigDownBlock(nn.Module):
 
     Args:
         before, after: Channels.
-        activated: Whether it begins with the ReLU; not on an image.
-        down: Whether it halves the side; if not, and if channels stay, the shortcut is the identity.
+        activated: Whether it begins with the ReLU; the block on the image does not.
+        down: Whether it halves the side; if it does not and channels stay the same, the shortcut is the identity.
     """
 
     def __init__(self, before: int, after: int, *, activated: bool, down: bool) -> None:

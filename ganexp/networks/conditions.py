@@ -1,4 +1,4 @@
-"""How networks read class labels: layers that the conditional members of every family are made of."""
+"""How networks read class labels: the layers that the conditional networks of every family use."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 Conditioning = Literal["projection", "classifier"]
-"""How a discriminator reads labels: its score depends on them, or it tells them itself (Odena et al. 2017)."""
+"""How a discriminator reads labels: its score depends on them, or it predicts them itself (Odena et al. 2017)."""
 
 
 class ConditionalBatchNorm2d(nn.Module):
@@ -33,7 +33,7 @@ class ConditionalBatchNorm2d(nn.Module):
 
 
 class ConditionalSequential(nn.Sequential):
-    """Layers one after another, of which some read the labels as well."""
+    """A sequence of layers, some of which also read the labels."""
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]
         """Pass a batch through all layers, under labels `(B,)`."""
@@ -47,7 +47,7 @@ class ConcatenatedEmbedding(nn.Module):
 
     Args:
         classes: How many there are.
-        size: Length of a class's vector, which begins standard normal.
+        size: Length of a class's vector, which is initialised standard normal.
     """
 
     def __init__(self, classes: int, size: int) -> None:
@@ -60,7 +60,7 @@ class ConcatenatedEmbedding(nn.Module):
 
 
 class Classifier(nn.Module):
-    """A linear layer that tells the class from features, as the cross-entropy of each sample's own label (Odena et al. 2017).
+    """A linear classifier of features, which returns the cross-entropy of each sample's own label (Odena et al. 2017).
 
     Args:
         classes: How many there are.
@@ -81,7 +81,7 @@ def classifies(conditioning: Conditioning, classes: int) -> bool:
     """Return whether a discriminator has a classifier.
 
     Raises:
-        ValueError: It is to have one, and there are no classes.
+        ValueError: It is asked to have one, and there are no classes.
     """
     if conditioning == "classifier" and not classes:
         raise ValueError("conditioning=classifier needs class labels: choose conditional=true, or conditioning=projection")
@@ -89,7 +89,7 @@ def classifies(conditioning: Conditioning, classes: int) -> bool:
 
 
 class Projection(nn.Module):
-    """The inner product of features with a learnt vector of their class: what a score is added to (Miyato & Koyama 2018).
+    """The inner product of features with a learnt vector of their class, to add to a score (Miyato & Koyama 2018).
 
     Args:
         classes: How many there are.

@@ -1,4 +1,4 @@
-"""What a network declares of itself. Any `nn.Module` is a network: what it does not declare has a default."""
+"""What a network declares about itself. Any `nn.Module` is a network: what it does not declare has a default."""
 
 import inspect
 from collections.abc import Callable
@@ -19,11 +19,11 @@ class Declaration:
 
     Args:
         output: What a discriminator's scores are, `logit` or `energy`: the attribute `output`.
-        further: What a discriminator returns behind each score, by name: the attribute `further`.
-        reconstruct: What shows samples as an autoencoder returns them: the method `reconstruct(x)`; None if there is none.
+        further: What a discriminator returns after each score, by name: the attribute `further`.
+        reconstruct: The method `reconstruct(x)`, which returns samples as an autoencoder reconstructs them; None without one.
         reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
-        styles: Whether a generator makes its samples of styles, by the methods `styles` and `synthesis`.
-        draws: Settings without which it draws random numbers in training: the attribute `draws`; empty if it draws none.
+        styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
+        draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
 
     output: str
@@ -35,7 +35,7 @@ class Declaration:
 
 
 def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
-    """Return what a network declares, with the defaults of what it does not."""
+    """Return what a network declares, with defaults for what it does not."""
     kind = type(network) if isinstance(network, nn.Module) else network
     return Declaration(
         output=getattr(network, "output", "logit"),
@@ -65,7 +65,7 @@ def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
 
 
 def check(network: nn.Module, run: Facts) -> None:
-    """Refuse what several processes would not train as one process does.
+    """Refuse a network that several processes would not train as one process does.
 
     Raises:
         Misfit: A layer draws random numbers, or couples samples of different processes.

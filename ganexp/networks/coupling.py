@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def coupled(samples: Tensor, outputs: Sequence[Tensor]) -> bool:
-    """Return whether what came out for one sample depends on another: of the first and the last, which autograd shows.
+    """Return whether the output of the first or of the last sample depends on other samples, by autograd.
 
     Args:
-        samples: `(B, …)`, of which the outputs were computed.
-        outputs: A scalar for each of them.
+        samples: `(B, …)`, from which the outputs were computed.
+        outputs: A scalar for each sample.
     """
     by_first, by_last = (
         torch.autograd.grad(outputs[i], samples, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)

@@ -27,11 +27,11 @@ class DCGANGenerator(nn.Module):
 
     Args:
         latent_dim: Length of a latent vector.
-        shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter one has 4 in the smallest map.
+        shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter side is 4 in the smallest map.
         width: Channels of the layer before the image; each earlier layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the last.
-        classes: Of a conditional GAN, whose gains and biases in batch norm are those of the class; without batch norm,
-            latents are followed by a learnt vector of their class, as long as they are.
+        classes: How many a conditional GAN has; 0 for none. Each class has its own gains and biases in batch norm; without
+            batch norm, latents are followed by a learnt vector of their class, of the same length.
     """
 
     @checked
@@ -53,7 +53,7 @@ class DCGANGenerator(nn.Module):
         self.layers = sequence(*layers, nn.Tanh()).apply(_initialize)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)` in [-1, 1]."""
+        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
         return self.layers(self.condition(z, *labels)) if self.condition else self.layers(z, *labels)
 
 
@@ -61,15 +61,16 @@ class DCGANDiscriminator(nn.Module):
     """Halve the side by 4×4 convolutions with leaky ReLU 0.2 until it is 4, then one logit.
 
     Args:
-        shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter one has 4 in the smallest map.
+        shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter side is 4 in the smallest map.
         width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
-            it lets images of one batch see each other, which penalties and `one_stage` cannot have.
+            it lets images of one batch see each other, which penalties and `one_stage` do not allow.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
         minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
-        conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
-            logit summed over the 4×4 places; or a classifier on all of them stands behind it, and `further` is `class_loss`.
-        classes: Of a conditional GAN.
+        conditioning: How a conditional GAN reads labels. `projection` takes the features before the logit, summed over the 4×4
+            positions, and adds their projection on the class to the logit. `classifier` returns the loss of a classifier on all
+            these features after the logit, and `further` is `class_loss`.
+        classes: How many a conditional GAN has; 0 for none.
     """
 
     output = "logit"
@@ -109,7 +110,7 @@ class DCGANDiscriminator(nn.Module):
                     normalize(layer)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
+        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`; with a classifier, `(B, 2)`."""
         if self.classifier is None and self.projection is None:
             return self.layers(x)
         features = self.layers[:-2](x)
@@ -127,7 +128,7 @@ def _normalized_relu(channels: int, batch_norm: bool, classes: int) -> list[nn.M
 
 
 def _initialize(module: nn.Module) -> None:
-    """Weights from N(0, 0.02²), as section 4 of the paper says; batch-norm gains around 1."""
+    """Draw weights from N(0, 0.02²), as in section 4 of the paper, and batch-norm gains around 1."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
         nn.init.normal_(module.weight, 0.0, 0.02)
     elif isinstance(module, nn.BatchNorm2d) and module.affine:

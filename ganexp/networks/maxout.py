@@ -33,13 +33,13 @@ class Maxout(nn.Module):
 class MaxoutDiscriminator(nn.Module):
     """`depth` maxout layers of `width` units on the flattened sample, then one logit.
 
-    Weights begin as N(0, `std`²), and biases at 0. The defaults are those of Lin et al. 2018 (PacGAN) on ring and grid, as in
+    Weights start from N(0, `std`²), and biases at 0. The defaults are those of Lin et al. 2018 (PacGAN) on ring and grid, as in
     the authors' code.
 
     Args:
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
-        pieces: How many linear functions a unit is the largest of.
+        pieces: How many linear functions each unit takes the largest of.
         std: Standard deviation of the weights at the start.
     """
 

@@ -12,12 +12,11 @@ from ganexp.ranges import checked
 class MinibatchDeviation(nn.Module):
     """Append a channel that holds the mean standard deviation of the batch (Karras et al. 2018, progressive GAN, section 3).
 
-    Maps `(B, C, H, W)` to `(B, C + 1, H, W)`, and `(B, C)` to `(B, C + 1)`. Of each number the standard deviation over
-    the images of a group is taken, and averaged; all images of a group get the same. It couples images, so
+    Maps `(B, C, H, W)` to `(B, C + 1, H, W)`, and `(B, C)` to `(B, C + 1)`. The standard deviation of each number over the
+    images of a group is averaged over all numbers, so all images of a group get the same value. It couples images, so
     `one_stage` refuses it with most losses.
     Departures: as in the authors' later networks, 1e-8 is added under the root, which keeps gradients finite, and statistics
-    are of groups; here these are neighbours in the batch, which several processes
-    must not tear apart.
+    are computed over groups; here a group is made of neighbours in the batch, which several processes must not separate.
 
     Args:
         group: Images per group; where it does not divide the batch size, the whole batch is one.

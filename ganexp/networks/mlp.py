@@ -15,7 +15,7 @@ from ganexp.ranges import checked
 
 
 class MLPGenerator(nn.Module):
-    """`depth` hidden ReLU layers of `width`, then a linear one; images pass a tanh, points do not.
+    """`depth` hidden ReLU layers of `width`, then a linear one; images pass through a tanh, points do not.
 
     Args:
         latent_dim: Length of a latent vector.
@@ -23,7 +23,8 @@ class MLPGenerator(nn.Module):
         width, depth: Size and number of the hidden layers.
         batch_norm: Whether a batch norm takes the place of the bias in each hidden layer.
         std: Standard deviation of the weights at the start, with biases at 0; None for torch's own initialisation.
-        classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as they are.
+        classes: How many a conditional GAN has; 0 for none. Latents are followed by a learnt vector of their class, of the
+            same length.
     """
 
     @checked
@@ -53,7 +54,7 @@ class MLPGenerator(nn.Module):
             normal_(self.layers, std)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to `(B, *shape)`."""
+        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to `(B, *shape)`."""
         return self.layers(self.condition(z, *labels) if self.condition else z)
 
 
@@ -64,9 +65,10 @@ class MLPDiscriminator(nn.Module):
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
         minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
-        conditioning: Of a conditional GAN: whether the logit has a projection of the last hidden layer on the class added; or
-            a classifier on that layer stands behind it, and `further` is `class_loss`.
-        classes: Of a conditional GAN.
+        conditioning: How a conditional GAN reads labels. `projection` adds the projection of the last hidden layer on the class
+            to the logit. `classifier` returns the loss of a classifier on that layer after the logit, and `further` is
+            `class_loss`.
+        classes: How many a conditional GAN has; 0 for none.
     """
 
     output = "logit"
@@ -95,7 +97,7 @@ class MLPDiscriminator(nn.Module):
         self.layers = nn.Sequential(*layers, last, nn.Flatten(0))
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, *shape)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
+        """Map `(B, *shape)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`; with a classifier, `(B, 2)`."""
         if self.classifier is None and self.projection is None:
             return self.layers(x)
         features = self.layers[:-2](x)

@@ -1,11 +1,11 @@
 """R3GAN's networks (Huang et al. 2024, "The GAN is dead; long live the GAN!", section 3 and its figure 3).
 
 ResNeXt-like bottlenecks (1×1, grouped 3×3, 1×1 convolution) without normalisation; leaky ReLU; resampling by bilinear
-interpolation outside the residual branches; weights as Fixup (Zhang et al. 2019) has them: each branch's last layer starts
-at 0, its others shrink with the number of blocks. The discriminator mirrors the generator.
+interpolation outside the residual branches; weights initialised as in Fixup (Zhang et al. 2019): each branch's last layer
+starts at 0, and its others start smaller the more blocks there are. The discriminator mirrors the generator.
 
-With `width` 768, stages, channels and groups are the authors': 768 channels up to 32×32, then half as many at each doubling,
-in groups of 16 within a block, which has twice its channels. They have 32, 64 and 256 pixels (CIFAR-10 and FFHQ).
+With `width` 768, stages, channels and groups are the authors': 768 channels up to 32×32, then half as many at each doubling;
+within a block twice as many, in groups of 16. The authors' networks are for 32, 64 and 256 pixels (CIFAR-10 and FFHQ).
 
 Departures: other powers of two continue their plan; groups are smaller where 16 does not divide the channels of a block.
 """
@@ -24,11 +24,11 @@ from ganexp.ranges import checked
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 SLOPE = 0.2
 GAIN = math.sqrt(2 / (1 + SLOPE**2))
-"""What keeps the second moment through a leaky ReLU (He et al. 2015)."""
+"""The gain that preserves the second moment through a leaky ReLU (He et al. 2015)."""
 
 
 class R3GANGenerator(nn.Module):
-    """A learned 4×4 map per channel, weighted by z; stages of blocks with twice the side between; a 1×1 convolution.
+    """A learnt 4×4 map per channel, weighted by z; stages of blocks, with the side doubled in between; a 1×1 convolution.
 
     The output is linear, as in the authors' code: images lie around [-1, 1] and are clamped only to be shown.
 
@@ -37,8 +37,8 @@ class R3GANGenerator(nn.Module):
         shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
-        classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as they are; as
-            in the authors' code, it starts from N(0, 1/classes).
+        classes: How many a conditional GAN has; 0 for none. Latents are followed by a learnt vector of their class, of the
+            same length; as in the authors' code, it starts from N(0, 1/classes).
     """
 
     @checked
@@ -61,21 +61,21 @@ class R3GANGenerator(nn.Module):
         self.layers = nn.Sequential(*layers, _scaled(nn.Conv2d(before, shape[0], 1, bias=False)))
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)`."""
+        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)`."""
         z = z if self.condition is None else self.condition(z, *labels)
         return self.layers(self.basis * self.linear(z)[:, :, None, None])
 
 
 class R3GANDiscriminator(nn.Module):
-    """A 1×1 convolution; stages of blocks with half the side between; a weighted sum of each 4×4 map; one logit.
+    """A 1×1 convolution; stages of blocks, with the side halved in between; a weighted sum of each 4×4 map; one logit.
 
     Args:
         shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
-        classes: Of a conditional GAN, whose linear layer has `width` outputs instead of one; the logit is their inner product
-            with a learnt vector of the class, and nothing else. As in the authors' code, which starts the vectors from
-            N(0, 1/(width · classes)).
+        classes: How many a conditional GAN has; 0 for none. With classes, the linear layer has `width` outputs instead of one,
+            and the logit is their inner product with a learnt vector of the class, and nothing else. As in the authors' code,
+            the vectors start from N(0, 1/(width · classes)).
     """
 
     output = "logit"
@@ -97,7 +97,7 @@ class R3GANDiscriminator(nn.Module):
             nn.init.normal_(self.projection.embedding.weight, 0.0, (before * classes) ** -0.5)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         features = self.linear(self.layers(x))
         return features.flatten(0) if self.projection is None else self.projection(features, *labels)
 
@@ -129,7 +129,7 @@ class Bottleneck(nn.Module):
 
 def _channels(shape: tuple[int, ...], width: int) -> list[int]:
     """Return the channels of each stage, from 4×4 to the image's side."""
-    first_map(shape)  # which refuses others
+    first_map(shape)  # refuses other shapes
     return [max(1, width >> max(0, done - 3)) for done in range(doublings(shape) + 1)]
 
 

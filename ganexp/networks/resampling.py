@@ -1,4 +1,4 @@
-"""Maps of half and of twice the side by the kernel of StyleGAN2 and R3GAN, which keeps high frequencies from folding over."""
+"""Resampling to half or twice the side by the kernel of StyleGAN2 and R3GAN, which keeps high frequencies from aliasing."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Filter(nn.Module):
-    """The bilinear kernel for a factor of two, `[1, 3, 3, 1]` in each direction; outside the map are zeros.
+    """The bilinear kernel for a factor of two, `[1, 3, 3, 1]` in each direction; the map is padded with zeros.
 
     Args:
         padding: Rows and columns of zeros at each edge.
@@ -22,7 +22,7 @@ class Filter(nn.Module):
         self.padding = padding
 
     def weight(self, channels: int) -> Tensor:
-        """Return it for each of so many channels, `(channels, 1, 4, 4)`."""
+        """Return the kernel for each channel, `(channels, 1, 4, 4)`."""
         return self.kernel.expand(channels, 1, 4, 4)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class Up(Filter):
 
 
 class Down(Filter):
-    """Half the side, by bilinear interpolation of what is low-pass filtered: the transpose of `Up`, but for its scale."""
+    """Half the side, by bilinear interpolation after a low-pass filter: the transpose of `Up`, except for scale."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(B, C, H, W)` to `(B, C, H/2, W/2)`."""

@@ -33,13 +33,13 @@ class UpBlock(nn.Module):
         self.up = nn.Upsample(scale_factor=2, mode=upsampling)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, before, H, W)`, with classes under labels `(B,)`, to `(B, after, 2H, 2W)`."""
+        """Map `(B, before, H, W)`, and labels `(B,)` if there are classes, to `(B, after, 2H, 2W)`."""
         h = self.conv_1(self.up(self.norm_1(x, *labels).relu()))
         return self.conv_2(self.norm_2(h, *labels).relu()) + self.up(self.shortcut(x))
 
 
 class _Sum(nn.Module):
-    """What `residual` and `shortcut` make of the same input, added."""
+    """The sum of `residual` and `shortcut` on the same input."""
 
     residual: nn.Module
     shortcut: nn.Module
@@ -60,7 +60,7 @@ class FirstBlock(_Sum):
 class DownBlock(_Sum):
     """ReLU, 3×3 convolution, ReLU, 3×3 convolution, half the side; channels grow in the second convolution.
 
-    With `activated`, the shortcut too sees what the first ReLU leaves, as a ReLU that works in place makes it see in mimicry.
+    With `activated`, the shortcut also sees the output of the first ReLU, as in mimicry, whose ReLU works in place.
     """
 
     def __init__(self, before: int, after: int, *, activated: bool = False) -> None:
@@ -91,7 +91,7 @@ def initialized(layer: Layer, gain: float = 1.0) -> Layer:
 def normalize_spectrally(network: nn.Module) -> None:
     """Divide the weight of each linear and convolutional layer, and of a projection, by its spectral norm.
 
-    By one power iteration per pass. A class's gains and biases are no map, and stay as they are.
+    Each pass takes one power iteration. A class's gains and biases are not a linear map, and stay as they are.
     """
     for layer in list(network.modules()):
         if isinstance(layer, Projection):

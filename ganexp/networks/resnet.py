@@ -3,8 +3,8 @@
 With `width` 64, channels are the published ones: table 4 (32, CIFAR-10), table 5 (48, STL-10) and table 6 (128, ImageNet).
 The plan for 64 is in the authors' code of the projection discriminator (Miyato & Koyama 2018).
 
-Departures: the discriminator's last layer has a bias at every size (not in the authors' code for 32). `attention` stands
-where the map has 32×32 positions, as in SAGAN (Zhang et al. 2019, table 1, feat32); in images below 64, which that paper does
+Departures: the discriminator's last layer has a bias at every size (not in the authors' code for 32). `attention` is applied
+where the map has 32×32 positions, as in SAGAN (Zhang et al. 2019, table 1, feat32); for images below 64, which that paper does
 not have, at half the side.
 """
 
@@ -43,7 +43,7 @@ PLANS = {
     64: Plan(4, (16, 8, 4, 2, 1), (1, 2, 4, 8, 16)),
     128: Plan(4, (16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
 }
-"""By the side of an image."""
+"""Plans by the side of an image."""
 
 
 class ResNetGenerator(nn.Module):
@@ -54,10 +54,10 @@ class ResNetGenerator(nn.Module):
         shape: `(C, H, W)` with H = W = 32, 48, 64 or 128.
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
-        spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN; not so in SNGAN.
+        spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN but not in SNGAN.
         upsampling: How blocks double the side: `nearest` in the papers, `bilinear` in mimicry (Lee & Town 2020).
-        classes: Of a conditional GAN, whose gains and biases in the blocks' batch norms are those of the class; the batch
-            norm before the image has one of each, as in the authors' code of the projection discriminator.
+        classes: How many a conditional GAN has; 0 for none. Each class has its own gains and biases in the blocks' batch norms;
+            the batch norm before the image has one of each, as in the authors' code of the projection discriminator.
     """
 
     @checked
@@ -89,7 +89,7 @@ class ResNetGenerator(nn.Module):
             normalize_spectrally(self)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)` in [-1, 1]."""
+        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
         h = self.first(self.linear(z))
         for block in self.blocks:
             h = block(h, *labels) if isinstance(block, UpBlock) else block(h)
@@ -104,12 +104,12 @@ class ResNetDiscriminator(nn.Module):
         width: Unit of the channels; 64 in the papers.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in the papers.
-        activated_shortcut: Whether shortcuts see what their block's first ReLU leaves, as in mimicry; in the papers they see
-            what the block sees.
-        conditioning: Of a conditional GAN: whether the logit has a projection on the class added, of the features before the
-            logit; or a classifier on them stands behind it, and `further` is `class_loss`. The weights of either start and
-            are normalised as the others are.
-        classes: Of a conditional GAN.
+        activated_shortcut: Whether shortcuts see the output of their block's first ReLU, as in mimicry; in the papers they see
+            the block's input.
+        conditioning: How a conditional GAN reads labels. `projection` adds the projection of the features before the logit on
+            the class to the logit. `classifier` returns the loss of a classifier on these features after the logit, and
+            `further` is `class_loss`. The weights of either are initialised and normalised like the others.
+        classes: How many a conditional GAN has; 0 for none.
     """
 
     output = "logit"
@@ -152,7 +152,7 @@ class ResNetDiscriminator(nn.Module):
             normalize_spectrally(self)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`; with a classifier, `(B, 2)`."""
+        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`; with a classifier, `(B, 2)`."""
         features = self.blocks(x).relu().sum((2, 3))
         scores = self.linear(features).flatten(0)
         if self.classifier is not None:
@@ -161,5 +161,5 @@ class ResNetDiscriminator(nn.Module):
 
 
 def _attended(shape: tuple[int, ...]) -> int:
-    """Return the side of the map that attention is for."""
+    """Return the side of the map that attention is applied to."""
     return min(32, shape[1] // 2)

@@ -45,7 +45,7 @@ def first_map(shape: tuple[int, ...], *, smallest: int = 16) -> tuple[int, int]:
 
 
 def doublings(shape: tuple[int, ...]) -> int:
-    """Return how often the first map of an image, as `first_map` says it, is doubled."""
+    """Return how often the map of `first_map` is doubled until it is an image."""
     return min(shape[1:]).bit_length() - 3
 
 

@@ -1,11 +1,11 @@
 """StyleGAN2's networks (Karras et al. 2020, sections 2 to 4), for images whose sides are powers of two from 16.
 
 With `width` 512, `base` 32768 and `latent_dim` 512 they are config F of the paper; with `base` 16384 those of ADA's paper for
-256×256; with `depth` 2, `style_mixing` 0 and `residual` false those of ADA's paper for CIFAR-10. Sizes, starts and gains are
-those of the authors' second implementation, for PyTorch, but in plain layers.
+256×256; with `depth` 2, `style_mixing` 0 and `residual` false those of ADA's paper for CIFAR-10. Sizes, initialisation and
+gains are those of the authors' second implementation, for PyTorch, but in plain layers.
 
-Departures: images that are not square have a first map that is not; each sample has a crossover of styles of its own; groups of
-the minibatch deviation are neighbours; there is no moving average of styles, and so no truncation towards it.
+Departures: images that are not square start from a map that is not square either; each sample has its own crossover of styles;
+groups of the minibatch deviation are neighbours; there is no moving average of styles, and so no truncation towards it.
 """
 
 import itertools
@@ -29,20 +29,21 @@ EPSILON = 1e-8
 
 
 class StyleGAN2Generator(nn.Module):
-    """A mapping network from latents to styles; modulated 3×3 convolutions from a learnt map, doubling; a sum of RGB images.
+    """A mapping network from latents to styles; modulated 3×3 convolutions on a learnt map that doubles; a sum of RGB images.
 
-    In training, noise is drawn anew for each image; in evaluation it is the same for all, so that samples are functions of
+    In training, each image has its own random noise; in evaluation the noise is the same for all, so samples are functions of
     their latents. The output is linear: images lie around [-1, 1] and are clamped only to be shown.
 
     Args:
         latent_dim: Length of a latent vector; 512 in the paper.
         shape: `(C, H, W)` with sides of 16, 32, 64, …
-        width: Most channels of a map, and length of a style; 512 in the paper.
-        base: Maps of side s have `base`/s channels where that is less; of images that are not square, s is the shorter side.
+        width: Maximum channels of a map, and length of a style; 512 in the paper.
+        base: Maps of side s have `base`/s channels where that is less than `width`; s is the shorter side.
         depth: Layers of the mapping network; 8 in the paper.
-        style_mixing: Probability that, in training, layers from some random one on have the style of another latent vector.
+        style_mixing: Probability, in training, that layers from a random one on have the style of another latent vector.
         noise: Whether noise of a learnt strength, 0 at first, is added after each 3×3 convolution.
-        classes: Of a conditional GAN, whose latents are followed by a learnt vector of their class, as long as a style.
+        classes: How many a conditional GAN has; 0 for none. Latents are followed by a learnt vector of their class, as long as
+            a style.
     """
 
     @checked
@@ -77,11 +78,11 @@ class StyleGAN2Generator(nn.Module):
 
     @property
     def draws(self) -> str:
-        """Which settings let it draw random numbers in training, as one has to set them to draw none."""
+        """Settings that stop it from drawing random numbers in training; empty if it draws none."""
         return " ".join(["noise=false"] * self.noise + ["style_mixing=0"] * (self.style_mixing > 0))
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, of a conditional GAN with labels `(B,)`, to images `(B, C, H, W)`."""
+        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)`."""
         return self.synthesis(self.styles(z, *labels))
 
     def styles(self, z: Tensor, *labels: Tensor) -> Tensor:
@@ -114,14 +115,15 @@ class StyleGAN2Discriminator(nn.Module):
 
     Args:
         shape: `(C, H, W)` with sides of 16, 32, 64, …
-        width: Most channels of a map; 512 in the paper.
+        width: Maximum channels of a map; 512 in the paper.
         base: As in the generator.
         residual: Whether blocks have a shortcut; not in ADA's paper for CIFAR-10.
         minibatch_deviation: Whether the last convolution also sees how much the batch varies, by `MinibatchDeviation`.
-        group: Images per group of it.
-        depth: Layers of the mapping network of a conditional GAN's labels; 8 in ADA's paper.
-        classes: Of a conditional GAN, whose last layer has as many outputs as channels; the logit is their inner product with a
-            vector that a mapping network makes of the label, divided by the root of its length.
+        group: Images per group of the minibatch deviation.
+        depth: Layers of the mapping network for the labels of a conditional GAN; 8 in ADA's paper.
+        classes: How many a conditional GAN has; 0 for none. With classes, the last layer has as many outputs as channels; the
+            logit is their inner product with a vector that a mapping network makes from the label, divided by the square root
+            of the vector's length.
     """
 
     output = "logit"
@@ -156,7 +158,7 @@ class StyleGAN2Discriminator(nn.Module):
         self.mapping = Mapping(0, last, depth, classes) if classes else None
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, of a conditional GAN with labels `(B,)`, to logits `(B,)`."""
+        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         made = self.end(self.blocks(self.from_rgb(x)))
         if self.mapping is None:
             return made.flatten(0)
@@ -165,12 +167,12 @@ class StyleGAN2Discriminator(nn.Module):
 
 
 class Mapping(nn.Module):
-    """From latents, labels or both to styles: each is scaled to a mean square of 1, then linear layers with leaky ReLU.
+    """Maps latents, labels or both to styles: scales each to a mean square of 1, then applies linear layers with leaky ReLU.
 
     Args:
         latent_dim: Length of a latent vector; 0 for labels alone.
-        width: Length of a style, and of all that lies between.
-        depth: How many layers there are; their weights move at a hundredth of the rate.
+        width: Length of a style, and of every hidden layer.
+        depth: How many layers there are; they learn at a hundredth of the learning rate.
         classes: How many labels there are, each with a learnt vector; 0 for none.
     """
 
@@ -191,16 +193,16 @@ class Mapping(nn.Module):
 
 
 class ModulatedConvolution(nn.Module):
-    """A convolution whose weights are scaled by a style, for each sample on its own (equations 1 and 3).
+    """A convolution whose weights are scaled by the style of each sample (equations 1 and 3).
 
-    With w' = s_i · w_ijk for input i, output j and position k, and demodulated w'' = w' / √(Σ_ik w'² + 1e-8). Inputs and
-    outputs are scaled in place of the weights, which is the same and needs no weights of each sample.
+    The weights are w' = s_i · w_ijk for input i, output j and position k, demodulated to w'' = w' / √(Σ_ik w'² + 1e-8). Inputs
+    and outputs are scaled instead of the weights, which is equivalent and needs no separate weights for each sample.
 
     Args:
         before, after: Channels.
         width: Length of a style.
         size: Of the kernel.
-        demodulate: Whether outputs are demodulated; without, weights start with a gain of 1/√fan_in.
+        demodulate: Whether outputs are demodulated; if not, weights are multiplied by 1/√fan_in.
         up: Whether the side is doubled, by a transposed convolution and the bilinear kernel.
     """
 
@@ -235,7 +237,7 @@ class StyledConvolution(nn.Module):
     Args:
         before, after: Channels.
         width: Length of a style.
-        size: Height and width of what it makes.
+        size: Height and width of the output.
         noise: Whether there is noise.
         up: Whether the side is doubled.
     """
@@ -260,7 +262,7 @@ class StyledConvolution(nn.Module):
 
 
 class Block(nn.Module):
-    """Two 3×3 convolutions with leaky ReLU, of which the second halves the side; a 1×1 shortcut; both by √½.
+    """Two 3×3 convolutions with leaky ReLU, the second of which halves the side, plus a 1×1 shortcut; the sum is scaled by √½.
 
     Args:
         before, after: Channels.
@@ -289,18 +291,18 @@ class Leaky(nn.Module):
 
 
 class Scale(nn.Module):
-    """A parameter that is kept divided by a number: Adam, whose steps do not depend on scale, moves all alike."""
+    """A parameter that is stored divided by a number, so that Adam, whose steps do not depend on scale, moves all alike."""
 
     def __init__(self, scale: float) -> None:
         super().__init__()
         self.scale = scale
 
     def forward(self, kept: Tensor) -> Tensor:
-        """Return the parameter of what is kept."""
+        """Return the parameter from its stored value."""
         return kept * self.scale
 
     def right_inverse(self, parameter: Tensor) -> Tensor:
-        """Return what is kept of the parameter."""
+        """Return the stored value of the parameter."""
         return parameter / self.scale
 
 
@@ -308,8 +310,8 @@ def equalized(layer: Layer, rate: float = 1.0) -> Layer:
     """Return a layer with new weights from N(0, 1/fan_in), an equalised learning rate, and a bias of 0 (Karras et al. 2018).
 
     Args:
-        layer: It; of an embedding the fan-in is the number of vectors, as of a linear layer that reads one-hot labels.
-        rate: Times the learning rate of others.
+        layer: The layer; the fan-in of an embedding is its number of vectors, as in a linear layer that reads one-hot labels.
+        rate: Its learning rate, relative to that of other layers.
     """
     weight = layer.weight
     spread = 1 / math.sqrt(len(weight) if isinstance(layer, nn.Embedding) else weight[0].numel())

@@ -1,4 +1,4 @@
-"""Optimisers that the configuration can name: functions or classes of parameters and checked settings."""
+"""Optimisers that the configuration can name: functions or classes that take parameters and checked settings."""
 
 from ganexp.optimizers.negative_momentum import NegativeMomentum
 from ganexp.optimizers.normalized_sgd import NormalizedSGD

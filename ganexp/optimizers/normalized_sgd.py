@@ -1,4 +1,4 @@
-"""Steps of one length, whatever the gradient's."""
+"""Steps of a fixed length, whatever the length of the gradient."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -15,8 +15,7 @@ from ganexp.ranges import checked
 class NormalizedSGD(Optimizer):
     """θ ← θ − η g / ‖g‖, with g the gradient of the whole network (Jelassi et al. 2022, nSGDA).
 
-    It keeps what Adam gives the two players of a GAN: steps whose lengths are in one ratio throughout. A gradient of zero moves
-    nothing.
+    It keeps what Adam gives the two players of a GAN: a constant ratio of their step lengths. A gradient of zero moves nothing.
 
     Args:
         parameters: What is optimised.

@@ -24,12 +24,12 @@ def adam(
 ) -> Adam:
     """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off.
 
-    The fused kernel reads parameters as flat arrays, and so it is not taken where one has gaps in memory, such as a view
-    of every second column, nor where there is no memory, on the meta device.
+    The fused kernel reads parameters as flat arrays. So it is not used if a parameter has gaps in memory, such as a view of
+    every second column, or has no memory, on the meta device.
     """
     moved = list(parameters)
     flat = all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in moved)
-    first, second = map(float, betas)  # Adam refuses a 0 beside a 0.99
+    first, second = map(float, betas)  # Adam refuses an integer 0 beside a 0.99
     return Adam(moved, lr=lr, betas=(first, second), eps=eps, fused=fused and flat)
 
 

@@ -1,4 +1,4 @@
-"""Which parameters an optimiser moves: refusals of what would train the wrong ones, or nothing, in silence."""
+"""Which parameters an optimiser moves: refusals of what would silently train the wrong ones, or nothing."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ class Optimized:
     """The parameters of one network that its optimiser moves.
 
     Which of them are trained is looked up at each update, so that they can be frozen and unfrozen at any time. With a
-    `max_norm`, a gradient that is longer is shortened to it.
+    `max_norm`, a gradient with a larger norm is scaled down to it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Optimized:
         retain_graph: bool = False,
         create_graph: bool = False,
     ) -> tuple[Tensor | None, ...]:
-        """Take an objective's gradient for the trainable parameters, and for redundant ones to be thrown away.
+        """Return an objective's gradients for the trainable parameters; those for redundant ones are computed and discarded.
 
         Raises:
             ValueError: The objective depends on no trainable parameter.
@@ -77,7 +77,7 @@ class Optimized:
     def step(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         """Move the trainable parameters by one step along their gradients, clipped if that is asked for.
 
-        The gradients are returned as they were, and not left behind.
+        The gradients are returned unclipped, and no parameter keeps its `grad`.
         """
         parameters = self.trainable()
         clipped = gradients if self.max_norm is None else clip(gradients, self.max_norm)
@@ -95,10 +95,10 @@ class Optimized:
         return {**state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from an optimiser's state, in memory of its own.
+        """Load an optimiser's state, copied into memory of its own.
 
         Tensors are laid out like the parameters that they belong to, since fused kernels read both as flat arrays. Settings
-        stay the optimiser's own, but for the learning rate, which a schedule may have moved.
+        stay the optimiser's own, except for the learning rate, which a schedule may have moved.
         """
         own = self.optimizer.state_dict()["param_groups"]
         groups = [{**ours, "lr": theirs["lr"]} for ours, theirs in zip(own, state["param_groups"], strict=True)]
@@ -127,8 +127,8 @@ class Optimized:
 def clip(gradients: tuple[Tensor | None, ...], max_norm: float) -> tuple[Tensor | None, ...]:
     """Scale gradients by min(1, max_norm / (n + 1e-6)), with n the norm of all of them (Pascanu et al. 2013, algorithm 1).
 
-    That is `torch.nn.utils.clip_grad_norm_`, but the gradients that are given stay as they are. A shorter one is multiplied
-    by 1, which changes no bit of it.
+    That is `torch.nn.utils.clip_grad_norm_`, but the given gradients are not modified. Gradients of a smaller norm are
+    multiplied by 1, which changes no bit of them.
     """
     present = [gradient for gradient in gradients if gradient is not None]
     scale = (max_norm / (torch.nn.utils.get_total_norm(present) + 1e-6)).clamp(max=1)

@@ -13,8 +13,8 @@ Tensors = list[Tensor] | tuple[Tensor, ...]
 def keep_rate_on_device(optimizer: Optimizer) -> bool:
     """Put learning rates into tensors beside the parameters, and return whether the optimiser reads them there.
 
-    Fused kernels and our own optimisers do, Adam and RMSprop also where they are `capturable`, on a GPU. Rates of others
-    stay numbers. Kernels for GPUs take float32 only.
+    Fused kernels and our own optimisers do; Adam and RMSprop also do if they are `capturable`, on a GPU. Rates of other
+    optimisers stay numbers. Kernels for GPUs take float32 only.
     """
     if not all(_reads_tensors(optimizer, group) for group in optimizer.param_groups):
         return False
@@ -27,7 +27,7 @@ def keep_rate_on_device(optimizer: Optimizer) -> bool:
 
 
 def set_rate(group: dict[str, Any], rate: float) -> None:
-    """Give a group of parameters a learning rate, in the tensor that it has, if it has one."""
+    """Set the learning rate of a parameter group, in place if it is a tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate)
     else:
@@ -35,7 +35,7 @@ def set_rate(group: dict[str, Any], rate: float) -> None:
 
 
 def add_scaled_(tensors: Tensors, others: Tensors, scale: Rate) -> None:
-    """Add `scale` times the others, without asking the device what the scale is."""
+    """Add `scale` times the others in place, without reading the scale back from the device."""
     if isinstance(scale, Tensor):
         torch._foreach_add_(tensors, torch._foreach_mul(others, scale))
     else:
@@ -54,9 +54,9 @@ def keep_on_device(optimizer: Optimizer) -> None:
 
 
 def counts_on_host(optimizer: Optimizer) -> bool:
-    """Return whether steps may change numbers on the host, which replaying a recorded one would not.
+    """Return whether steps may change numbers on the host, which the replay of a recorded step would not do.
 
-    Those of torch's do not that can be `capturable`, nor does SGD, nor one that declares `reads_rate_on_device`.
+    Torch's optimisers that can be `capturable` do not, nor does SGD, nor an optimiser that declares `reads_rate_on_device`.
     """
     if type(optimizer) is SGD or getattr(optimizer, "reads_rate_on_device", False):
         return False

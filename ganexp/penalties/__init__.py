@@ -1,4 +1,4 @@
-"""Penalties on both networks, and constraints on D's weights: the terms of the objectives that are not the loss's."""
+"""Penalties on both networks, and constraints on D's weights: the terms of the objectives besides the loss."""
 
 from ganexp.penalties.base import Discriminator, NoPenalty, Penalty, Seen
 from ganexp.penalties.consistency import BalancedConsistency, Consistency, LatentConsistency

@@ -14,20 +14,20 @@ from ganexp.facts import Facts, Misfit, Part
 Discriminator = Callable[..., Tensor]
 """A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
 
-The latter has a method `read(what)`, which returns what a function of a module reads in it while it has the other weights.
+A module with other weights has a method `read(what)`, which returns what the function `what` reads in it with these weights.
 """
 
 Demand = Literal["gradient norm 0", "gradient norm 1", "gradient norm up to 1", "small weights"]
-"""What a penalty demands of the norm of D's gradient, or of its weights, where another could demand the contrary."""
+"""What a penalty demands of the norm of D's gradient, or of D's weights, where another penalty could demand the opposite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was computed for D's loss already, and where fakes come from.
+    """What was already computed for D's loss, and where fakes come from.
 
     Args:
-        real_scores, fake_scores: Of the samples that a penalty is given, `(B,)`, with their graph.
-        generate: From latents, under their conditions, to samples as D scores them.
+        real_scores, fake_scores: D's scores of the samples that the penalty is given, `(B,)`, with their graph.
+        generate: Maps latents, under their conditions, to samples as D scores them.
     """
 
     real_scores: Tensor
@@ -38,7 +38,7 @@ class Seen:
 class Penalty(Part):
     """A further term of D's loss or of G's, or a constraint on D's weights.
 
-    All have do-nothing defaults, so that any of them can be combined with any loss.
+    By default its methods do nothing, so that any penalty can be combined with any loss.
     """
 
     on_device: ClassVar = {"weight": None}
@@ -50,22 +50,22 @@ class Penalty(Part):
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
 
     demands: frozenset[Demand] = frozenset()
-    """What it demands of D: not every two demands can be met at once."""
+    """What it demands of D; some demands cannot be met together."""
 
     differentiates_gradients = False
-    """Whether its own gradient is one of a gradient, which compiled networks cannot give."""
+    """Whether its own gradient is the gradient of a gradient, which compiled networks cannot compute."""
 
     reads_scores = False
-    """Whether it looks at the scores that D's loss has seen, which depend on G as that loss does."""
+    """Whether it reads the scores of D's loss, and so depends on G as that loss does."""
 
     keeps_count = False
-    """Whether it remembers on the host how many updates there were, so that iterations cannot be recorded as CUDA graphs."""
+    """Whether it counts updates on the host, so that iterations cannot be recorded as CUDA graphs."""
 
     rng: torch.Generator | None = None
-    """The random stream that it draws from, if it does: numbers for the global batch, of which it takes its own share."""
+    """The random stream that it draws from, if any: numbers for the global batch, of which each process takes its share."""
 
     processes = Processes()
-    """Those that train together."""
+    """The processes that train together."""
 
     def check(self, run: Facts) -> None:
         """Refuse a run that the penalty does not fit.
@@ -83,7 +83,7 @@ class Penalty(Part):
             run.warn("is meant for a discriminator without batch norm")
 
     def share_among(self, processes: Processes) -> None:
-        """Take part with other processes; called once, by the GAN."""
+        """Train together with other processes; called once, by the GAN."""
         self.processes = processes
 
     def streams(self) -> list[torch.Generator]:
@@ -96,16 +96,16 @@ class Penalty(Part):
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
         """Return one value per sample, `(B,)`, whose weighted mean is added to D's loss, or None for nothing.
 
-        A penalty on D's weights returns a scalar. `fake` carries no graph.
+        A penalty on D's weights returns a scalar. `fake` carries a graph only where D's objective is a function of G as well.
         """
         return None
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor | None:
-        """Return the same, of a penalty that also looks at the scores of D's loss, or at where fakes come from."""
+        """Return the same; for penalties that also read the scores of D's loss, or generate further fakes."""
         return self(discriminator, x, fake)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
-        """Return the weighted mean, a scalar, or None for nothing; without `seen`, that of the samples alone."""
+        """Return the weighted mean, a scalar, or None for nothing; without `seen`, from the samples alone."""
         x, fake = Batch.of(x), Batch.of(fake)
         values = self(discriminator, x, fake) if seen is None else self.compared(discriminator, x, fake, seen)
         return None if values is None else self.weight * values.mean()
@@ -115,7 +115,7 @@ class Penalty(Part):
 
         Args:
             generator: The network.
-            fake: What G's objective is formed on, with its graph, packed.
+            fake: The samples that G's objective is formed on, with their graph, packed.
             generate: As in `Seen`.
         """
         return None
@@ -124,15 +124,15 @@ class Penalty(Part):
         """Put D's weights back where they are allowed to be; called after each update of D."""
 
     def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
-        """Move the penalty's own state, if it has one; called after each update of D, but not after a look ahead.
+        """Update the penalty's own state, if it has any; called after each update of D, but not after a look-ahead step.
 
         Args:
-            real_scores: Of the update, of the global batch, `(B,)`, without a graph.
+            real_scores: The update's scores of the global batch, `(B,)`, without a graph.
             fake_scores: Likewise.
         """
 
     def advance_g(self) -> None:
-        """Move the state of its term of G's loss, likewise after each update of G."""
+        """Update the state of its term of G's loss; called likewise after each update of G."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""

@@ -20,14 +20,14 @@ Shift = Annotated[float, Ge(0), Le(0.5)]
 
 
 class ShiftAndFlip(Augmentation):
-    """Translation by whole pixels, at most so much of each side, mirrored at the edges; and mirroring with probability 1/2."""
+    """Translation by whole pixels, up to a share of each side, mirrored at the edges; and a flip with probability 1/2."""
 
     def __init__(self, shift: float, flip: bool) -> None:
         self.shift = shift
         self.flip = flip
 
     def transform(self, images: Tensor) -> Tensor:
-        """Return images `(B, C, H, W)`, each moved by itself."""
+        """Return images `(B, C, H, W)`, each moved independently."""
         if self.flip:
             images = torch.where(self.integer(images, 0, 1) == 1, images.flip(3), images)
         down, right = (self.integer(images, -most, most) for most in (int(self.shift * side) for side in images.shape[2:]))
@@ -37,13 +37,13 @@ class ShiftAndFlip(Augmentation):
 class Consistency(Penalty):
     """weight · mean (D(x) − D(T(x)))² at real samples (Zhang et al. 2020, CR-GAN, equation 2, of scores).
 
-    T is `ShiftAndFlip`, the best of the paper's table 4. D(x) is the score that the loss has seen, so D runs one further
-    pass. With an augmentation, both are scores after it, drawn anew for each.
+    T is `ShiftAndFlip`, the best of the paper's table 4. D(x) is the score that the loss uses, so D runs one further
+    pass. With an augmentation, both scores are taken after it, with separate draws.
 
     Args:
         weight: The paper's λ.
         shift: Largest translation, as a share of the side; 4 pixels of 32 in the paper.
-        flip: Whether images are mirrored; not where left and right mean something, as in digits.
+        flip: Whether images are mirrored; unsuitable where left and right mean something, as in digits.
     """
 
     reads_scores = True
@@ -55,7 +55,7 @@ class Consistency(Penalty):
         self.moved = ShiftAndFlip(shift, flip)
 
     def check(self, run: Facts) -> None:
-        """Refuse samples that are no images.
+        """Refuse samples that are not images.
 
         Raises:
             Misfit: They are points.
@@ -78,12 +78,12 @@ class Consistency(Penalty):
         return self.difference(discriminator, x, seen.real_scores)
 
     def difference(self, discriminator: Discriminator, batch: Batch, scores: Tensor) -> Tensor:
-        """Return the squared difference of each sample's score and its score after T, `(B,)`."""
+        """Return the squared difference between each sample's score and its score after T, `(B,)`."""
         return (scores - _scored(discriminator, Batch(self.moved.transform(batch.values), batch.conditions))).square()
 
 
 class BalancedConsistency(Consistency):
-    """The same at real and at generated samples: bCR (Zhao et al. 2021, ICR-GAN, algorithm 1).
+    """`Consistency` at real and at generated samples: bCR (Zhao et al. 2021, ICR-GAN, algorithm 1).
 
     Args:
         real_weight, fake_weight: The paper's λ_real and λ_fake.
@@ -116,11 +116,11 @@ class BalancedConsistency(Consistency):
 
 
 class LatentConsistency(Penalty):
-    """zCR: D is to score samples of latents nearby alike, and G to make them differ (Zhao et al. 2021, ICR-GAN, algorithm 2).
+    """zCR: D should score samples of nearby latents alike, and G make them differ (Zhao et al. 2021, ICR-GAN, algorithm 2).
 
     D's loss gets d_weight · mean (D(G(z)) − D(G(z + δ)))², and G's loss −g_weight · mean (G(z) − G(z + δ))², a mean over
-    samples and pixels; δ ~ N(0, noise²) is drawn anew for each. G runs a further pass for each network's update, and D one.
-    Together with `BalancedConsistency` it is the paper's ICR.
+    samples and pixels; δ ~ N(0, noise²) is drawn separately for each. Each network's update takes a further pass of G,
+    and D's update one of D. Together with `BalancedConsistency` it is the paper's ICR.
 
     Args:
         d_weight, g_weight: The paper's λ_dis and λ_gen.
@@ -145,7 +145,7 @@ class LatentConsistency(Penalty):
         self.rng = stream(seed, "latent consistency", device)
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
-        with torch.set_grad_enabled(fake.values.requires_grad):  # where D's objective is one of both networks
+        with torch.set_grad_enabled(fake.values.requires_grad):  # where D's objective is a function of both networks
             near = seen.generate(self._nearby(fake))
         return self.d_weight * (seen.fake_scores - _scored(discriminator, near)).square()
 
@@ -156,7 +156,7 @@ class LatentConsistency(Penalty):
         """Return latents near those of a batch, under its conditions.
 
         Raises:
-            ValueError: The batch is not straight from G.
+            ValueError: The batch does not come straight from G.
         """
         z = fake.latents
         if z is None:

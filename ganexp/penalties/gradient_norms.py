@@ -1,4 +1,4 @@
-"""The gradient of a discriminator by its input, which penalties are made of."""
+"""The gradient of a discriminator with respect to its input, from which penalties are built."""
 
 import torch
 from torch import Tensor
@@ -11,10 +11,10 @@ def score_gradients(discriminator: Discriminator, at: Batch) -> Tensor:
     """Return the score's gradient ∇D at each sample, `(B, n)` for samples of n numbers, which can itself be differentiated.
 
     It is meant to be the gradient of a sample's own score alone, so D should have no batch norm. Samples that carry a graph,
-    as fakes do in unrolled steps, keep it; ∇D is at fixed weights also where these have come from such samples.
+    as fakes do in unrolled steps, keep it; ∇D is taken at fixed weights even where the weights depend on such samples.
     """
     values = at.values if at.values.requires_grad else at.values.detach().requires_grad_()
-    values = values.view_as(values)  # weights do not depend on a view of this call's own; counting operations fails for leaves
+    values = values.view_as(values)  # weights cannot depend on a new view; counting operations fails for leaves
     (gradient,) = torch.autograd.grad(scores_of(discriminator(values, *at.conditions)).sum(), values, create_graph=True)
     return gradient.flatten(1)
 

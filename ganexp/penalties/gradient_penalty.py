@@ -16,9 +16,9 @@ from ganexp.streams import stream
 
 
 class GradientPenalty(Lazy):
-    """weight · mean (‖∇D(x̂)‖₂ − 1)², x̂ uniformly between paired real and generated images (Gulrajani et al. 2017).
+    """weight · mean (‖∇D(x̂)‖₂ − 1)², x̂ uniform between paired real and generated images (Gulrajani et al. 2017).
 
-    The gradient of one image's score is meant to be that image's alone, so D should have no batch norm.
+    The gradient at an image is meant to be that of its own score alone, so D should have no batch norm.
     """
 
     needs_logits = True

@@ -11,15 +11,15 @@ from ganexp.ranges import checked
 
 
 class Lazy(Penalty):
-    """A penalty that only every k-th update of D has, k times as heavy there (Karras et al. 2020, StyleGAN2, section 3.1).
+    """A penalty that only every k-th update of D has, with k times the weight (Karras et al. 2020, StyleGAN2, section 3.1).
 
-    The first update has it. What extragradient and unrolled steps look ahead at has it if the update that they prepare has.
+    The first update has it. The look-ahead steps of extragradient and unrolled have it if the update that they prepare has it.
     `loss/penalty` is the mean of the terms as they were added, over the updates that had one. Departures: the term is added
-    to D's loss where the paper takes a step of its own, and Adam's settings stay what they are.
+    to D's loss, whereas the paper takes a separate step, and Adam's settings are not adjusted.
 
     Args:
         weight: What the mean of the samples' values is multiplied by, without the factor for laziness.
-        every: k, in updates of D. Above 1 the host counts, and iterations are not recorded as CUDA graphs.
+        every: k, in updates of D. If above 1, the host counts updates, and iterations are not recorded as CUDA graphs.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""A penalty that holds D's scores near where those of the other kind of samples have been."""
+"""A penalty that keeps D's scores of real samples near its past scores of generated ones, and vice versa."""
 
 from typing import Annotated, Any
 
@@ -16,11 +16,12 @@ from ganexp.ranges import checked
 class LeCam(Penalty):
     """weight · (mean max(0, D(x) − α_F)² + mean max(0, α_R − D(G(z)))²) (Tseng et al. 2021, equation 7).
 
-    α_R and α_F are moving averages of D's scores of real and of generated samples, of this update and those before it, and
-    constants for the gradient. The scores are those of the loss, so D runs no further pass.
+    α_R and α_F are moving averages of D's scores of real and of generated samples, over this update and those before it, and
+    are constants for the gradient. The scores are those of the loss, so D runs no further pass.
 
-    Departures: as in the authors' code, squares are one-sided, where the equation has none for scores beyond the other
-    average; as in that for StyleGAN2, averages are free of their start at 0 (divided by 1 − decayᵗ), so there is no delay.
+    Departures: as in the authors' code, the squares are one-sided: a score beyond the other average costs nothing, unlike in
+    the equation; as in their code for StyleGAN2, the averages are corrected for their start at 0 (divided by 1 − decayᵗ), so
+    the penalty needs no delay.
 
     Args:
         weight: The paper's λ; 0.3 for BigGAN on CIFAR-10.
@@ -38,7 +39,7 @@ class LeCam(Penalty):
         """Refuse a loss whose scores are low for real samples.
 
         Raises:
-            Misfit: It is one.
+            Misfit: The loss's scores are low for real samples.
         """
         super().check(run)
         if run.loss.low_is_real:
@@ -47,7 +48,7 @@ class LeCam(Penalty):
     def begin(self, seed: int, device: torch.device) -> None:
         self._sums = torch.zeros(2, dtype=torch.float64, device=device)
         self._share = torch.zeros((), dtype=torch.float64, device=device)
-        """What the sums are means over: 1 − decayᵗ after t updates."""
+        """The total weight of the updates in the sums: 1 − decayᵗ after t updates."""
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
         return self._of(*(scores_of(discriminator(one.values, *one.conditions)) for one in (x, fake)))
@@ -69,12 +70,12 @@ class LeCam(Penalty):
         self._share.copy_(state["share"])
 
     def _of(self, real: Tensor, fake: Tensor) -> Tensor:
-        """Return the unweighted term, a scalar, of one's own share of the scores."""
+        """Return the unweighted term, a scalar, for this process's share of the scores."""
         sums, share = self._moved(*(self.processes.gather(one.detach()) for one in (real, fake)))
         of_real, of_fake = (sums / share).to(real.dtype)
         return relu(real - of_fake).square().mean() + relu(of_real - fake).square().mean()
 
     def _moved(self, real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums and their share after one more update."""
+        """Return the sums and their total weight after one more update."""
         now = torch.stack([real.mean(), fake.mean()]).to(self._sums.dtype)
         return torch.lerp(now, self._sums, self.decay), 1 - self.decay * (1 - self._share)

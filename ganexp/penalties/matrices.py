@@ -1,4 +1,4 @@
-"""The weights of a discriminator's layers as matrices, which penalties on weights are made of."""
+"""The weights of a discriminator's layers as matrices, for penalties on weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,12 @@ from ganexp.penalties.base import Discriminator
 def matrices(discriminator: Discriminator) -> list[Tensor]:
     """Return the weight of every layer that is trained, with a graph, `(outputs, inputs)`.
 
-    A layer is what has a `weight` of two dimensions or more; of a convolution all but the outputs are flattened, as in
-    spectral norm, those of all groups alike. A parametrised weight is the one that the layer computes with: divided by its
-    spectral norm, for example, whose power iteration stays where the last forward pass has left it.
+    A layer is a module with a `weight` of two dimensions or more. For a convolution, all dimensions but the outputs are
+    flattened, as in spectral norm, and all groups are treated alike. A parametrised weight is the one that the layer computes
+    with: divided by its spectral norm, for example, whose power iteration is not advanced.
 
     Raises:
-        ValueError: The discriminator is a function that does not tell its weights, or a weight is a layer's by a hook.
+        ValueError: The discriminator is a function without a method `read`, or a hook computes a layer's weight.
     """
     found: list[Tensor] = _read(discriminator, _of_layers)
     return found
@@ -58,7 +58,7 @@ def _of_layers(network: nn.Module) -> list[Tensor]:
 
 
 def _weight(layer: nn.Module) -> Tensor | None:
-    """Return the weight that a layer computes with, without moving what its parametrisation remembers."""
+    """Return the weight that a layer computes with, without changing the state of its parametrisation."""
     if not parametrize.is_parametrized(layer, "weight"):
         if "weight" not in layer._parameters and isinstance(getattr(layer, "weight", None), Tensor):
             raise ValueError(

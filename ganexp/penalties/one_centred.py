@@ -1,4 +1,4 @@
-"""Penalties that give D the gradient norm 1 at and around real samples."""
+"""Penalties that pull D's gradient norm to 1 at and around real samples."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,7 +16,10 @@ from ganexp.streams import stream
 
 
 class OneCentred(Lazy):
-    """weight · mean (‖∇D(x)‖₂ − 1)² at real samples: `Dragan` without noise; `GradientPenalty` is the same in between."""
+    """weight · mean (‖∇D(x)‖₂ − 1)² at real samples.
+
+    It is `Dragan` without noise; `GradientPenalty` has the same term between real and generated samples.
+    """
 
     needs_logits = True
     demands = frozenset({"gradient norm 1"})
@@ -29,9 +32,9 @@ class OneCentred(Lazy):
 class Dragan(OneCentred):
     """weight · mean (‖∇D(x + δ)‖₂ − 1)² around real samples (Kodali et al. 2017).
 
-    δ = α · noise · s · u, where s is the standard deviation of all numbers of the real batch, α is uniform on (0, 1) for
-    each sample, and u for each of its numbers. Departure: that is the noise of the authors' experiments; the paper's equation
-    has normal noise of a fixed variance.
+    δ = α · noise · s · u, where s is the standard deviation of all numbers of the real batch, α is drawn uniformly from
+    (0, 1) for each sample, and u for each of its numbers. Departure: that is the noise of the authors' experiments; the paper's
+    equation has normal noise of a fixed variance.
 
     Args:
         weight: The paper's λ.

@@ -1,4 +1,4 @@
-"""A penalty on G: a step in the space of styles is to change images by the same length, wherever it starts and leads."""
+"""A penalty on G: a step in style space should change images by the same length, wherever it starts and leads."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ganexp.streams import stream
 
 
 class Styled(Protocol):
-    """A generator that makes its samples of styles."""
+    """A generator that makes its samples from styles."""
 
     def styles(self, z: Tensor, *labels: Tensor) -> Tensor:
         """Map latents, under labels, to the styles of every layer, `(B, layers, n)`."""
@@ -28,17 +28,17 @@ class Styled(Protocol):
 class PathLength(Penalty):
     """weight · mean (‖Jᵀy‖ − a)², added to G's loss (Karras et al. 2020, StyleGAN2, equation 4).
 
-    J is the derivative of an image by its styles, y is normal noise divided by the root of the number of pixels, ‖·‖ is the
-    root of the mean over layers of squared lengths, and a the moving average of these lengths. Every k-th update of G has it,
-    k times as heavy; the first one has.
+    J is the derivative of an image with respect to its styles, y is normal noise divided by the root of the number of pixels,
+    ‖·‖ is the root of the mean over layers of squared lengths, and a is the moving average of these norms. Every k-th update
+    of G, beginning with the first, has the penalty, with k times the weight.
 
-    Departures: the latents are those of G's update, some of which make images once more; the term is added to G's loss where
-    the authors take a step of its own; a is a constant for the gradient.
+    Departures: the latents are some of those of G's update, whose images are generated once more; the term is added to G's
+    loss, whereas the authors take a separate step; a is a constant for the gradient.
 
     Args:
         weight: Without the factor for laziness; 2 in the authors' code.
-        every: k, in updates of G. Above 1 the host counts, and iterations are not recorded as CUDA graphs.
-        share: Of a batch's latents that are looked at.
+        every: k, in updates of G. If above 1, the host counts updates, and iterations are not recorded as CUDA graphs.
+        share: Share of a batch's latents that is used.
         decay: Of the moving average, per update that has the penalty.
     """
 

@@ -34,7 +34,7 @@ class Sum(Penalty):
         parts: Penalties by name, at least one.
 
     Raises:
-        ValueError: The list is empty, or two penalties exclude each other.
+        ValueError: There are no penalties, or two of them exclude each other.
     """
 
     def __init__(self, *, parts: Mapping[str, Penalty]) -> None:
@@ -67,11 +67,11 @@ class Sum(Penalty):
             part.share_among(processes)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
-        """Return the sum of the terms that there are now, a scalar, or None for nothing."""
+        """Return the sum of the terms that this update has, a scalar, or None if it has none."""
         return _added([part.term(discriminator, x, fake, seen) for part in self._parts.values()])
 
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
-        """Return the same of the terms of G's loss."""
+        """Return the same for the terms of G's loss."""
         return _added([part.g_term(generator, fake, generate) for part in self._parts.values()])
 
     def constrain(self, discriminator: nn.Module) -> None:
@@ -100,7 +100,7 @@ def _added(terms: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def total(penalties: Mapping[str, Penalty]) -> Penalty:
-    """Return several penalties, by name, as one: none is `NoPenalty`, and one alone is itself.
+    """Return several penalties, by name, as one: `NoPenalty` for none, and a single penalty as it is.
 
     Raises:
         ValueError: Two penalties exclude each other.

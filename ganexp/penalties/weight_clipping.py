@@ -11,7 +11,7 @@ from ganexp.ranges import checked
 
 
 class WeightClipping(Penalty):
-    """Clip every weight of D that is trained to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
+    """Clip every trainable weight of D to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
 
     demands = frozenset({"small weights"})
 

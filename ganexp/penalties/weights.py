@@ -18,9 +18,9 @@ SQUARINGS = 12
 class Spectral(Lazy):
     """λ/2 · Σ σ(W)² over the layers of D (Yoshida & Miyato 2017, equation 3), σ(W) the largest singular value; λ is `weight`.
 
-    Departure: σ is that of the present weights, where the authors keep vectors that one power iteration per update moves.
-    As there, the singular vectors are constants: the gradient is exact, but `unrolled`, which differentiates it, does not see
-    them turn. Discriminators with spectral norm are refused.
+    Departure: σ is that of the current weights, whereas the authors keep vectors that one power iteration per update refines.
+    As in their method, the singular vectors are constants: the gradient is exact, but `unrolled`, which differentiates it, does
+    not see the vectors change. Discriminators with spectral norm are refused.
     """
 
     @checked
@@ -36,8 +36,8 @@ class Spectral(Lazy):
 class Orthogonal(Lazy):
     """β · Σ ‖WWᵀ ⊙ (1 − I)‖²_F over the layers of D (Brock et al. 2019, BigGAN, section 3.1); β is `weight`.
 
-    The rows of W are the filters, whose inner products with one another are penalised, and not their norms. Departures: BigGAN
-    has it for G; weights are those that layers compute with, so with spectral norm the normalised ones.
+    The rows of W are the filters; their inner products with one another are penalised, but not their norms. Departures: BigGAN
+    applies it to G; weights are those that layers compute with, so with spectral norm they are the normalised ones.
     """
 
     @checked
@@ -53,10 +53,10 @@ class Orthogonal(Lazy):
 def largest_square(matrix: Tensor) -> Tensor:
     """Return σ², a scalar, of the largest singular value σ of a matrix.
 
-    It is tr(AP)/tr(P) of the smaller Gram matrix A, where P is A to the power 2¹², squared again and again without a graph: a
-    projection on the largest eigenvector, or several equal ones. Products alone make the host wait for nothing, unlike an SVD.
-    Other eigenvalues count by their 4096th power, which lowers σ² of n dimensions by less than n/10⁴ of it, and by nothing
-    where the next largest σ is a hundredth below.
+    It is tr(AP)/tr(P) for the smaller Gram matrix A, where P is A to the power 2¹², computed by repeated squaring without a
+    graph: a projection onto the eigenvector of the largest eigenvalue, or of several equal ones. Unlike an SVD, products do not
+    make the host wait. Other eigenvalues are weighted by their 4096th power, which lowers σ² in n dimensions by less than n/10⁴
+    of it, and by nothing where the next largest σ is a hundredth below.
     """
     rows, columns = matrix.shape
     gram = matrix @ matrix.T if rows <= columns else matrix.T @ matrix

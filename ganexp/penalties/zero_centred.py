@@ -31,7 +31,7 @@ class R2(Lazy):
 
 
 class R1R2(Lazy):
-    """Both, with one γ, as R3GAN has them (Huang et al. 2024)."""
+    """R1 and R2 with one γ, as in R3GAN (Huang et al. 2024)."""
 
     needs_logits = True
     demands = frozenset({"gradient norm 0"})

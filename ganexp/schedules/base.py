@@ -10,7 +10,7 @@ from ganexp.facts import Facts, Misfit
 
 
 class Schedule:
-    """What moves learning rates over a run; by itself, nothing: optimisers are not touched, and there is no state.
+    """What moves learning rates over a run; the base class does nothing: it does not touch optimisers and has no state.
 
     Args:
         iterations: How many the run has.
@@ -20,7 +20,7 @@ class Schedule:
     """What the loss has to measure, as a key of the rows."""
 
     on_host: tuple[str, ...] = ()
-    """Who reads what moves as a number on the host, so that a CUDA graph would not see it: "SGD reads a moving momentum"."""
+    """What reads a moving number on the host, so that a CUDA graph would not see it move: "SGD reads a moving momentum"."""
 
     def __init__(self, iterations: int = 0) -> None:
         self.iterations = iterations
@@ -40,17 +40,17 @@ class Schedule:
         """Take over the rates of both optimisers, `d` and `g`."""
 
     def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
-        """Look at what the loss measures, within an iteration, in operations on tensors only."""
+        """Observe what the loss measures, within an iteration, by tensor operations only."""
 
     def advance(self) -> None:
         """Set the rates of the next iteration."""
 
     def rates(self) -> dict[str, float]:
-        """Return the rates of the iteration that was done last, by network; empty if they do not move."""
+        """Return the rates of the last completed iteration, by network; empty if they do not move."""
         return {}
 
     def coefficients(self) -> dict[str, float]:
-        """Return what else moves, by name, as it was in the iteration that was done last."""
+        """Return what else moves, by name, as it was in the last completed iteration."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

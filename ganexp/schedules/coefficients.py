@@ -13,21 +13,21 @@ from ganexp.schedules.moving import Ending
 
 
 class Place(Protocol):
-    """Where a number stands that moves."""
+    """Where a moving number is stored."""
 
     @property
     def on_host(self) -> str:
-        """Who reads it as a number on the host, as a part of a sentence; empty where it is read from a tensor."""
+        """What reads it as a number on the host, as part of a sentence; empty if it is read from a tensor."""
 
     def begin(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Prepare for writing in a run with networks on a device and of a type."""
+        """Prepare for writing in a run whose networks are on a device and of a type."""
 
     def write(self, value: float) -> None:
-        """Let the number be this one from now on."""
+        """Set the number to this value from now on."""
 
 
 class Setting:
-    """A setting of a part, under the attribute of its name.
+    """A setting of a part, stored in the attribute of the same name.
 
     Where the part can read it from the device, as its `on_device` says, it is written into one tensor there, which recorded
     iterations see. Otherwise it is a number on the host.
@@ -79,10 +79,10 @@ class Coefficient:
     """A number that goes from one value to another over a run.
 
     Args:
-        place: Where it stands.
-        start: Its value at first.
-        to: Its value in the end.
-        along: The curve, of which only the shape counts.
+        place: Where it is stored.
+        start: Its initial value.
+        to: Its final value.
+        along: The curve; only its shape counts.
     """
 
     def __init__(self, place: Place, start: float, to: float, along: Ending) -> None:
@@ -94,9 +94,9 @@ class Coefficient:
 
 
 class Coefficients(Schedule):
-    """A schedule of learning rates beside which other numbers move.
+    """A schedule of learning rates, with other numbers that move beside them.
 
-    They are set before each iteration, from t alone, so that a resumed run goes on to the last bit.
+    The numbers are set before each iteration, from t alone, so that a resumed run continues bit for bit.
 
     Args:
         rates: What moves the learning rates.

@@ -10,7 +10,7 @@ from ganexp.schedules.moving import Ending, Of
 
 
 class Cosine(Ending):
-    """Along half a cosine down to `final` times the rate at `end` (Loshchilov & Hutter 2017, equation 5, no restarts).
+    """Half a cosine from the rate down to `final` times it at `end` (Loshchilov & Hutter 2017, equation 5, no restarts).
 
     In the first `warm_up` iterations the rate rises in equal steps, the first of which is not 0. The cosine begins after
     them: `torch.optim.lr_scheduler.CosineAnnealingLR` with T_max = end − warm_up and eta_min = final × rate.
@@ -19,7 +19,7 @@ class Cosine(Ending):
         iterations: How many the run has.
         warm_up: Iterations in which the rate rises; Goyal et al. 2017, section 2.2.
         end: Where the cosine ends; by default with the run.
-        final: What remains of the rate.
+        final: The fraction of the rate that remains.
         of: Whose rates are moved.
     """
 

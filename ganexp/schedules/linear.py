@@ -11,14 +11,14 @@ from ganexp.schedules.moving import Ending, Of
 class Linear(Ending):
     """Constant up to iteration `begin`, then in a straight line to `final` times the rate at `end`.
 
-    `torch.optim.lr_scheduler.LinearLR` from 1 to `final` over end − begin iterations, begun late. For GANs Gulrajani et
-    al. 2017, appendix F, among others (from the first iteration on, to 0).
+    `torch.optim.lr_scheduler.LinearLR` from 1 to `final` over end − begin iterations, begun late. Used for GANs by
+    Gulrajani et al. 2017, appendix F, among others (from the first iteration on, to 0).
 
     Args:
         iterations: How many the run has.
         begin: Iterations before the decay.
         end: Where it ends; by default with the run.
-        final: What remains of the rate.
+        final: The fraction of the rate that remains.
         of: Whose rates are moved.
     """
 

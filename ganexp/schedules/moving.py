@@ -13,7 +13,7 @@ Of = Literal["both", "d", "g"]
 
 
 class Moving(Schedule):
-    """Learning rates as those of the optimisers times `factor(t)`, where t is how many iterations are done.
+    """Learning rates that are those of the optimisers times `factor(t)`, where t is the number of iterations done.
 
     The factor is a number on the host, so that ordinary iterations never wait for the device. Rates are kept in tensors
     where the optimiser can read them there, which a CUDA graph needs. Torch's schedulers are not used: they replace
@@ -32,7 +32,7 @@ class Moving(Schedule):
         self._used: dict[str, float] = {}
 
     def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
-        """Take over the rates; those that optimisers had at first are kept as their `initial_lr`, as torch does."""
+        """Take over the rates; the optimisers' initial ones are kept as `initial_lr`, as in torch."""
         self._moved = {name: one for name, one in optimizers.items() if self.of in ("both", name)}
         for optimizer in optimizers.values():
             for group in optimizer.param_groups:
@@ -74,12 +74,12 @@ class Moving(Schedule):
 class Ending(Moving):
     """A schedule that ends at an iteration; after it, rates stay.
 
-    The end is part of the state, so that a run which is resumed with more iterations keeps that of its first start.
+    The end is part of the state, so that a run that is resumed with more iterations keeps its original end.
 
     Args:
         iterations: How many the run has.
         end: Where the schedule ends; by default with the run.
-        final: What remains of the rates there.
+        final: The fraction of the rates that remains there.
         of: Whose rates are moved.
 
     Raises:
@@ -97,14 +97,14 @@ class Ending(Moving):
             )
 
     def between(self, t: int, start: float, final: float) -> float:
-        """Return what has gone from `start` towards `final` in iteration t, counted from 0."""
+        """Return the value in iteration t, counted from 0, of a number that goes from `start` to `final`."""
         raise NotImplementedError
 
     def factor(self, t: int) -> float:
         return self.between(t, 1.0, self.final)
 
     def refuse_at_end(self, name: str, iteration: int) -> None:
-        """Refuse a first part of the schedule that lasts until its end.
+        """Refuse a schedule whose first part lasts until its end.
 
         Raises:
             ValueError: `iteration`, where the first part ends, is not before `end`.

@@ -19,9 +19,9 @@ class Stalled(Moving):
     """Multiply rates by `by` when a measure stalls (Berthelot et al. 2017, section 4.1, BEGAN: halve when M stalls).
 
     The paper does not say what stalling is. Here the measure is averaged over windows of `every` iterations, summed on the
-    device; `patience` windows in a row that are not lower than the lowest one before lower the rates, and the count begins
-    anew: `torch.optim.lr_scheduler.ReduceLROnPlateau` with threshold 0. Only at the end of a window is the device waited for.
-    In a run of `patience` windows or fewer, rates stay as they are.
+    device. After `patience` windows in a row that are not below the lowest one before, rates are lowered and the count
+    restarts. That is `torch.optim.lr_scheduler.ReduceLROnPlateau` with threshold 0 and a patience of `patience` − 1. The host
+    waits for the device only at the end of a window. In a run of `patience` windows or fewer, rates stay as they are.
 
     Args:
         iterations: How many the run has.

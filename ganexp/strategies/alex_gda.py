@@ -1,4 +1,4 @@
-"""Alternate, and let each network answer the other one beyond, or short of, where that has moved (Lee, Cho & Yun 2024)."""
+"""Alternate, with each network answering the other beyond, or short of, where the other has moved (Lee, Cho & Yun 2024)."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -18,9 +18,9 @@ class AlexGDA(Simultaneous):
     """Alternating-extrapolation descent (algorithm 1, with D for x and G for y). Trace: `z G r f D+ G [r] f G+`.
 
     D moves from ψ to ψ⁺ against G at θ̃, and G from θ to θ⁺ against D at ψ + γ(ψ⁺ − ψ); the next θ̃ is θ + δ(θ⁺ − θ). With δ = 1
-    this is `joint` for γ = 0, `reuse_z` for γ = 1, and prediction (Yadav et al. 2018) for γ = 2. A step of an optimiser with
-    state is stretched as it is. Departures: θ̃ also stretches steps of G's own; a
-    constraint on D's weights holds at ψ⁺, and not beyond it; G's gradient does not pass through a step of latents.
+    this is `joint` for γ = 0, `reuse_z` for γ = 1, and prediction (Yadav et al. 2018) for γ = 2. With a stateful optimiser,
+    its actual step is stretched. Departures: θ̃ also stretches the steps that G takes alone; a constraint on D's weights holds
+    at ψ⁺, and not beyond it; G's gradient does not pass through a latent step.
 
     Args:
         gamma: γ.

@@ -15,7 +15,7 @@ from ganexp.strategies.steps import g_step
 
 
 class Strategy(Part):
-    """One training iteration, written in the verbs of `ganexp.gan.GAN`. All that a subclass must say is `__call__`."""
+    """One training iteration, written in the verbs of `ganexp.gan.GAN`. A subclass need only define `__call__`."""
 
     differentiates_gradients = False
     """Whether it takes gradients of gradients, which compiled networks do not have."""
@@ -27,10 +27,10 @@ class Strategy(Part):
     """Whether every iteration makes as many updates as it is asked for."""
 
     tries_discriminator = False
-    """Whether `refuse` looks at a discriminator's values, so that one must be made for it before a run."""
+    """Whether `refuse` runs a discriminator on actual values, so that one must be made for it before a run."""
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration, with so many updates of each network, on batches drawn from `reals`."""
+        """Run one iteration, with `d_steps` updates of D and `g_steps` of G, on batches drawn from `reals`."""
         raise NotImplementedError
 
     def g_step(self, gan: GAN, reals: Iterator[Batch]) -> None:
@@ -41,7 +41,8 @@ class Strategy(Part):
         """Refuse a run that the strategy does not fit.
 
         Raises:
-            Misfit: It differentiates gradients, which compiled networks do not have, and of which a process has its share only.
+            Misfit: It differentiates gradients, which compiled networks do not have, and of which each of several
+                processes has only its share.
         """
         if self.differentiates_gradients and run.compiled:
             raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)
@@ -50,7 +51,7 @@ class Strategy(Part):
             raise Misfit(reason, strategy="joint")
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse a discriminator or a loss that the strategy is not exact for; `x` is a batch to try it on.
+        """Refuse a discriminator or a loss that the strategy is not exact for; `x` is a batch to try them on.
 
         Raises:
             ValueError: The strategy is not exact for one of them.
@@ -58,7 +59,7 @@ class Strategy(Part):
 
     @property
     def keeps_count(self) -> bool:
-        """Whether its state, if it has one, is on the host, so that iterations cannot be recorded."""
+        """Whether its state, if it has one, is on the host, so that iterations cannot be recorded as CUDA graphs."""
         return bool(self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
@@ -69,12 +70,12 @@ class Strategy(Part):
         """Resume from a checkpoint's state."""
 
     def __str__(self) -> str:
-        """Return what it is called in messages."""
+        """Return its name in messages."""
         return type(self).__name__
 
 
 def as_strategy(strategy: Callable[..., None]) -> Strategy:
-    """Return a strategy, or a function of `(gan, reals, *, d_steps, g_steps)` as one, with what it has for attributes.
+    """Return a strategy as it is, and a function of `(gan, reals, *, d_steps, g_steps)` as a strategy with its attributes.
 
     Raises:
         TypeError: It is neither. Any other object may have a state, which would not be found.
@@ -87,7 +88,7 @@ def as_strategy(strategy: Callable[..., None]) -> Strategy:
 
 
 class _Function(Strategy):
-    """A strategy that is all function."""
+    """A strategy that is just a function."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         functools.update_wrapper(self, function)

@@ -24,18 +24,18 @@ class Competitive(Simultaneous):
 
         θ: x = ∇_θ L_G − η_ψ D_θψ y,    ψ: y = ∇_ψ L_D + η_θ D_ψθ x.
 
-    y put into the first equation leaves (1 + M) x = ∇_θ L_G − η_ψ D_θψ ∇_ψ L_D with M = η_θ η_ψ D_θψ D_ψθ, which conjugate
-    gradients solve, from where they ended in the previous iteration. Neither host nor device waits: all steps are computed,
-    and those beyond the tolerance change nothing.
+    Substituting y into the first equation leaves (1 + M) x = ∇_θ L_G − η_ψ D_θψ ∇_ψ L_D with M = η_θ η_ψ D_θψ D_ψθ, which
+    conjugate gradients solve, starting where they ended in the previous iteration. Neither host nor device waits: all steps are
+    computed, and those beyond the tolerance change nothing.
 
-    This is `joint` for η = 0, and so are the steps that only one network has left. The penalty, a term of D's alone, takes
+    This is `joint` for η = 0, and so are the steps that only one network has left. The penalty, a term of L_D alone, takes
     part in ∇_ψ L_D; its dependence on G through its samples is not in D_θψ. Departure: the rates of the two players may differ.
 
     Args:
-        rate: η of both; None is the optimisers' own learning rates, as in the paper, whose steps are η times the vector. Steps
-            of Adam are not, so that it wants a rate.
-        steps: The most steps of conjugate gradients; each takes two products, with D_θψ and D_ψθ.
-        tolerance: The residual, relative to the right side, at which they end.
+        rate: η of both; None is the optimisers' own learning rates, as in the paper, whose steps are η times the vector. Adam's
+            steps are not, so give a rate with Adam.
+        steps: Maximum number of conjugate gradient steps; each takes two products, with D_θψ and D_ψθ.
+        tolerance: The residual, relative to the right-hand side, at which they end.
     """
 
     differentiates_gradients = True
@@ -59,7 +59,7 @@ class Competitive(Simultaneous):
         """Move both networks once.
 
         Raises:
-            ValueError: The loss is not zero-sum, or a penalty on scores makes the game another one.
+            ValueError: The loss is not zero-sum, or a penalty on scores makes the game not zero-sum.
         """
         x, fake = next(reals), gan.generate(gan.sample())
         if gan.penalty.reads_scores:
@@ -73,7 +73,7 @@ class Competitive(Simultaneous):
     def anticipated(self, gan: GAN, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
         """Return y and x, which replace the gradients of D and G.
 
-        With b for the right side, the correction e = x − b solves (1 + M) e = −M b, so that nothing is added where M is zero.
+        With b the right-hand side, the correction e = x − b solves (1 + M) e = −M b, so that nothing is added where M is zero.
         """
         field = gan.field(d, g)
         v_d, v_g = field.split(field.vector)
@@ -132,8 +132,8 @@ def conjugate_gradients(
 ) -> Vector:
     """Solve a symmetric positive definite system from a start x, whose residual is given (Hestenes & Stiefel 1952).
 
-    There are always as many steps as are asked for; those after the squared norm of the residual has fallen to `enough`, or
-    after a direction in which the system is not positive, are steps of length zero.
+    All `steps` steps are always computed; once the squared norm of the residual has fallen to `enough`, or a direction has no
+    positive curvature, they have length zero.
     """
     direction, size = residual, dot(residual, residual)
     going = size > enough

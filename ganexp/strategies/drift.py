@@ -15,7 +15,7 @@ from ganexp.strategies.steps import rates
 
 
 class Drift(Simultaneous):
-    """Take the interaction terms of the discretisation drift (theorems 3.1 and 3.2) out of v. Trace: `z G r f DG+`.
+    """Subtract the interaction terms of the discretisation drift (theorems 3.1 and 3.2) from v. Trace: `z G r f DG+`.
 
     Steps along v follow, to second order in η, a flow along v + (η/2) J v. The terms of J v with the other player's gradient
     are subtracted from v:
@@ -23,12 +23,12 @@ class Drift(Simultaneous):
         D: v_ψ − (η_ψ/2) ∂_θ v_ψ · v_θ,    G: v_θ − c ∂_ψ v_θ · v_ψ,
 
     with c = η_θ/2 if both move at once, and c = (η_θ/2)(2r − 1), r = η_ψ/η_θ, if D moves first; each correction is then taken
-    where its player moves, on one batch: `z G r f D+ r f G+`. For η = 0 this is `joint`, or `detach`, but for the further
-    draw of a penalty that draws. The penalty is a part of L_D.
+    where its player moves, on one batch: `z G r f D+ r f G+`. For η = 0 this is `joint`, or, alternating, `detach`, except
+    that penalties and augmentations that draw random numbers may then draw more. The penalty is a part of L_D.
 
     Args:
-        rate: η of both; None is the optimisers' own learning rates, as in the paper. Steps of Adam are not η times the vector,
-            so that it wants a rate.
+        rate: η of both; None is the optimisers' own learning rates, as in the paper. Adam's steps are not η times the vector,
+            so give a rate with Adam.
         alternating: Whether D moves first, or both move at once.
     """
 

@@ -22,7 +22,7 @@ class Extragradient(Simultaneous):
         ahead: The length of the step ahead, in steps of the optimisers (Hsieh et al. 2020: explore aggressively, ahead > 1, and
             update conservatively).
         same_batch: Whether the step proper looks at the batch of the step ahead (Mishchenko et al. 2020), or draws its own, as
-            Gidel et al. do. Departure: G's gradient does not pass through a step of latents that both look at.
+            Gidel et al. do. Departure: G's gradient does not pass through a latent step that both share.
     """
 
     @checked

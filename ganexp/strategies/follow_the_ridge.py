@@ -17,15 +17,15 @@ from ganexp.strategies.steps import rates
 class FollowTheRidge(Simultaneous):
     """D moves along v_ψ − (η_θ/η_ψ) H⁻¹ ∂_θ v_ψ · v_θ with H = ∂_ψ v_ψ, and G along v_θ (algorithm 1). Trace: `z G r f DG+`.
 
-    The correction keeps v_ψ as it is while θ moves. Conjugate gradients solve for H + λ; they end early where H + λ curves
-    downwards, and steps beyond the tolerance change nothing. η are the optimisers' own learning rates, of which only the ratio
-    counts. The penalty is a part of L_D. Departures: with a loss that is not zero-sum, G descends its own part of it; the
-    correction is not preconditioned.
+    The correction keeps v_ψ as it is while θ moves. Conjugate gradients solve the system with H + λ; they end early where
+    H + λ curves downwards, and steps beyond the tolerance change nothing. η_θ and η_ψ are the optimisers' own learning rates;
+    only their ratio counts. The penalty is a part of L_D. Departures: with a loss that is not zero-sum, G descends its own
+    objective; the correction is not preconditioned.
 
     Args:
-        steps: The most steps of conjugate gradients; each takes a product with H.
+        steps: Maximum number of conjugate gradient steps; each takes a product with H.
         damping: λ.
-        tolerance: The residual, relative to the right side, at which they end.
+        tolerance: The residual, relative to the right-hand side, at which they end.
     """
 
     differentiates_gradients = True

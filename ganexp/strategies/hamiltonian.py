@@ -10,7 +10,7 @@ from ganexp.strategies.simultaneous import Simultaneous
 class Hamiltonian(Simultaneous):
     """Move along Jᵀv = ∇½‖v‖², with v both networks' gradients: Hamiltonian gradient descent. Trace: `z G r f DG+`.
 
-    Every stationary point attracts, a player's maximum and a saddle too: a lesson rather than a method. `consensus` adds v to
+    Every stationary point attracts, even a player's maximum or a saddle: a lesson rather than a method. `consensus` adds v to
     it. The penalty is a part of L_D.
     """
 

@@ -15,8 +15,8 @@ from ganexp.strategies.simultaneous import Simultaneous
 class Jare(Simultaneous):
     """Move along v + γ J_offᵀv, J_off the off-diagonal blocks of v's Jacobian (algorithm 1). Trace: `z G r f DG+`.
 
-    D's objective gets γ/2 ‖∇_θ L_G‖² and G's gets γ/2 ‖∇_ψ L_D‖². `consensus` adds each network's own gradient to that, the
-    diagonal blocks. This is `joint` for γ = 0. The penalty is a part of L_D.
+    D's objective gets γ/2 ‖∇_θ L_G‖² and G's gets γ/2 ‖∇_ψ L_D‖². `consensus` also penalises each network's own
+    gradient, by the diagonal blocks. This is `joint` for γ = 0. The penalty is a part of L_D.
 
     Args:
         gamma: γ.

@@ -16,7 +16,7 @@ from ganexp.strategies.simultaneous import Simultaneous
 class Lead(Simultaneous):
     """Move along v + α J_off(z − z⁻), with z both networks' weights and z⁻ those one iteration ago. Trace: `z G r f DG+`.
 
-    J_off is v's Jacobian without its diagonal blocks. The paper's momentum, β(z − z⁻), is the optimisers' business: `sgd` has
+    J_off is v's Jacobian without its diagonal blocks. The paper's momentum, β(z − z⁻), is left to the optimisers: `sgd` has
     one. Departure: α is in units of the learning rate, so that α = 1 without momentum is optimism on a bilinear game. The
     first iteration has no z⁻. This is `joint` for α = 0. The penalty is a part of L_D.
 

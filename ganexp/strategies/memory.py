@@ -11,23 +11,23 @@ from ganexp.gan import GAN
 
 
 class ParameterMemory:
-    """A tensor, or None, for each parameter of both networks, always in the same memory, for recorded iterations."""
+    """A tensor, or None, for each parameter of both networks, always in the same memory, so that iterations can be recorded."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor | None] = []
 
     def of(self, gan: GAN, parameters: Sequence[Tensor]) -> Gradients:
-        """Return what is kept of some parameters: None where that is nothing."""
+        """Return what is kept for some parameters, None where nothing is."""
         there = dict(zip(_everything(gan), self.tensors, strict=False))
         return tuple(there.get(p) for p in parameters)
 
     def before(self, gan: GAN, parameters: Sequence[Tensor]) -> list[Tensor]:
-        """Return where some parameters were when they were kept, and where they are if they were not."""
+        """Return the kept values of some parameters, and the present ones where none are kept."""
         return [p.detach() if kept is None else kept for p, kept in zip(parameters, self.of(gan, parameters), strict=True)]
 
     @torch.no_grad()
     def keep(self, gan: GAN, parameters: Sequence[Tensor], tensors: Sequence[Tensor | None]) -> None:
-        """Keep copies of tensors, one for each of these parameters, and nothing of the others."""
+        """Keep copies of tensors, one for each of these parameters, and nothing for the others."""
         given = dict(zip(parameters, tensors, strict=True))
         new = [given.get(p) for p in _everything(gan)]
         if [one is None for one in new] == [one is None for one in self.tensors]:

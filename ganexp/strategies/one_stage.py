@@ -39,14 +39,14 @@ class OneStage(Simultaneous):
 
     def __init__(self) -> None:
         self._scoring_alone: WeakSet[nn.Module] = WeakSet()
-        """Discriminators that were looked at once, before the first iteration, since looking waits for the device."""
+        """Discriminators that passed `refuse`, which waits for the device, and so runs only before the first iteration."""
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once.
 
         Raises:
             ValueError: Images interact inside D, and the loss is one for which that matters; the loss reads more than scores;
-                or scores are too narrow for τ.
+                or the scores' type is too narrow for τ.
         """
         refuse_further_numbers(gan.loss)
         x, fake = next(reals), gan.generate(gan.sample())
@@ -59,12 +59,12 @@ class OneStage(Simultaneous):
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
         """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss has one ratio for all.
 
-        Autograd tells: the gradient of one image's score with respect to another image must be zero. D's buffers and the
-        random streams are left as they were.
+        This is tested by autograd: the gradient of one image's score with respect to another image must be zero. D's buffers
+        and the random streams are left as they were.
 
         Args:
-            discriminator: In the mode in which it is trained; batch norm in evaluation mode couples nothing.
-            loss: What its scores are for.
+            discriminator: D, in training mode; batch norm in evaluation mode couples nothing.
+            loss: The loss that its scores are for.
             x: A batch to try it on.
 
         Raises:
@@ -111,7 +111,7 @@ def seeds_and_scales(loss: Loss, d_by_fake: Tensor, g_by_fake: Tensor) -> tuple[
     """Return what to seed the fakes' scores with, and what to rescale each image's gradient by, `(B,)` each.
 
     Args:
-        loss: Whose ratio may be uniform.
+        loss: The loss, whose ratio may be uniform.
         d_by_fake: ∂L_D/∂s, `(B,)`.
         g_by_fake: ∂L_G/∂s, `(B,)`.
 
@@ -153,7 +153,7 @@ def _coupled(discriminator: nn.Module, x: Batch) -> bool:
     """Return whether the score of an image depends on other images of its batch."""
     x = Batch.of(x)
     images = x.values.detach().clone().requires_grad_()
-    images = images.view_as(images)  # no leaf: counting operations fails for one that enters a module
+    images = images.view_as(images)  # not a leaf: counting operations fails if a leaf enters a module
     with undisturbed(images.device), _buffers_kept(discriminator), torch.enable_grad():
         scores = scores_of(discriminator(images, *x.conditions))
         return coupled(images, scores.unbind())

@@ -13,9 +13,9 @@ from ganexp.strategies.steps import looking_ahead
 class PastExtragradient(Simultaneous):
     """Popov 1980; for GANs Gidel et al. 2019, extrapolation from the past. Trace: `(DG+) z G r f DG+`.
 
-    `extragradient` for the operations of `joint`: the step ahead takes the gradients that the previous iteration found ahead,
-    and the first iteration, which has none, takes no step ahead. As in the paper's ExtraAdam, an optimiser with state moves its
-    state at both. Steps left over for one network alone are as in `joint`.
+    `extragradient` with as many operations as `joint`: the step ahead takes the gradients that the previous iteration found
+    ahead, and the first iteration, which has none, takes no step ahead. As in the paper's ExtraAdam, an optimiser with state
+    moves its state at both steps. Steps left over for one network alone are as in `joint`.
     """
 
     keeps_count = False

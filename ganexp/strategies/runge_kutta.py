@@ -14,7 +14,7 @@ from ganexp.strategies.simultaneous import Simultaneous
 from ganexp.strategies.steps import looking_ahead, rates
 
 AHEAD: dict[int, tuple[float, ...]] = {2: (1,), 4: (1 / 2, 1 / 2, 1)}
-"""How far each further stage looks along v of the one before, by order: the methods of Heun, and of Runge and Kutta."""
+"""How far each further stage looks ahead along v of the stage before, by order: Heun's method, and Runge and Kutta's."""
 SHARES: dict[int, tuple[float, ...]] = {2: (1 / 2, 1 / 2), 4: (1 / 6, 1 / 3, 1 / 3, 1 / 6)}
 """What share of the step each stage has."""
 
@@ -23,13 +23,13 @@ class RungeKutta(Simultaneous):
     """Move along a mean of v over stages, each of them a look ahead (algorithm 1). Trace: `z G r f G r f DG+`, order 2.
 
     All stages look at one batch. With a regulariser, D also descends λ‖∇_θ L_G‖², by its gradient at the first stage.
-    Departures: what the paper takes a plain step along is fed to the optimisers; weights that a stage looks at are not clipped;
-    G's gradient does not pass through a step of latents.
+    Departures: the vector along which the paper takes a plain step is given to the optimisers; weights at which a stage looks
+    are not clipped; G's gradient does not pass through a latent step.
 
     Args:
         order: 2 has two stages, 4 has four.
-        rate: η, by which stages look ahead; None is the optimisers' own learning rates, as in the paper. Steps of Adam are not
-            η times the vector, so that it wants a rate.
+        rate: η, by which stages look ahead; None is the optimisers' own learning rates, as in the paper. Adam's steps are not
+            η times the vector, so give a rate with Adam.
         regulariser: λ; above 0 it takes a gradient of a gradient.
     """
 
@@ -79,7 +79,7 @@ def go(parameters: Sequence[Tensor], here: Sequence[Tensor], gradients: Gradient
 
 
 def weighted(terms: Sequence[Gradients], shares: Sequence[float]) -> Gradients:
-    """Return the sum of gradients, each times its share; shares may be more."""
+    """Return the sum of gradients, each times its share; there may be more shares than gradients."""
     return tuple(
         None if of_one[0] is None else sum(share * v for share, v in zip(shares, of_one, strict=False) if v is not None)
         for of_one in zip(*terms, strict=True)

@@ -29,7 +29,7 @@ def simultaneous(rule: Rule, g_step: Rule = g_step) -> Callable[..., None]:
 
 
 class Simultaneous(Strategy):
-    """A strategy by a rule that moves both networks at once: see `simultaneous`, which makes one of a function."""
+    """A strategy given by a rule that moves both networks at once; `simultaneous` makes one from a function."""
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once."""

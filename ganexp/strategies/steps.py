@@ -27,7 +27,7 @@ def g_step(gan: GAN, reals: Iterator[Batch]) -> None:
 
 @contextmanager
 def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Let parameters move inside, and put them back at the end, where they were, as is given; optimisers keep what they saw."""
+    """Yield copies of parameters, let them move inside, and put them back at the end; optimisers keep what they saw."""
     here = [p.detach().clone() for p in parameters]
     try:
         yield here
@@ -38,12 +38,12 @@ def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 @torch.no_grad()
 def stretch(parameters: Sequence[Tensor], start: Sequence[Tensor], factor: float) -> None:
-    """Move parameters to `factor` times as far from where they started; 1 leaves every bit of them as it is."""
+    """Move parameters to `factor` times their distance from where they started; 1 leaves every bit of them as it is."""
     torch._foreach_copy_([*parameters], torch._foreach_lerp([*start], [*parameters], factor))
 
 
 def rates(gan: GAN, rate: float | None) -> tuple[float | Tensor, float | Tensor]:
-    """Return η of D and of G: a given rate, or the optimisers' own; one of several groups has that of its first."""
+    """Return η of D and of G: a given rate, or the optimisers' own, each that of its first parameter group."""
     if rate is not None:
         return rate, rate
     return gan.optimizer_d.param_groups[0]["lr"], gan.optimizer_g.param_groups[0]["lr"]

@@ -12,7 +12,7 @@ from ganexp.ranges import checked
 from ganexp.strategies.simultaneous import Simultaneous
 
 EPSILON = 0.1
-"""The paper's ε, by which the sign is + where there is nothing to align."""
+"""The paper's ε, which makes the sign + where there is nothing to align."""
 
 
 class Symplectic(Simultaneous):
@@ -24,7 +24,7 @@ class Symplectic(Simultaneous):
 
     Args:
         strength: λ.
-        align: Whether λ changes its sign.
+        align: Whether λ takes that sign.
     """
 
     differentiates_gradients = True

@@ -14,14 +14,14 @@ from ganexp.ranges import checked
 from ganexp.strategies.simultaneous import Simultaneous
 
 Scorer = Callable[..., Tensor]
-"""From images, and what they are conditioned on, to scores."""
+"""A function from images, and what they are conditioned on, to scores."""
 
 
 class Unrolled(Simultaneous):
     """G descends its loss after `k` differentiable D steps, which are then undone (equations 10, 11).
 
     Both networks move from where they were, as in `joint`, which this is for k = 0. Trace: `z G r f DG+`. Departure: the
-    inner steps are plain gradient descent, as in the paper's equations; its experiments took Adam's.
+    inner steps are plain gradient descent, as in the paper's equations; its experiments used Adam.
 
     Args:
         k: Inner steps of D, on the batch at hand.
@@ -58,7 +58,7 @@ class Unrolled(Simultaneous):
 
 
 def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:
-    """Form D's loss as another discriminator has it, penalty included, with G's graph in it."""
+    """Form D's loss for another discriminator, penalty included, with G's graph in it."""
     x = gan.shown_as_real(x, fake)
     real_scores, fake_scores = gan.score(x, discriminator), gan.score(fake, discriminator)
     loss = gan.loss.d_loss(real_scores, fake_scores)
@@ -71,7 +71,7 @@ class Ahead:
 
     Args:
         discriminator: The module.
-        tensors: What every place in it that holds a tensor holds instead, by name.
+        tensors: The tensors to use instead, by the name of each place in it that holds one.
     """
 
     def __init__(self, discriminator: nn.Module, tensors: dict[str, Tensor]) -> None:
@@ -90,7 +90,7 @@ class Ahead:
 
 
 class _Reader(nn.Module):
-    """A module whose forward pass is to read in another one."""
+    """A module whose forward pass reads something in another module."""
 
     def __init__(self, network: nn.Module, what: Callable[[nn.Module], list[Tensor]]) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
     It maps images to scores, and can be differentiated through.
 
     The discriminator itself is left as it is, its buffers included. Departure: constraints on D's weights, such as
-    clipping, are not applied to the steps, which would cut the gradient.
+    clipping, are not applied to the steps, since that would cut the gradient.
 
     Args:
         discriminator: Where the steps begin; frozen parameters stay, and so do those that no score depends on.
@@ -116,7 +116,7 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
         rate: Their size.
     """
     slots, buffers = _slots(discriminator, "_parameters"), _slots(discriminator, "_buffers")
-    weights = {p: p for p in slots.values() if p.requires_grad}  # by the parameter that it began as
+    weights = {p: p for p in slots.values() if p.requires_grad}  # keyed by the parameter that each began as
     copies = {name: buffer.clone() for name, buffer in buffers.items()}
 
     def ahead() -> Ahead:
@@ -131,9 +131,9 @@ def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k
 
 
 def apart(discriminator: nn.Module) -> Ahead:
-    """Return a discriminator as it is now, as a function from images to scores, whatever becomes of it.
+    """Return a function from images to scores that stays what the discriminator is now, whatever becomes of it.
 
-    No gradient reaches its parameters, and its buffers stay as they are; it can be differentiated with respect to images, also
+    No gradient reaches its parameters, and its buffers stay as they are; it can be differentiated with respect to images, even
     after the discriminator has moved.
     """
     kept = _slots(discriminator, "_parameters") | _slots(discriminator, "_buffers")
@@ -143,8 +143,8 @@ def apart(discriminator: nn.Module) -> Ahead:
 def _slots(network: nn.Module, kind: str) -> dict[str, Tensor]:
     """Return every place that holds a tensor, once: modules may be registered twice, and parameters shared by modules.
 
-    `functional_call` on its own would swap the weights of a module that is registered twice two times, and put the second
-    lot back last.
+    Given both names of a module that is registered twice, `functional_call` would swap its weights twice, and at the end put
+    back those that the second swap had found.
     """
     modules = network.named_modules()  # each module once
     held = ((f"{prefix}.{name}" if prefix else name, t) for prefix, m in modules for name, t in getattr(m, kind).items())

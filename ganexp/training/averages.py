@@ -19,7 +19,7 @@ Buffers = dict[str, Tensor | None]
 
 
 class Average(Part):
-    """The contract; by itself, both networks as they are, of which there is no average."""
+    """The contract of an average; the class itself averages nothing, and leaves both networks as they are."""
 
     discriminator: nn.Module | None = None
     """The averaged D, if there is one. Nothing in a run reads it: it is kept in checkpoints, for `load_discriminator`."""
@@ -39,7 +39,7 @@ class Average(Part):
         """Follow the networks by one iteration."""
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the averages that there are, by the names of the networks."""
+        """Return the averaged networks, if there are any, by name."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -54,8 +54,8 @@ class RunningAverage(Average):
     """A weighted mean of the weights after each iteration; buffers, such as running batch statistics, are copied.
 
     Args:
-        generator: The one that is trained.
-        discriminator: Likewise; only needed with `of="both"`.
+        generator: The generator that is trained.
+        discriminator: The discriminator that is trained; only needed with `of="both"`.
         of: Whose weights are averaged.
 
     Raises:
@@ -77,7 +77,7 @@ class RunningAverage(Average):
         self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
 
     def keep(self, updates: Tensor) -> Tensor:
-        """Return the share of the average that stays at an update, the `updates`-th, as a scalar on the device."""
+        """Return the share of the average that is kept at the `updates`-th update, as a scalar on the device."""
         raise NotImplementedError
 
     @torch.no_grad()
@@ -85,7 +85,7 @@ class RunningAverage(Average):
         self._updates += 1
         weight = (1 - self.keep(self._updates)).to(self._slow[0].dtype)
         torch._foreach_lerp_(self._slow, self._fast, [weight] * len(self._slow))
-        for slow, fast, name in self._buffers:  # by name, since a module may give one of them a new tensor
+        for slow, fast, name in self._buffers:  # by name, since a module may replace a buffer by a new tensor
             _follow(slow, fast[name], name)
 
     def networks(self) -> dict[str, nn.Module]:
@@ -142,7 +142,7 @@ class EMA(RunningAverage):
 class UniformAverage(RunningAverage):
     """The mean of the weights after all iterations but the first `start` (Yazıcı et al. 2019, uniform averaging).
 
-    Until then it is the generator as it is.
+    Until then, the average is the generator as it is.
     """
 
     @checked
@@ -174,7 +174,7 @@ class PowerAverage(RunningAverage):
 
     Args:
         generator, discriminator, of: As in `RunningAverage`.
-        width: Of the average that samples come from.
+        width: The width of the average that samples come from.
         beside: Widths of further averages of G, which checkpoints hold, so that `post_hoc` has two widths or more to go by.
     """
 
@@ -246,7 +246,7 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
         width: The relative standard deviation that is wanted.
 
     Raises:
-        ValueError: There is no snapshot of that iteration or an earlier one, or no average of that width.
+        ValueError: There is no snapshot of that iteration or an earlier one, or no average can have that width.
     """
     used = [one for one in snapshots if one.iteration <= iteration]
     shares, _ = shares_of([(one.iteration, one.gamma) for one in used], iteration, width)
@@ -258,12 +258,13 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
 
 
 def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: float) -> tuple[list[float], float]:
-    """Return the shares of averages, each an iteration and a γ, whose sum is nearest to the average of a width, and how near.
+    """Return the shares in which averages sum to the best approximation of the average of a width, and its relative error.
 
-    Its weight function over time is nearest by least squares; the distance of the two is returned relative to its norm.
+    Each average is an iteration and a γ. Best is by least squares over the weight functions of time; the error is the distance
+    between the two functions, relative to the norm of the wanted one.
 
     Raises:
-        ValueError: There is no average, or none of that width.
+        ValueError: There are no averages to sum, or no average can have that width.
     """
     if not averages:
         raise ValueError(f"there is no snapshot of iteration {iteration} or an earlier one")
@@ -278,7 +279,7 @@ def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: floa
 
 
 def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
-    """Return ∫ p q of p(τ) = (γ + 1) τ^γ / t^(γ + 1) up to t and q likewise; t cancels but for the ratio to the later time."""
+    """Return ∫ p q for p(τ) = (γ + 1) τ^γ / t^(γ + 1) up to t, and q likewise; powers are of ratios of times only."""
     earlier = np.minimum(t, other_t)
     shares = (earlier / t) ** gamma * (earlier / other_t) ** other_gamma
     return (gamma + 1) * (other_gamma + 1) / (gamma + other_gamma + 1) * shares * earlier / (t * other_t)
@@ -289,7 +290,7 @@ def _frozen_copy(network: nn.Module) -> nn.Module:
 
 
 def _buffers(slow: nn.Module, fast: nn.Module) -> Iterator[tuple[Buffers, Buffers, str]]:
-    """Yield where the buffers of a network and of its copy stand, and their names."""
+    """Yield, for each buffer, the dictionaries that hold it in the copy and in the network, and its name."""
     for module, original in zip(slow.modules(), fast.modules(), strict=True):
         for name in original._buffers:
             yield module._buffers, original._buffers, name

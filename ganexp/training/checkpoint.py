@@ -24,11 +24,11 @@ State = dict[str, Any]
 
 FORMAT = 6
 CALLED = {"torch", "torch.storage", "collections"}
-"""Modules with the types of tensors and storages; a checkpoint calls nothing else, except for `torch._utils`' tensors."""
+"""Modules with the types of tensors and storages: all that a checkpoint calls, besides `torch._utils._rebuild_tensor_v2`."""
 DEEPEST = 40
 MOST_VALUES = 500_000
 MOST = 10**15
-"""No run counts further."""
+"""The largest count in a checkpoint; no run counts further."""
 
 
 class CheckpointError(ValueError):
@@ -36,13 +36,13 @@ class CheckpointError(ValueError):
 
 
 def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0) -> State:
-    """Return a run's state with what makes a file of it that stands by itself.
+    """Return a run's state with what a self-contained file needs besides it.
 
     Args:
         run: The state of the trainer.
         config: The run's configuration as plain values.
-        shape: Of one sample, so that the generator can be built again without the data.
-        classes: How many its labels are of, if there are any; for the same reason.
+        shape: The shape of one sample, so that the generator can be built again without the data.
+        classes: The number of classes of the labels, if there are any; for the same reason.
     """
     return {"format": FORMAT, "torch": str(torch.__version__), "config": config, "shape": shape, "classes": classes, "run": run}
 
@@ -50,7 +50,7 @@ def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes
 def save(state: State, folder: RunFolder, *, keep: int) -> None:
     """Write `iteration_<n>.pt`, point `last.pt` at it and delete all but the newest `keep`; each step is atomic.
 
-    Those of later iterations, which a run that was resumed from an earlier one has left, go as well.
+    Checkpoints of later iterations, left over when a run was resumed from an earlier one, are deleted too.
 
     Raises:
         OSError: It could not be written; what was there is untouched.
@@ -75,7 +75,7 @@ def write(state: State, path: Path) -> None:
     with atomic_write(path) as file:
         try:
             torch.save(state, file)
-        except RuntimeError as error:  # what torch makes of an error of the file, as on a full disk
+        except RuntimeError as error:  # what torch turns a file error into, as on a full disk
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
@@ -94,10 +94,10 @@ def point(name: Path, path: Path) -> None:
 
 
 def load(path: Path) -> State:
-    """Read a checkpoint; nothing in the file is executed, and no more memory is taken than the file is large.
+    """Read a checkpoint; nothing in the file is executed, and a file that unpacks to far more than its size is refused.
 
     Raises:
-        CheckpointError: The file is missing, broken, or no checkpoint of ganexp's.
+        CheckpointError: The file is missing, broken, or not a checkpoint of ganexp.
     """
     try:
         _refuse_bomb(path)
@@ -119,7 +119,7 @@ def load(path: Path) -> State:
 
 
 def _refuse_bomb(path: Path) -> None:
-    """Look at a file's directory and at its pickle's instructions, without following any.
+    """Inspect an archive's directory and its pickle's instructions, without executing any.
 
     Raises:
         CheckpointError: It would unpack to far more than its size, or calls what no checkpoint needs.
@@ -127,7 +127,7 @@ def _refuse_bomb(path: Path) -> None:
     """
     with zipfile.ZipFile(path) as archive:
         parts = archive.infolist()
-        (pickled,) = [part for part in parts if part.filename.lower().endswith("/data.pkl")]  # one, whoever reads it
+        (pickled,) = [part for part in parts if part.filename.lower().endswith("/data.pkl")]  # one for any reader
         unpacked = sum(part.file_size for part in parts)
         if unpacked > 2 * path.stat().st_size + 2**20 or pickled.file_size > 2**18 + 2**11 * len(parts):
             raise CheckpointError(f"{path} unpacks to far more than its size; it is no checkpoint of ganexp")
@@ -167,10 +167,10 @@ def _values(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> None:
-    """Refuse a state that has other keys, shapes or types than a part's own, or numbers that are not finite.
+    """Refuse a state that has other keys, shapes or types than a part's own, tensors that are not finite, or NaN.
 
-    What grows as a run goes on is a list: of numbers or texts, of a tensor (or None) for each parameter of the GAN, or of
-    tensors with one row for each of as many samples. Optimisers are compared on their own.
+    State that grows over a run is a list: of numbers or strings, of one tensor (or None) per parameter of the GAN, or of
+    tensors with equally many rows, one per sample. Optimisers are left to `refuse_unlike_optimizer`.
 
     Raises:
         ValueError: The state differs; the text says where.
@@ -188,7 +188,7 @@ def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> No
         if not given.isfinite().all() and (own.is_meta or own.isfinite().all()):
             raise ValueError(f"{name} is not finite")
         if gan and name.endswith("rng"):
-            torch.Generator(gan.prior.device).set_state(given)  # which has a look at it
+            torch.Generator(gan.prior.device).set_state(given)  # which checks it
     elif own is None or type(own) is float:
         if given is not None and (type(given) is not float or math.isnan(given)):
             raise ValueError(f"{name} should be a number, not {_described(given)}")
@@ -218,10 +218,10 @@ def _refuse_unlike_list(name: str, own: list[Any], given: list[Any], gan: GAN | 
 def refuse_unlike_optimizer(name: str, optimizer: Optimizer, given: State) -> None:
     """Refuse an optimiser's state whose tensors are neither scalars nor shaped like the parameter that they belong to.
 
-    Which ones are scalars is what a step on a stand-in parameter shows.
+    A step on a stand-in parameter shows which of them are scalars.
 
     Raises:
-        ValueError: One of them is not, or is not finite, or the state is one of other parameters.
+        ValueError: A tensor is neither, a tensor or a learning rate is not finite, or the state belongs to other parameters.
     """
     own, groups = optimizer.state_dict()["param_groups"], given["param_groups"]
     if [group["params"] for group in own] != [group["params"] for group in groups]:
@@ -245,7 +245,7 @@ def _like(parameter: Tensor, moment: Any) -> Any:
 
 
 def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
-    """Return what an optimiser remembers of a parameter after a step, or None if it takes more than a gradient."""
+    """Return what an optimiser remembers of a parameter after a step, or None if its step needs more than a gradient."""
     real = group["params"][0]
     stand_in = nn.Parameter(torch.zeros(2, 3, dtype=real.dtype, device=real.device))
     stand_in.grad = torch.zeros_like(stand_in)

@@ -20,13 +20,13 @@ class Checkpoints:
 
     Args:
         folder: The run folder; without one, nothing is written.
-        every: Iterations from one checkpoint to the next; the last one is written too, and 0 is never.
-        keep: How many of the newest stay.
-        best: A key of the rows: `checkpoints/best.pt` is from when it was lowest.
-        highest: Whether it is from when that was highest.
+        every: Iterations from one checkpoint to the next; the last iteration has one too, and 0 means never.
+        keep: How many of the newest are kept.
+        best: A key of the rows: `checkpoints/best.pt` is from the iteration at which its value was lowest.
+        highest: Whether it is from the iteration with the highest value instead.
         config: The run's configuration as plain values.
-        shape, classes: Of one sample, and of their labels if there are any, so that the generator can be built again without
-            the data.
+        shape, classes: The shape of one sample, and the number of classes of the labels if there are any, so that the generator
+            can be built again without the data.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Checkpoints:
         self.classes = classes
         self.sign = -1 if highest else 1
         self.lowest = float("inf")
-        """Of the measurement, or of its negative where the highest is best."""
+        """The lowest value of the measurement, or of its negative where the highest is best."""
         self.best_at = 0
-        """The iteration at which it was; 0 if that is not known."""
+        """The iteration of that value; 0 if it is not known."""
 
     @property
     def last(self) -> Path | None:
@@ -65,7 +65,7 @@ class Checkpoints:
         value = row.get(self.best) if self.best else None
         if isinstance(value, (int, float)) and self.sign * value < self.lowest:
             before = self.state_dict()
-            self.lowest, self.best_at = float(self.sign * value), run.iteration  # which are a part of what is written
+            self.lowest, self.best_at = float(self.sign * value), run.iteration  # part of what is written
             if not self.write(run, best=True):
                 self.load_state_dict(before)
         if run.due(self.every):
@@ -107,8 +107,8 @@ class Checkpoints:
 
 
 class OthersCheckpoints(Checkpoints):
-    """Those that another process of the same run writes: read here, where a run is rolled back."""
+    """The checkpoints that another process of the same run writes; this one only reads them, to roll the run back."""
 
     def write(self, run: Run, *, best: bool = False) -> bool:
-        """Leave it to the other one."""
+        """Leave it to the other process."""
         return True

@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class Recording(Protocol):
-    """What runs a call in the way that recording needs, records one, and replays it."""
+    """Runs a call in the way that recording needs, records one, and replays it."""
 
     def warm_up(self, call: Callable[[], None]) -> None:
-        """Run a call as it is."""
+        """Run a call without recording it."""
 
     def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
-        """Record what a call, which draws from random streams, does to tensors."""
+        """Record the tensor operations of a call that draws from these random streams."""
 
     def replay(self) -> None:
         """Run the recorded operations again, in the same tensors."""
@@ -44,8 +44,8 @@ class Recorded(Step):
 
     Args:
         step: The iteration.
-        new_recording: Makes what records and replays; see `CudaRecording`.
-        warm_up: How many iterations are eager: libraries choose their kernels, optimisers create their state.
+        new_recording: Makes the object that records and replays; see `CudaRecording`.
+        warm_up: How many iterations run eagerly first, while libraries choose their kernels and optimisers create their state.
 
     Raises:
         ValueError: The strategy or another part cannot be recorded.
@@ -69,7 +69,7 @@ class Recorded(Step):
         self.restart()
 
     def restart(self) -> None:
-        """Record anew, since tensors have been replaced."""
+        """Record again, since tensors have been replaced."""
         self.recording: Recording | None = self.new_recording()
         self.gan.timer.restart()
         self._eager_iterations = 0
@@ -97,7 +97,7 @@ class Recorded(Step):
             self.schedule.advance()
 
     def _warm_up(self, recording: Recording, reals: Iterator[Batch]) -> None:
-        """Run an iteration eagerly; the last one is like those that follow, and shows how their time is shared."""
+        """Run an iteration eagerly; the last one is like the replays that follow, and shows how phases share their time."""
         self._eager_iterations += 1
         if self._eager_iterations == self.warm_up:
             self.gan.timer.restart()
@@ -154,7 +154,7 @@ class CudaRecording:
 
     def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
         """Record a call; nothing is computed yet. Other threads may keep using the device, for example to pin memory."""
-        with warnings.catch_warnings(action="ignore"):  # where torch does this by itself, it says so
+        with warnings.catch_warnings(action="ignore"):  # torch warns where it does this itself
             for stream in streams:
                 getattr(self.graph, "register_generator_state", lambda _: None)(stream)
         with torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local"):
@@ -166,7 +166,7 @@ class CudaRecording:
 
 
 class _Seen:
-    """Batches on their way, kept."""
+    """Passes batches on, and keeps them."""
 
     def __init__(self, reals: Iterator[Batch]) -> None:
         self.reals = reals

@@ -16,22 +16,22 @@ Precision = Literal["fp32", "tf32", "bf16", "fp64"]
 
 
 class Unavailable(ValueError):
-    """What is asked for is not on this machine, said as `key=value …; remedy`."""
+    """This machine lacks what is asked for; the message reads `key=value …; remedy`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run computes, and in what: resolved once."""
+    """The device and the precision that a run computes with, resolved once."""
 
     device: torch.device
     precision: Precision
 
     @classmethod
     def resolved(cls, device: str, precision: str) -> "Machine":
-        """Return what names stand for; `auto` is the first GPU if there is one, and TF32 on a GPU that has it.
+        """Return what names stand for; `auto` is the current GPU if there is one, and TF32 on a GPU that has it.
 
         Raises:
-            Unavailable: This machine does not have it.
+            Unavailable: This machine does not have the device or the precision.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -83,10 +83,10 @@ def set_up(machine: Machine, *, deterministic: bool, threads: int | None) -> Non
     if threads is not None:
         torch.set_num_threads(threads)
     if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which cuBLAS asks for; read when it is first used
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it, and reads it when first used
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     if machine.device.type == "cuda":
-        torch.cuda.set_device(machine.device)  # for events, pinned memory and everything else that asks for the current one
+        torch.cuda.set_device(machine.device)  # for events, pinned memory and all else that uses the current device
         torch.backends.cudnn.benchmark = not deterministic  # shapes never change here, so trying kernels once pays
         torch.backends.cudnn.allow_tf32 = machine.precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = machine.precision == "tf32"
@@ -95,7 +95,7 @@ def set_up(machine: Machine, *, deterministic: bool, threads: int | None) -> Non
 def prefers_channels_last(network: nn.Module, machine: Machine) -> bool:
     """Return whether a network is expected to run faster in channels-last memory layout.
 
-    On a CPU that is measured: `docs/benchmarks.md`. On a GPU, tensor cores want it, and float32 does not use them.
+    On a CPU, this was measured: `docs/benchmarks.md`. On a GPU, tensor cores want this layout, and float32 does not use them.
     """
     convolves = any(isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)) for module in network.modules())
     formats = ("fp32", "bf16") if machine.device.type == "cpu" else ("tf32", "bf16")
@@ -111,7 +111,7 @@ def last_layer_in_float32(discriminator: nn.Module) -> None:
     """Keep a discriminator's last layer out of mixed precision.
 
     bfloat16 has 8 bits: scores around 10 would be rounded to steps of 1/16. The last layer is taken to be the linear or
-    convolutional one that is registered last; what a network computes by functions of its own is not found.
+    convolutional one that is registered last; what a network computes by functions instead of modules is not found.
     """
     layers = [module for module in discriminator.modules() if isinstance(module, (nn.Linear, _ConvNd))]
     if layers:
@@ -127,9 +127,9 @@ def _without_autocast(layer: nn.Module, x: Tensor) -> Tensor:
 def compiled(*networks: nn.Module) -> None:
     """Compile networks in place, forward and backward pass; what they compute stays the same to rounding.
 
-    A backward pass must not reuse the buffers of a graph that a later one may need, as in `joint` and `retain_graph`.
-    Spectral norm stays as it is: compiled, it keeps for the backward pass the very vectors that the next pass overwrites.
-    So does batch norm that several processes share, within which they communicate.
+    A backward pass must not reuse the buffers of a graph that a later backward pass may need, as in `joint` and `retain_graph`.
+    Spectral norm is not compiled: compiled, it keeps for the backward pass the very vectors that the next forward pass
+    overwrites. Neither is batch norm that several processes share, since they communicate within it.
     """
     import torch._dynamo.config
     import torch._functorch.config

@@ -8,7 +8,7 @@ import torch
 
 
 class GlobalStreams:
-    """Where the global streams stand; networks with dropout and data of a user's own draw from them."""
+    """The positions of the global streams, from which networks with dropout and a user's own data draw."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -31,7 +31,7 @@ class GlobalStreams:
         }
 
     def refuse(self, state: dict[str, Any]) -> None:
-        """Try a state on other streams, from which nothing draws.
+        """Try a state on spare streams, from which nothing draws.
 
         Raises:
             Exception: A stream refuses its state.
@@ -44,7 +44,7 @@ class GlobalStreams:
         random.Random().setstate(_python(state["python"]))
         numpy = _numpy(state["numpy"])
         if not 0 <= numpy["state"]["pos"] <= len(numpy["state"]["key"]) or numpy["has_gauss"] not in (0, 1):
-            raise ValueError("NumPy's stream has an invalid position")  # which NumPy does not check, and would read from
+            raise ValueError("NumPy's stream has an invalid position")  # NumPy does not check it, and would read from there
         np.random.RandomState().set_state(numpy)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

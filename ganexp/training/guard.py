@@ -67,7 +67,7 @@ class Guard:
     def _roll_back(self, run: Run, last: Path) -> None:
         spent_s, best = run.trained_s, run.checkpoints.state_dict()
         run.load_state_dict(load(last)["run"])
-        run.trained_s = spent_s  # what was trained in vain took its time
+        run.trained_s = spent_s  # what was trained in vain counts too
         run.checkpoints.load_state_dict(best)  # best.pt stays what it is
         self.rollbacks += 1
         run.gan.prior.reseed(self.rollbacks)
@@ -77,7 +77,7 @@ class Guard:
         return {"rollbacks": self.rollbacks}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Resume from a checkpoint's state; one from before a rollback does not undo it."""
+        """Resume from a checkpoint's state; one from before a rollback does not lower the count."""
         self.rollbacks = max(self.rollbacks, state["rollbacks"])
 
 
@@ -98,8 +98,8 @@ def remedy(last: Path | None) -> str:
 def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
     """Return why a run's state should not be saved as a good one, or an empty string.
 
-    Whatever a checkpoint holds must be finite, and the losses and scores since the last row, the last scores and all
-    weights sensible. All of it crosses to the host in one transfer.
+    Whatever a checkpoint holds must be finite; the losses and scores since the last row, the last scores and all weights
+    must also be at most `SENSIBLE`. All of it crosses to the host in one transfer.
     """
     networks, optimizers = (gan.generator, gan.discriminator), (gan.optimizer_g, gan.optimizer_d)
     moments = [value for one in optimizers for state in one.state.values() for value in state.values()]
@@ -123,7 +123,7 @@ def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
 
 
 def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
-    """Return the largest absolute value, as a tensor on the device; NaN if one value is."""
+    """Return the largest absolute value, as a tensor on the device; NaN if any value is NaN."""
     sizes = [
         tensor.detach().abs().amax().double().to(device)
         for tensor in tensors

@@ -22,19 +22,20 @@ ENOUGH = 1000
 class Reals:
     """Counts and times batches as they are drawn, keeps what pictures show, and refuses in a sentence what no strategy can use.
 
-    What can be iterated again, such as a DataLoader or a list, begins again whenever it ends, without its last batch if that
-    is a short one. A plain tensor is a batch without conditions, and so is the first part of `(images, labels)`. Images go to
-    the networks' device and type, conditions to the device.
+    A source that can be iterated again, such as a DataLoader or a list, starts over whenever it ends; its last batch is left
+    out if it is short. A plain tensor is a batch without conditions, and so is the first part of `(images, labels)`. Images go
+    to the networks' device and type, conditions to the device.
 
     Args:
-        reals: Each a `Batch` or a tensor `(batch_size, …)` of floats, on any device; of several processes, one's share of it.
-        phase: What times them, as the phase `data`.
+        reals: Batches, each a `Batch` or a tensor `(batch_size, …)` of floats, on any device; in several processes, this one's
+            share of each.
+        phase: What times the drawing of batches, as the phase `data`.
         batch_size: How many latents the GAN draws for a batch, and so how many samples a real batch must have.
-        device, dtype: Where and as what they are wanted.
-        processes: Those that train together, whose shares make a batch.
+        device, dtype: The device and the type that batches are moved to.
+        processes: The processes that train together, whose shares make up a batch.
 
     Raises:
-        ValueError: These are no batches; here, or when the first one is drawn, or when an iterator ends.
+        ValueError: `reals` gives no such batches; raised here, when one is drawn, or when an iterator ends.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Reals:
         self._full: Iterator[Batch] = self._full_batches()
         self._first: list[Tensor] = []
         self._looked = False
-        said = getattr(reals, "batch_size", None)  # as feeds and DataLoaders do, so that nothing need be drawn
+        said = getattr(reals, "batch_size", None)  # feeds and DataLoaders say it before anything is drawn
         if said not in (None, self.batch_size):
             raise ValueError(self._wrong_size(said))
 
@@ -84,7 +85,7 @@ class Reals:
         return batch.values
 
     def close(self) -> None:
-        """End what reads ahead. Only a feed that can seek is closed: a plain generator may be wanted for more."""
+        """Close a feed that reads ahead. Only one that can seek is closed: a plain generator may still be needed."""
         if hasattr(self.source, "seek"):
             getattr(self.source, "close", lambda: None)()
 
@@ -109,7 +110,7 @@ class Reals:
         return self.last
 
     def shown(self) -> Tensor:
-        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay.
+        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay fixed.
 
         Before anything is drawn, it is the first batch.
         """
@@ -131,7 +132,7 @@ class Reals:
         self.seek(state["batches"], state["images"])
 
     def _look(self, values: Tensor) -> None:
-        """Warn of images in [0, 1], by the first batch; whose numbers are read from the device, which waits for them once."""
+        """Warn if the images of the first batch are in [0, 1]; reading their range makes the host wait for the device, once."""
         self._looked = True
         if values.dim() == 4:
             low, high = torch.stack(values.aminmax()).tolist()
@@ -159,7 +160,7 @@ class Reals:
                 next(self._full)
 
     def _full_batches(self) -> Iterator[Batch]:
-        """Yield the batches of one epoch after another, each without a short one at its end."""
+        """Yield the batches of one epoch after another, without the short one that may end each."""
         while True:
             drawn, short = 0, None
             for batch in self.source:

@@ -18,10 +18,10 @@ class CheckpointRecord(Protocol):
         """The newest one, if there is one."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the best one was kept for, and when."""
+        """Return the value for which the best checkpoint was kept, and its iteration."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what the best one was kept for, and when."""
+        """Take over the value for which the best checkpoint was kept, and its iteration."""
 
 
 class Run(Protocol):
@@ -29,7 +29,7 @@ class Run(Protocol):
 
     iteration: int
     trained_s: float
-    """Seconds that were trained, those before a resumption included."""
+    """Seconds of training, including those before a resumption."""
 
     @property
     def step(self) -> Step:
@@ -68,12 +68,12 @@ class Callback:
     """The interval in iterations; the last iteration is always observed, and 0 means never."""
 
     def begin(self, run: Run) -> None:
-        """Called when the run begins, and whenever it resumes from another iteration."""
+        """Prepare to observe; called when the run begins, and whenever it resumes from another iteration."""
 
     def before(self, run: Run) -> Row:
-        """Return its part of the row of iteration 0, which is written before anything is trained."""
+        """Return the callback's part of the row of iteration 0, which is written before anything is trained."""
         return {}
 
     def __call__(self, run: Run) -> Row:
-        """Return its part of the row."""
+        """Return the callback's part of the row."""
         raise NotImplementedError

@@ -73,7 +73,7 @@ class Step:
                 )
 
     def iterate(self, reals: Iterator[Batch]) -> None:
-        """Run one iteration, untimed; the host sets the learning rates of the next one."""
+        """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
         before = self.gan.meter.updates.copy()
         self.strategy(self.gan, map(self.gan.packed, reals), d_steps=self.d_steps, g_steps=self.g_steps)
         if not self._looked:

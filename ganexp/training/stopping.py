@@ -10,10 +10,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Stopping:
-    """Notes, as a context, that one of the signals has come. A second Ctrl-C stops at once.
+    """Notes, as a context manager, that one of the signals has come. A second Ctrl-C stops at once.
 
-    Outside its context it notes nothing, and signals do what they always do. A signal that somebody else handles, such
-    as a launcher that puts jobs back into a queue, is left to them, and so is a SIGHUP that `nohup` has turned off.
+    Outside its context it notes nothing, and signals do what they always do. A signal that something else handles, such
+    as a launcher that requeues jobs, is left to it, and a SIGHUP that `nohup` has turned off stays off.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Stopping:
         self._then: Callable[[], None] = lambda: None
 
     def when_received(self, then: Callable[[], None]) -> None:
-        """Have something done as soon as a signal comes."""
+        """Have `then` called as soon as a signal comes."""
         self._then = then
 
     def __enter__(self) -> "Stopping":

@@ -93,7 +93,7 @@ class Trainer:
 
     @property
     def trained_s(self) -> float:
-        """Seconds that were trained, those before a resumption included."""
+        """Seconds of training, including those before a resumption."""
         return self._before_s + (time.perf_counter() - self._since if self._fitted else 0)
 
     @trained_s.setter
@@ -112,7 +112,7 @@ class Trainer:
             callback.begin(self)
         try:
             if self.iteration == 0:
-                self.reals.ahead()  # whatever is watched: a loader draws its seed from torch's global stream now
+                self.reals.ahead()  # whatever callbacks observe: a loader draws its seed from torch's global stream now
                 self.write({key: value for callback in self.callbacks for key, value in callback.before(self).items()})
             while self.iteration < self.iterations and not self.asked_to_stop():
                 self.step(self.reals, keep_gradients=any(self.due(callback.every, ahead=1) for callback in self.callbacks))
@@ -202,7 +202,8 @@ class Trainer:
         """Resume from a checkpoint's state; loggers drop the rows of later iterations.
 
         Raises:
-            CheckpointError: It does not fit; the run is as it was, unless a list in it has numbers where tensors were to be.
+            CheckpointError: It does not fit; the run stays as it was, unless a list in the state has numbers where
+                tensors belong.
         """
         self._refuse_unfitting(state)
         try:

@@ -1,4 +1,4 @@
-"""A wrapper that draws every step of both networks towards where they began, ever less."""
+"""A wrapper that at every step draws both networks back towards where they began, less and less."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,9 +13,9 @@ from ganexp.wrappers.base import Remembering, seen
 
 
 class Anchoring(Remembering):
-    """z ← z + (z₀ − z)/(k + 2) − ηv at every step of iteration k = 0, 1, …; z₀ are the weights before the first one.
+    """z ← z + (z₀ − z)/(k + 2) − ηv at every step of iteration k = 0, 1, …; z₀ are the weights before the first iteration.
 
-    Around `extragradient`, whose two steps both begin at z, that is the extra anchored gradient algorithm of Yoon & Ryu 2021 at
+    Around `extragradient`, whose two steps both begin at z, this is the extra anchored gradient algorithm of Yoon & Ryu 2021 at
     a constant rate, which on convex-concave games converges in O(1/k). Where a network makes several steps in an iteration,
     each of them is drawn back. The optimisers' states are left alone.
 

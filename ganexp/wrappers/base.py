@@ -18,10 +18,10 @@ Part = TypeVar("Part")
 
 
 def seen(part: Part, **instead: Any) -> Part:
-    """Return a view of a GAN, or of a loss, in which some attributes or verbs are others; all state in it is the same.
+    """Return a view of a GAN, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
 
-    Views of views combine, whatever their order, as long as what replaces a verb calls no other one that may be replaced too:
-    wrappers replace `sample`, `sample_for_g`, `shown_to_d`, `loss`, `move_d` and `move_g`, and nothing else.
+    Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too: wrappers
+    replace `sample`, `sample_for_g`, `shown_to_d`, `loss`, `move_d` and `move_g`, and nothing else.
     """
     view = copy.copy(part)
     vars(view).update(instead)
@@ -29,9 +29,9 @@ def seen(part: Part, **instead: Any) -> Part:
 
 
 class Wrapper(Strategy):
-    """A strategy around a strategy. What it does not say itself, such as what it refuses, the strategy inside says.
+    """A strategy around a strategy. What it does not define itself, such as what it refuses, the strategy inside does.
 
-    A subclass runs what is inside by `super().__call__`, which knows what to do where an outer wrapper lets a network rest.
+    A subclass runs the strategy inside by `super().__call__`, which also handles an outer wrapper that lets a network rest.
 
     Args:
         strategy: What runs inside.
@@ -54,8 +54,8 @@ class Wrapper(Strategy):
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside.
 
-        With `d_steps=0` D rests: wrappers inside run as ever, and in place of the innermost strategy come G's updates alone, by
-        the objective that this strategy has for G. With `g_steps=0` G rests, and D's updates come alone.
+        With `d_steps=0` D rests: wrappers inside run as usual, and updates of G alone replace the innermost strategy, by the
+        objective that this strategy has for G. With `g_steps=0` G rests, and updates of D alone replace it.
         """
         if (d_steps and g_steps) or isinstance(self.strategy, Wrapper):
             self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
@@ -87,12 +87,12 @@ class Wrapper(Strategy):
         self.strategy.load_state_dict(state)
 
     def __str__(self) -> str:
-        """Return what the strategy inside is called."""
+        """Return the name of the strategy inside."""
         return str(self.strategy)
 
 
 class Remembering(Wrapper):
-    """A wrapper with a state of its own, beside which lies that of the strategy inside, if it has one."""
+    """A wrapper with a state of its own, stored beside that of the strategy inside, if that has one."""
 
     keeps_count = True
 
@@ -115,5 +115,5 @@ class Remembering(Wrapper):
         super().load_state_dict(state.get("strategy", {}))
 
     def __str__(self) -> str:
-        """Return what it is called itself."""
+        """Return its own name."""
         return type(self).__name__

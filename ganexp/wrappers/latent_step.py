@@ -18,19 +18,19 @@ from ganexp.wrappers.base import Wrapper, seen
 class LatentStep(Wrapper):
     """z ← z + α ∂f/∂z with f = D(G(z)), wherever latents are drawn (Wu et al. 2019, LOGAN, equations 8 and 12).
 
-    f is each sample's own score, or its pack's, augmented as everything that D scores, with its sign turned where a low score
-    means real. Latents that are uniform on (-1, 1) are clipped to that range, as the paper's are. D stays as it is,
+    f is the score of each sample, or of its pack, augmented like everything that D scores; its sign is flipped where a low
+    score means real. Latents that are uniform on (-1, 1) are clipped to that range, as the paper's are. D stays as it is,
     its buffers included; G's batch norm sees one more batch.
 
-    Departures: D's gradient never passes through the step, which keeps what is equal among strategies equal, and the length
-    of the step is not penalised.
+    Departures: D's gradient never passes through the step, so that strategies that are equal without the wrapper are equal
+    with it, and the length of the step is not penalised.
 
     Args:
         strategy: What runs inside.
         alpha: Size of the step; 0 is the strategy inside, as it is.
         natural: Take each latent's natural gradient, g/(‖g‖² + β), in place of g = ∂f/∂z.
         beta: Its damping β.
-        through: Let G's gradient pass through the step, as the paper does: a gradient of a gradient.
+        through: Let G's gradient pass through the step, as the paper does; this takes a gradient of a gradient.
     """
 
     @checked
@@ -70,7 +70,7 @@ class LatentStep(Wrapper):
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
     def moved(self, gan: GAN, sample: Callable[[], Batch]) -> Batch:
-        """Draw a batch of latents, `(B, latent_dim)`, and move them; without a graph where none is recorded."""
+        """Draw a batch of latents, `(B, latent_dim)`, and move them; under `no_grad` the step has no graph."""
         drawn = Batch.of(sample())
         through = self.through and torch.is_grad_enabled()
         with torch.enable_grad():

@@ -17,8 +17,8 @@ class Lookahead(Remembering):
     """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
 
     Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
-    The optimisers' states are left alone. One around another is the nested lookahead of the paper: where the outer one has
-    pulled, the inner one begins anew.
+    The optimisers' states are left alone. One around another is the nested lookahead of the paper: each round of the
+    inner one begins where the outer one has left the networks.
 
     Args:
         strategy: What runs in between.

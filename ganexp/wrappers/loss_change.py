@@ -16,17 +16,17 @@ from ganexp.wrappers.base import Remembering
 class LossChange(Remembering):
     """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang & Agam 2021); Δ is the change since the iteration before.
 
-    Both losses are those of one batch before the step, without penalties. D's `d_steps` updates are on batches of their own, of
-    which the first real one is that batch; G's `g_steps` updates are by the objective of the strategy inside. In the first
-    iteration, which has none before it, both networks move as inside.
+    Both losses are formed on one batch before the step, without penalties. D's `d_steps` updates are on batches of their own,
+    the first of them on the same real samples; G's `g_steps` updates are by the objective of the strategy inside. In the first
+    iteration, which has none before it, both networks move as the strategy inside moves them.
 
-    Two numbers are read from the device in each iteration, which waits for them, and forming them takes a pass of G and two of
-    D without a graph. Departures: fakes for the losses are not those of the update, so that any strategy fits; losses are
-    multiplied and not divided, so that one of 0 is no error.
+    Each iteration reads two numbers from the device, and waits for them; forming them takes a pass of G and two of D without a
+    graph. Departures: the losses are formed on other fakes than the updates, so that any strategy fits; losses are multiplied
+    and not divided, so that a loss of 0 is no error.
 
     Args:
         strategy: What runs inside.
-        factor: λ, of which the authors compare several; above 1, G moves more often.
+        factor: λ; the authors compare several. Above 1, G moves more often.
     """
 
     constant_steps = False

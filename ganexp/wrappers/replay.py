@@ -18,20 +18,19 @@ from ganexp.wrappers.base import Remembering, seen
 
 
 class Replay(Remembering):
-    """D's objective, penalty included, is formed on a batch of which a share are earlier fakes (Shrivastava et al. 2017).
+    """D's objective, penalty included, is formed on fakes of which a share are earlier ones (Shrivastava et al. 2017).
 
-    As in section 2.3, they come from a buffer, from distinct random places, with the labels that they were generated under.
-    The fakes at hand that they stand in for go into the buffer, at random places too. Until the buffer is full, all fakes go
-    into it, and D sees those at hand. G's objective sees those at hand in any case, and where it would share D's scores of
-    them, they are scored for it again. Random places have a stream of their own. Of several processes each has the buffer of
-    all of them.
+    As in section 2.3, the earlier fakes come from distinct random places of a buffer, with the labels that they were generated
+    under. The current fakes that they replace go into the buffer, at random places too. Until the buffer is full, all fakes go
+    into it, and D sees the current ones. G's objective always sees the current fakes; where it would share D's scores of them,
+    they are scored again for it. Random places have a stream of their own. With several processes, each has the buffer of all.
 
-    Departures: the share is the paper's ½ by default, and what goes into the buffer has not been shown to D before.
+    Departures: the share is the paper's ½ only by default, and what goes into the buffer has not been shown to D before.
 
     Args:
         strategy: What runs inside; not one whose G learns through D's objective.
-        size: How many fakes the buffer holds; of packs, how many packs.
-        share: Of D's fakes that come from it, rounded; 0 is the strategy inside, as it is.
+        size: How many fakes the buffer holds; with packing, how many packs.
+        share: Share of D's fakes that come from the buffer, rounded; 0 is the strategy inside, as it is.
 
     Raises:
         Misfit: The strategy needs G's graph of all of D's fakes.
@@ -57,7 +56,7 @@ class Replay(Remembering):
         self.kept: list[Tensor] = []
 
     def check(self, run: Facts) -> None:
-        """Refuse a buffer or a share that a batch makes nothing of, and warn of a run that ends before the buffer is full.
+        """Refuse a share or a buffer that does not fit the batch or the memory, and warn if the run ends before it is full.
 
         Raises:
             Misfit: No fake comes from the buffer, it is too small for a batch, or too large for the memory.
@@ -125,5 +124,5 @@ class Replay(Remembering):
 
 
 def _places(count: int, buffer: Tensor, rng: torch.Generator) -> Tensor:
-    """Return so many distinct random indices into something as long as a buffer of numbers, which is overwritten."""
+    """Return `count` distinct random indices into something as long as `buffer`, which is overwritten by random numbers."""
     return buffer.uniform_(generator=rng).topk(count).indices

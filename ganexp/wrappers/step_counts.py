@@ -21,16 +21,16 @@ Steps = Annotated[int, Ge(1), Le(10_000)]
 class WarmUp(Remembering):
     """Many updates of one network in the first iterations, and in every n-th.
 
-    Arjovsky et al. 2017 do so in their own code, beside algorithm 1: 100 updates of D in iterations 0 to 24 and whenever 500
+    Arjovsky et al. 2017 do so in their own code, besides algorithm 1: 100 updates of D in iterations 0 to 24 and whenever 500
     divides the iteration, so that the critic is near its optimum. Departure: there, an iteration with many updates ends early
     where an epoch does.
 
     Args:
         strategy: What runs inside.
-        first: In how many iterations at the beginning.
-        every: And from which iteration to the next; 0 is never again. Iterations are counted from 0.
+        first: How many iterations at the beginning have many updates.
+        every: After these, the iterations that it divides have many updates too; 0 for none. Iterations are counted from 0.
         many: How many updates.
-        of: Of which network; the other one, and this one at other times, has d_steps or g_steps.
+        of: Which network makes them; the other one, and this one in other iterations, makes d_steps or g_steps.
     """
 
     constant_steps = False
@@ -53,7 +53,7 @@ class WarmUp(Remembering):
         self.iterations = 0
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration, with the counts that it is to have; a D that rests does so all the same."""
+        """Run one iteration, with many updates if they are due; a network that an outer wrapper lets rest stays at rest."""
         counts = {"d_steps": d_steps, "g_steps": g_steps}
         many = self.iterations < self.first or (self.every and self.iterations % self.every == 0)
         if many and counts[f"{self.of}_steps"]:
@@ -77,11 +77,11 @@ class Balanced(Remembering):
     over the last iterations. Real samples are those of D's last update, generated ones those of G's. An iteration without D is
     G's `g_steps` updates, with the wrappers inside; D then scores a real batch, but does not learn from it.
 
-    One number is read from the device in each iteration, which waits for it.
+    Each iteration reads one number from the device, and waits for it.
 
     Args:
         strategy: What runs inside.
-        bound: The accuracy from which on D rests; that of a D that guesses is ½.
+        bound: The accuracy from which on D rests; a D that guesses has ½.
         window: How many iterations the accuracy is averaged over.
     """
 
@@ -137,7 +137,7 @@ class Balanced(Remembering):
         return sum(self.right) / (_samples(gan) * len(self.right)) if self.right else 0.0
 
     def rest(self, gan: GAN, reals: Iterator[Batch], g_steps: int) -> Tensor:
-        """Update G alone, and return D's scores of a real batch, which G's loss may then compare with."""
+        """Update G alone, and return D's scores of a real batch, the first that G's loss may compare with."""
         first, moved = next(reals), gan.meter.updates["d"]
         with torch.no_grad():
             real = gan.score_real(first)
@@ -164,5 +164,5 @@ def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
 
 
 def _samples(gan: GAN) -> int:
-    """Return how many samples D scores in an iteration, real and generated; of packs, how many packs."""
+    """Return how many samples D scores in an iteration, real and generated; with packing, how many packs."""
     return (gan.batch_size + gan.g_batch) // gan.pack

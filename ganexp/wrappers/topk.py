@@ -17,11 +17,11 @@ from ganexp.wrappers.base import Remembering, seen
 class TopK(Remembering):
     """G's objective is formed on the k best-scored fakes of its batch (Sinha et al. 2020, section 3).
 
-    k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper from the whole batch down to the share ν. Real scores, where G's
-    loss compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' pairs. D's objective, scores
-    in the log and a loss's own state see all fakes. B is that of all processes together; of packs, so many packs.
+    k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper, from the whole batch down to the share ν. Real scores, where
+    G's loss compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' partners. D's objective,
+    scores in the log and a loss's own state see all fakes. B counts the fakes, or packs of them, of all processes together.
 
-    Departures: k falls every `every` iterations, the paper's every epoch. Fakes are chosen by the scores that the objective is
+    Departures: k falls every `every` iterations, in the paper every epoch. Fakes are chosen by the scores that the objective is
     formed on, augmentation included.
 
     Args:
@@ -49,7 +49,7 @@ class TopK(Remembering):
         self.iterations = 0
 
     def check(self, run: Facts) -> None:
-        """Refuse a share of all fakes, and warn of a run that ends before the first fake is left out.
+        """Refuse a `nu` that leaves out no fake, and warn if the run ends before the first fake is left out.
 
         Raises:
             Misfit: No fake is ever left out.
@@ -70,11 +70,11 @@ class TopK(Remembering):
         self.iterations += 1
 
     def k(self, count: int, iteration: int) -> int:
-        """Return how many of so many fakes count in an iteration, at least 1."""
+        """Return how many of `count` fakes G learns from in an iteration, at least 1."""
         return max(1, round(max(self.gamma ** (iteration // self.every), self.nu) * count))
 
     def of_best(self, loss: Loss) -> Loss:
-        """Return a loss whose G looks at the best fakes only, so that its gradient is 0 at the others."""
+        """Return the loss with G's objective on the best fakes only, so that its gradient is 0 at the others."""
 
         def g_loss(real: Tensor | None, fake: Tensor) -> Tensor:
             k = self.k(len(fake), self.iterations)

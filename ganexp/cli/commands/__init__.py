@@ -1,1 +1,1 @@
-"""The commands of `ganexp` but for `train`: one file each, which is imported once its arguments are understood."""
+"""The commands of `ganexp` other than `train`: one file each, imported only once the command line has been parsed."""

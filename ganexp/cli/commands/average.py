@@ -1,4 +1,4 @@
-"""`ganexp average`: averages of a run's generator whose width is chosen afterwards."""
+"""`ganexp average`: average a run's generator with a width that is chosen after training."""
 
 import argparse
 import sys
@@ -19,10 +19,10 @@ from ganexp.training.averages import Snapshot, gamma_of, post_hoc, shares_of
 from ganexp.training.checkpoint import State, stamped
 
 CLOSE = 0.05
-"""Relative distance of two averages' weights over time, above which a run had better keep more checkpoints."""
+"""Relative distance of two averages' weights over time above which a run should keep more checkpoints."""
 
 WIDEST = 0.28
-"""Below the width of the uniform average, as for `average.width`."""
+"""Upper bound of widths, below the width of the uniform average, as for `average.width`."""
 
 
 class Refused(ValueError):
@@ -45,7 +45,7 @@ def main(options: argparse.Namespace) -> list[Path]:
 
 
 def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Path:
-    """Make the average of a width, and return its file: a checkpoint of a generator alone."""
+    """Write the average of a given width as a checkpoint of the generator alone, and return its path."""
     paths = [one for one in folder.numbered if options.iteration is None or _iteration(one) <= options.iteration]
     if not paths:
         raise Refused(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
@@ -57,7 +57,7 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     trained = {name for name, _ in load(paths[-1], trust=options.trust).network.named_parameters()}
     snapshots = [one for path in paths for one in _snapshots(path, trained)]
     _, off = shares_of([(one.iteration, one.gamma) for one in snapshots], iteration, width)
-    buffers = last["run"]["step"]["average"]["generator"]  # which are those of its last iteration, as in the run's own average
+    buffers = last["run"]["step"]["average"]["generator"]  # from the last iteration, as in the run's own average
     weights = buffers | post_hoc(snapshots, iteration, width)
     settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
     run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
@@ -68,10 +68,10 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
 
 
 def _snapshots(path: Path, trained: set[str]) -> Iterator[Snapshot]:
-    """Yield the averages that a checkpoint has, of parameters alone.
+    """Yield the averages in a checkpoint, restricted to parameters.
 
     Raises:
-        Refused: They are not power-function averages.
+        Refused: The checkpoint has no power-function average.
     """
     state = checkpoint.load(path)
     node = parse(state["config"]).average

@@ -27,10 +27,10 @@ CASES = {
         "batch_size=8",
     ),
 }
-"""All by `detach`, as the plain loops beside them. BEGAN's width is half the paper's, so that a CPU gets through."""
+"""All use `detach`, as do the plain loops beside them. BEGAN's width is half the paper's, so that a CPU can run it."""
 
 REDUNDANT = ", redundant"
-"""Behind a strategy's name: with the redundant gradients of textbook backward passes."""
+"""Suffix of a strategy's name: with the redundant gradients of textbook backward passes."""
 
 
 def trainer_of(*overrides: str) -> Trainer:

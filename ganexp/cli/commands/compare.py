@@ -65,7 +65,7 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
             tqdm.write(f"Without {name}: {refusal}")
             continue
         work = {gflop(Contender.of(trainer)) for trainer in own.values()}
-        trainers |= own if len(work) > 1 else {name: own[name]}  # without a row for redundant gradients where there are none
+        trainers |= own if len(work) > 1 else {name: own[name]}  # no row for redundant gradients if there are none
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
     if loss == "nonsaturating":
         for name, loop in {"plain loop, redundant": plain_loops.textbook, "plain loop": plain_loops.lean}.items():
@@ -77,7 +77,7 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
 
 
 def row(name: str, one: Measured, baseline: Measured, loss: str, batch_size: int) -> Row:
-    """Summarise what was measured of one contender."""
+    """Summarise the measurements of one contender."""
     ratio = one.over(baseline)
     return {
         "loss": loss,

@@ -50,7 +50,7 @@ def main(given: argparse.Namespace) -> None:
 def workspace(
     entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = (), folders: Sequence[Path] = ()
 ) -> ws.Workspace:
-    """Return the workspace, not yet saved; `folders` hold YAML files beside those of conf/."""
+    """Return the workspace, not yet saved; `folders` hold YAML files in addition to those in conf/."""
     strategies = [option.name for option in options("strategy", [conf_folder(), *conf_folders(), *folders])]
     measured = {option.name: measures_of(option.node) for option in options("loss", [conf_folder(), *conf_folders(), *folders])}
     samples = [
@@ -93,7 +93,7 @@ def charted(measured: Mapping[str, Mapping[str, Scalar]]) -> dict[str, list[str]
 
 
 def columns(measured: Mapping[str, Mapping[str, Scalar]]) -> list[str]:
-    """Return what the table of runs shows: last losses, of what a loss measures what is good when low, and the cost."""
+    """Return the columns of the table of runs: last losses, each loss's measures that are good when low, and the cost."""
     lowest = [f"{key}.min" for measures in measured.values() for key, measure in measures.items() if measure.low_is_good]
     return ["loss/d", "loss/g", *lowest, "time/iteration_ms.mean", "memory/peak_mib.max"]
 

@@ -1,4 +1,4 @@
-"""`ganexp dynamics`: what the game of a run does: eigenvalues over time, and what update rules would do there."""
+"""`ganexp dynamics`: the behaviour of a run's game, by its eigenvalues over time, and what update rules would do there."""
 
 import argparse
 import sys
@@ -34,12 +34,12 @@ from ganexp.training import CheckpointError, Trainer, checkpoint
 from ganexp.training.callbacks.dynamics import figures
 
 PLACES = [round(float(place), 3) for place in np.linspace(-0.25, 1.5, 36)]
-"""Where the field is looked at on the way from the first checkpoint, 0, to the last one, 1."""
+"""Where the field is evaluated on the line from the first checkpoint (0) to the last one (1)."""
 
 
 @dataclass
 class Moment:
-    """One iteration, and the row that it has in the log."""
+    """One iteration and its figures, keyed as in a row of the log."""
 
     iteration: int
     row: Mapping[str, Any]
@@ -80,14 +80,14 @@ def main(options: argparse.Namespace) -> Path:
 
 
 def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Moment], list[float]]:
-    """Look at the game at every checkpoint that a run has kept, and on the way from the first to the last of them."""
+    """Analyse the game at every checkpoint that a run has kept, and along the line from the first to the last."""
     files = folder.numbered
     if not files:
         raise ConfigError(f"{folder.path} has no checkpoint: name a run that has, or train with dynamics.every=500.")
     seen, weights, trainer = [], [], None
     for file in tqdm(files, "checkpoints", disable=None):
         config = checkpoint.load(file)["config"]
-        longer = {"iterations": config["iterations"] + 1}  # since a run that has all of its iterations is not resumed
+        longer = {"iterations": config["iterations"] + 1}  # since a run that has finished all its iterations is not resumed
         trainer = build(config | longer, checkpoint=file, trust=options.trust)
         x, z = _batches(trainer)
         try:
@@ -113,7 +113,7 @@ def _batches(trainer: Trainer) -> tuple[Batch, Batch]:
 
 
 def _rules(names: Sequence[str], eigenvalues: Sequence[complex], rate: float) -> dict[str, list[float | None]]:
-    """Return, by rule, what an iteration multiplies the distance by along each eigenvector; None where it is not for that."""
+    """Return by what factor each rule multiplies the distance per iteration, by eigenvalue; None if a rule does not apply."""
     upper = [one for one in eigenvalues if one.imag >= 0]
     found: dict[str, list[float | None]] = {}
     for name in tqdm(
@@ -195,7 +195,7 @@ def _layout(title: str, x: str, y: str, **further: Any) -> dict[str, Any]:
 
 
 def _plane(seen: Sequence[Moment]) -> dict[str, Any]:
-    """Eigenvalues in the complex plane, with a frame for each iteration that was looked at; the axes stay the same."""
+    """Return a chart of eigenvalues in the complex plane, with a frame for each analysed iteration; the axes stay the same."""
     real = [one.real for moment in seen for one in moment.eigenvalues]
     imag = [abs(one.imag) for moment in seen for one in moment.eigenvalues]
     room = 0.08 * max(max(real) - min(0, min(real)), 2 * max(imag), 1e-12)

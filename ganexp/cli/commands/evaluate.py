@@ -1,4 +1,4 @@
-"""`ganexp evaluate`: measure what was made, print a table, and write it as JSON and as a page."""
+"""`ganexp evaluate`: measure generated samples, print a table, and write it as JSON and as a page."""
 
 import argparse
 import json
@@ -35,12 +35,12 @@ from ganexp.logging.layout import RunFolder
 from ganexp.training import CheckpointError
 
 PICTURED = 24
-"""Of so many sets of samples the page has pictures."""
+"""The page has pictures of at most this many sets of samples."""
 ROWS, NEAREST = 8, 6
-"""Samples that are shown beside their nearest training images, and how many of these."""
+"""How many samples are shown beside their nearest training images, and how many of these images each sample has."""
 ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
 PUBLISHED = ("protocol", "features", "samples", "against")
-"""What a protocol says beside measures."""
+"""What a protocol sets besides the measures."""
 
 
 class Refused(ValueError):
@@ -48,7 +48,7 @@ class Refused(ValueError):
 
 
 def main(options: argparse.Namespace) -> Path:
-    """Measure, print a table, and write two files; return the page."""
+    """Measure, print a table, and write two files; return the path of the page."""
     processes = Processes()
     try:
         processes = join()
@@ -84,13 +84,13 @@ def main(options: argparse.Namespace) -> Path:
 
 
 Found = tuple[list[Entry], list[RunEvaluator | None]]
-"""Sets of samples, and what result each, if anything did."""
+"""Sets of samples, and the evaluator of each, or None for a set without one."""
 
 
 def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
-    """Evaluate checkpoints, runs and sweeps; data and features of several runs are loaded once.
+    """Evaluate checkpoints, runs and sweeps; data and features that several runs share are loaded once.
 
-    Several processes go through all of them together, and what fails in one has failed in all.
+    Several processes evaluate each checkpoint together, and a failure in one is a failure in all.
     """
     if options.overrides:
         raise Refused("--set goes with --dataset: a run says itself what its data are")
@@ -152,7 +152,7 @@ def _of_images(options: argparse.Namespace) -> Found:
 
 
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what is to be measured otherwise than a run says; None for what is not.
+    """Return the settings of the evaluation that replace a run's own; a setting of None keeps the run's.
 
     Raises:
         ConfigError: There is no such measure, or it has no such setting.
@@ -170,7 +170,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _checkpoints(place: Path, weights: str) -> list[Path]:
-    """Return the checkpoints of a run or of a sweep's runs, whether they are there or not; a file stands for itself."""
+    """Return the checkpoints of a run or of a sweep's runs, whether or not they exist; a file is returned as it is."""
     if not place.is_dir():
         return [place]
     runs = reading.find(place)
@@ -188,7 +188,7 @@ def _sweep(place: Path) -> Sweep | None:
 
 
 def _jobs(place: Path) -> dict[Path, tuple[str, str]]:
-    """Return the combination and the seed of each job of a sweep, by its folder; nothing of any other place."""
+    """Return the combination and the seed of each job of a sweep, by its folder; empty for any other place."""
     sweep = _sweep(place)
     jobs = results(place) if sweep else []
     names = combinations(sweep, jobs) if sweep else []
@@ -200,7 +200,7 @@ def _jobs(place: Path) -> dict[Path, tuple[str, str]]:
 
 
 def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the shortest names of runs that tell them apart: what differs in a sweep, else their folders'."""
+    """Return the shortest names that tell the runs apart: what differs in a sweep, else the names of their folders."""
     differing = [f"{combination} seed={seed}" if seed else combination for combination, seed in told]
     runs = [RunFolder.of_checkpoint(path.resolve()).path.name for path in checkpoints]
     with_files = [f"{run}/{path.stem}" for run, path in zip(runs, checkpoints, strict=True)]
@@ -211,7 +211,7 @@ def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list
 
 
 def _beside(entries: Sequence[Entry], evaluator_of: dict[str, RunEvaluator | None], wanted: str | None) -> list[Beside | None]:
-    """Find what samples are shown beside; the data of several entries are read once."""
+    """Find what each entry's samples are shown beside; data that several entries share are read once."""
     pictured = [entry for entry in entries if entry.result][:PICTURED]
     found: dict[str, Beside] = {}
     for evaluator in {id(evaluator): evaluator for evaluator in evaluator_of.values() if evaluator}.values():
@@ -234,7 +234,7 @@ def _nearest(entries: Sequence[Entry], evaluator: RunEvaluator, wanted: str | No
 
 
 def _output(options: argparse.Namespace) -> Path:
-    """Return the folder of the results, after making sure that nothing is there yet, and that they can be written."""
+    """Return the folder of the results, after checking that they can be written and replace nothing without --overwrite."""
     first: Path = options.places[0]
     if options.output:
         folder: Path = options.output

@@ -1,4 +1,4 @@
-"""`ganexp features`: train the classifier in whose features samples are compared."""
+"""`ganexp features`: train the classifier whose features serve to compare samples."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ from ganexp.training.execution import Machine, Unavailable
 
 
 def main(options: argparse.Namespace) -> None:
-    """Train, say how good it is, and store it."""
+    """Train the classifier, store it, and print how good it is."""
     remedy = "name another folder with GANEXP_CACHE"
     try:
         device = _device(options.device)

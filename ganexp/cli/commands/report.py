@@ -20,7 +20,7 @@ from ganexp.logging.documents import atomic_write, refuse_unwritable
 from ganexp.logging.reading import Run
 
 PICTURES = 240
-"""So many pictures at most in one page, shared evenly by the runs; the newest one of a run is always there."""
+"""The most pictures of one kind on a page, shared evenly by the runs; the newest one of each run is always shown."""
 PARTS = Path(__file__).resolve().parent / "reporting"
 
 
@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> Path:
 
 
 def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
-    """Return the page, given its section with the ranking."""
+    """Return the page, given the HTML of its ranking section."""
     groups = comparing.grouped(found)
     drawn = [group for group in groups if any(run.rows for run in group.runs)]
     names = comparing.folder_names(found)

@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> Path:
         if options.method and options.task not in GUIDED:
             raise SamplingError(f"--method goes with {', '.join(GUIDED)}, and not with --{options.task}")
         generator = processes.together(lambda: _loaded(options))
-        torch.backends.cudnn.allow_tf32 = False  # an index is the same image everywhere, but for the last digits
+        torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
         written = TASKS[options.task](generator, options)
         processes.close()
     except (ConfigError, CheckpointError, SamplingError, CannotJoin) as error:
@@ -64,7 +64,7 @@ def main(options: argparse.Namespace) -> Path:
 
 
 def grid(generator: Trained, options: argparse.Namespace) -> Path:
-    """Draw a grid of samples; of each class a column, if there are few."""
+    """Draw a grid of samples, with one column per class if there are few classes."""
     path = _place(options, "grid", ".png", options.indices)
     columns = generator.classes if 1 < generator.classes <= MOST_COLUMNS else 8
     n = 1024 if len(generator.shape) == 1 else columns * 8
@@ -193,7 +193,7 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequence[int] | None = None) -> Path:
-    """Return where a result is to lie; a file must not be there already."""
+    """Return the path for a result, and refuse a file that exists unless it may be overwritten."""
     told = {"": options.method, "seed": options.seed, "label": options.label, "truncation": options.truncation}
     if options.method == "rejection":
         told["percentile"] = options.percentile
@@ -211,7 +211,7 @@ def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequenc
 
 
 def _beside(run: Path | str) -> Path:
-    """Return the folder in which `generated/` is to lie: the run's, or for what is on a hub the one that we are in."""
+    """Return the folder that `generated/` goes into: the run's, or the current folder for a generator on a hub."""
     if isinstance(run, str):
         return Path()
     of_run = RunFolder.of_checkpoint(run)

@@ -1,4 +1,4 @@
-"""Commands that torchrun starts in several processes: one of them speaks, and all end."""
+"""How a command that torchrun starts in several processes ends: one process prints the error, and all exit."""
 
 import sys
 from typing import NoReturn
@@ -10,19 +10,19 @@ from ganexp.printable import printable
 
 
 def refuse(said: str, processes: Processes) -> NoReturn:
-    """Exit with a sentence, which one process says."""
+    """Exit with a sentence, which one process prints."""
     if processes.speaks():
         sys.exit(printable(said))
     exit_silently()
 
 
 def unwritten(error: OSError) -> str:
-    """Return what to say of a file that cannot be written; data that cannot be read say so themselves."""
+    """Return the message for a file that cannot be written; an error about data that cannot be read has its own message."""
     return f"{error.filename} cannot be written: {error.strerror}" if error.filename else str(error).rstrip(".")
 
 
 def fail(error: RuntimeError, processes: Processes) -> NoReturn:
-    """Exit with what may be a bug, or silently after another process that has failed."""
+    """Raise an error that may be a bug, or exit silently if another process has failed."""
     if not isinstance(error, FailedElsewhere) and processes.speaks():
         raise error
     exit_silently()

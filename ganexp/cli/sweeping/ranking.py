@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def rankings(folder: Path, metric: str | None = None, direction: str = "auto") -> tuple[list["Ranking"], str]:
-    """Return the rankings of a sweep by a key of the rows, by default its own, and which figures are best.
+    """Return the rankings of a sweep by a key of the rows, by default its own metric, and which figures are best.
 
-    A combination is all settings that differ but the seed.
+    A combination is all settings that differ except the seed.
 
     Args:
-        folder: Of the sweep.
+        folder: The folder of the sweep.
         metric: The key.
         direction: `minimize`, `maximize`, or `auto`: what the sweep was told if the key is its own, else what the key declares.
     """
@@ -44,7 +44,7 @@ def rankings(folder: Path, metric: str | None = None, direction: str = "auto") -
 
 
 def combinations(sweep: Sweep, jobs: list[Result]) -> list[str]:
-    """Return the name of each job's combination: short, unless two would then have the same."""
+    """Return the name of each job's combination: short, unless two combinations would then share a name."""
     settings = [{key: value for key, value in job["settings"].items() if key != "seed"} for job in jobs]
     full = [[f"{key}={value}" for key, value in one.items()] for one in settings]
     short = [sweep.label(one) for one in full]
@@ -78,7 +78,7 @@ def as_text(found: Sequence["Ranking"], best: str, metric: str, width: int) -> s
 
 
 def ranking_columns(folder: Path) -> dict[int, dict[str, Any]]:
-    """Return by job what its combination reached: its place, mean, interval and so on; nothing without a metric."""
+    """Return, by job, what its combination reached: its place, mean, interval and so on; empty without a metric."""
     metric = Sweep.load(folder).metric
     if metric is None:
         return {}

@@ -1,4 +1,4 @@
-"""The record of a sweep in its folder: its jobs know from it what differs, and the sweep can be resumed."""
+"""The record of a sweep in its folder: it tells jobs what differs, and lets the sweep be resumed."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Sweep:
         differing: The keys that are swept over.
         jobs: The overrides of every job, in the order of their numbers; empty where a sweeper chooses as it goes.
         metric: The key of the rows by which it is ranked, and which a search optimises, if any.
-        options: Where its configurations come from, as `--config-dir` with its folder.
+        options: Where its configurations come from, such as `--config-dir` with its folder.
         direction: Which values of the metric are best: `minimize`, `maximize`, or `auto`, which is what the key declares.
     """
 
@@ -61,12 +61,12 @@ class Sweep:
         return cls(overrides, differing, tuple(each), metric, options, direction)
 
     def settings(self, overrides: Sequence[str]) -> dict[str, str]:
-        """Return what a job has of its own."""
+        """Return a job's values of the keys that are swept over."""
         values = dict(override.lstrip("+").split("=", 1) for override in overrides if "=" in override)
         return {key: values[key] for key in self.differing if key in values}
 
     def label(self, overrides: Sequence[str]) -> str:
-        """Return a readable name made of what differs: options by themselves, other keys with their last part."""
+        """Return a readable name made of what differs: options alone, other values with the last part of their key."""
         settings = self.settings(overrides)
         lasts = [key.rpartition(".")[2] for key in settings]
         names = {key: last if lasts.count(last) == 1 else key for key, last in zip(settings, lasts, strict=True)}

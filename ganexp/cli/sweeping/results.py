@@ -46,7 +46,7 @@ def has_a_value(folder: Path) -> bool:
 
 
 def write_csv(folder: Path, columns: Mapping[int, Mapping[str, Any]] | None = None) -> Path:
-    """Write `sweep.csv` into the folder of a sweep: everything of every job, one line each, with further columns by job."""
+    """Write `sweep.csv` into the folder of a sweep: everything about every job, one line each, with further columns by job."""
     rows = []
     for job in results(folder):
         own = {key: job[key] for key in ("job", "state", "folder", "wall_s", "error")} | job["settings"] | job["last"]
@@ -60,7 +60,7 @@ def write_csv(folder: Path, columns: Mapping[int, Mapping[str, Any]] | None = No
 
 
 def table(folder: Path) -> str:
-    """Return a line per job, of its settings, state, last figures and time; below, what the figures are, and reasons."""
+    """Return a line per job with its settings, state, last figures and time, then what the figures are, and the errors."""
     jobs, sweep = results(folder), Sweep.load(folder)
     evaluated = [key for job in jobs for key in job["last"] if key.startswith("eval/") or key == sweep.metric]
     shown = list(dict.fromkeys(["loss/d", "loss/g", *evaluated]))

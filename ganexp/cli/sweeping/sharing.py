@@ -13,14 +13,14 @@ from omegaconf import DictConfig, open_dict
 from ganexp.config.schema import ConfigError
 
 PARTS = 24
-"""Into which a GPU is divided for reservations: 1, 2, 3, 4, 6, 8, 12 or 24 equal jobs fill it."""
+"""The number of parts into which a GPU is divided for reservations: 1, 2, 3, 4, 6, 8, 12 or 24 equal jobs fill it."""
 
 
 def take_jobs_per_gpu(launcher: DictConfig) -> None:
-    """Check `hydra.launcher.jobs_per_gpu` and take it out of what Hydra gives joblib; jobs, composed anew, find it again.
+    """Check `hydra.launcher.jobs_per_gpu` and remove it from what Hydra gives joblib; jobs, composed again, still have it.
 
     Raises:
-        ConfigError: It is no number of jobs.
+        ConfigError: It is not a valid number of jobs.
     """
     with open_dict(launcher):
         jobs = launcher.pop("jobs_per_gpu", 1)
@@ -30,11 +30,11 @@ def take_jobs_per_gpu(launcher: DictConfig) -> None:
 
 @contextmanager
 def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
-    """If jobs run beside each other on this machine, take a share of the threads and of one of the GPUs.
+    """If jobs run side by side on this machine, take a share of the threads and of one of the GPUs.
 
-    The number of threads that a job has chosen for itself ends with it.
+    When the job ends, the number of threads is restored, even if the job has chosen its own.
     """
-    import torch  # here, for hooks that check a launcher do not wait for it
+    import torch  # imported here, so that hooks that check a launcher do not wait for it
 
     before = torch.get_num_threads()
     try:
@@ -59,26 +59,26 @@ def _share(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
         return
     folder = Path.home() / ".cache" / "ganexp" / "gpus"
     with reserved_gpu(torch.cuda.device_count(), folder, jobs=launcher.get("jobs_per_gpu") or 1) as index:
-        torch.cuda.set_device(index)  # which device=auto stands for; a job may go on on another one
+        torch.cuda.set_device(index)  # device=auto then means this one; a resumed job may get another
         yield
 
 
 @contextmanager
 def reserved_gpu(count: int, folder: Path, *, jobs: int = 1, poll_s: float = 0.2) -> Iterator[int]:
-    """Reserve a share of one of `count` GPUs, the emptiest, for as long as the context lasts; wait while none has room.
+    """Reserve a share of the emptiest of `count` GPUs for as long as the context lasts; wait while none has room.
 
-    A reservation is locked files below `folder`, which the system unlocks if the process dies. It is made per job, not per
-    worker process, so that it does not matter whether workers are reused. Sweeps that divide GPUs otherwise fit beside it.
+    A reservation is a set of locked files below `folder`, which the system unlocks if the process dies. It is made per job, not
+    per worker process, so it does not matter whether workers are reused. Sweeps that divide a GPU differently can share it.
 
     Args:
         count: How many GPUs there are.
-        folder: Where the files are, of all sweeps on this machine.
+        folder: The folder of the locked files of all sweeps on this machine.
         jobs: How many such jobs share a GPU, at most `PARTS`.
-        poll_s: How often to look again.
+        poll_s: Seconds after which to look again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     while True:
-        with FileLock(folder / "reserving.lock"):  # one at a time, so that no two wait for what the other holds
+        with FileLock(folder / "reserving.lock"):  # one process at a time, so that no two wait for each other's parts
             index, held = _emptiest(count, folder, PARTS // jobs)
         if held:
             break
@@ -91,7 +91,7 @@ def reserved_gpu(count: int, folder: Path, *, jobs: int = 1, poll_s: float = 0.2
 
 
 def _emptiest(count: int, folder: Path, share: int) -> tuple[int, list[FileLock]]:
-    """Return the GPU with the most room, and locks of so many of its parts; no locks if there is too little room."""
+    """Return the GPU with the most free parts, and the locks of `share` of them; no locks if fewer are free."""
     free = [[lock for part in range(PARTS) if _taken(lock := FileLock(folder / f"gpu{n}_{part}.lock"))] for n in range(count)]
     index = max(range(count), key=lambda n: len(free[n]))
     own = free[index][:share] if len(free[index]) >= share else []

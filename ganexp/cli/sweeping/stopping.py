@@ -1,4 +1,4 @@
-"""Stopping a sweep: one note of the signal for all the jobs that a process runs, one after another."""
+"""Stopping a sweep: one record of the signal for all the jobs that a process runs, one after another."""
 
 import signal
 from contextlib import suppress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def signals() -> "Stopping":
-    """Return what notes the signals that ask this process's jobs to stop, as a context."""
+    """Return the context manager that notes the signals that ask this process's jobs to stop."""
     if state.stopping is None:
         from ganexp.training import Stopping  # imports torch, which a mistake on the command line need not wait for
 

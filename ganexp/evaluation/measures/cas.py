@@ -17,14 +17,14 @@ from ganexp.ranges import checked
 class CAS(Measure[LabelledImages]):
     """Classification accuracy score: the accuracy on real images of a classifier trained on generated ones only.
 
-    (Ravuri & Vinyals 2019, section 3.) The classifier is ours, the one whose features images are compared in by default, and is
-    trained anew at every evaluation, in the same way each time. The score of real data, one half of them against the other, is
-    what it could be at best. Its authors train a ResNet-50 and test it on held-out images: `evaluation.against=test`. Scores
-    compare where data, classifier and number of samples are the same, and so with no publication.
+    (Ravuri & Vinyals 2019, section 3.) The classifier is our own, whose features images are compared in by default. It is
+    retrained at every evaluation, in the same way each time. The score of one half of the real data against the other is the
+    best that can be expected. The paper's authors train a ResNet-50 and test it on held-out images: `evaluation.against=test`.
+    Scores compare only where data, classifier and number of samples are the same, and so with no published score.
 
     Args:
-        max_samples: So many generated images are trained on, and so many real ones tested, at most.
-        seen: How many images training looks at: passes through fewer of them are repeated. It bounds the time.
+        max_samples: How many generated images are trained on, and how many real ones tested, at most.
+        seen: How many images training looks at, which bounds the time; a smaller set is passed through several times.
     """
 
     keys: ClassVar = {"eval/cas": high("accuracy on real images of a classifier trained on generated ones")}
@@ -48,7 +48,7 @@ class CAS(Measure[LabelledImages]):
             raise Misfit("trains a classifier of images, and these data are points")
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets that are smaller than one batch of the classifier's."""
+        """Refuse sets that are smaller than one batch of the classifier."""
         if n < BATCH:
             raise EvaluationError(f"it needs at least {BATCH} {of} samples, and there are {n}")
 
@@ -61,7 +61,7 @@ class CAS(Measure[LabelledImages]):
         return False
 
     def __call__(self, real: LabelledImages, fake: LabelledImages) -> dict[str, float]:
-        """Return the share, from 0 to 1."""
+        """Return the accuracy, from 0 to 1."""
         channels, height, width = fake.images.shape[1:]
         classes = 1 + max(int(one.labels.max()) for one in (real, fake))
         classifier = fitted(

@@ -18,13 +18,13 @@ from ganexp.ranges import checked
 class CMMD(Measure[FirstFeatures]):
     """Squared maximum mean discrepancy of CLIP's embeddings under exp(−‖x − y‖² / 2σ²), × 1000 (Jayasumana et al. 2024, eq. 4).
 
-    Embeddings are scaled to norm 1. As in the authors' code, means go over all pairs, those of a sample with itself too, so
-    the figure is never negative, and 0 for equal sets; it is biased upwards by some 1000 (1 − mean kernel) (1/n + 1/m). In
-    float64. Departures: the paper takes 30,000, and CLIP ViT-L/14 at 336 pixels, `clip_vitl14_336`.
+    Embeddings are scaled to norm 1. As in the authors' code, means are over all pairs, including each sample with itself, so
+    the figure is never negative, and 0 for equal sets; it is biased upwards by about 1000 (1 − mean kernel) (1/n + 1/m). It is
+    computed in float64. Departures: the paper uses 30,000 samples, and CLIP ViT-L/14 at 336 pixels, `clip_vitl14_336`.
 
     Args:
         sigma: σ.
-        max_samples: So many samples of each set are looked at, at most.
+        max_samples: How many samples of each set are looked at, at most.
     """
 
     keys: ClassVar = {"eval/cmmd": low("squared maximum mean discrepancy of CLIP embeddings under an RBF kernel, × 1000")}
@@ -39,7 +39,7 @@ class CMMD(Measure[FirstFeatures]):
         self.sigma, self.max_samples = sigma, max_samples
 
     def statistic(self, features: Features, modes: Modes | None) -> FirstFeatures:
-        """Return so many features of an empty set."""
+        """Return an empty statistic for `max_samples` features."""
         return FirstFeatures(self.max_samples)
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
@@ -54,6 +54,6 @@ class CMMD(Measure[FirstFeatures]):
         return {"eval/cmmd": 1000 * (2 * self._below_one(x, y) - self._below_one(x, x) - self._below_one(y, y))}
 
     def _below_one(self, x: Tensor, y: Tensor) -> float:
-        """Return by how much the mean kernel is below 1, which keeps the digits of kernels close to 1."""
+        """Return how far the mean kernel is below 1, to keep the digits of kernels close to 1."""
         sums = ((-torch.expm1((part @ y.T - 1) / self.sigma**2)).sum() for part in x.split(1000))
         return float(sum(sums)) / (len(x) * len(y))

@@ -14,12 +14,12 @@ from ganexp.ranges import checked
 class DensityCoverage(Measure[FirstFeatures]):
     """Density and coverage (Naeem et al. 2020, eq. 6 and 8).
 
-    Density is in how many real balls a generated sample lies, over k, and may exceed 1; coverage is the share of real balls
-    that hold a generated sample.
+    Density is the mean number of real balls that a generated sample lies in, divided by k, and may exceed 1; coverage is the
+    share of real balls that hold a generated sample.
 
     Args:
-        neighbours: A ball reaches to its sample's neighbour of this rank: k, in the paper 5.
-        max_samples: So many samples of each set are looked at, at most.
+        neighbours: k; a ball reaches to its sample's k-th nearest neighbour; 5 in the paper.
+        max_samples: How many samples of each set are looked at, at most.
     """
 
     keys: ClassVar = {"eval/density": high("density"), "eval/coverage": high("coverage")}
@@ -34,11 +34,11 @@ class DensityCoverage(Measure[FirstFeatures]):
         self.neighbours, self.max_samples = neighbours, max_samples
 
     def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return so many features of an empty set."""
+        """Return an empty statistic for `max_samples` features."""
         return FirstFeatures(self.max_samples)
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse real samples without a k-th neighbour: balls are around them alone."""
+        """Refuse real sets in which a sample has no k-th neighbour: only real samples have balls."""
         super().refuse(features, n, of)
         if of == "real":
             refuse_without_neighbours(min(n, self.max_samples), self.neighbours, of)

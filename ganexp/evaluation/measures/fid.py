@@ -12,7 +12,8 @@ from ganexp.evaluation.statistics import Moments
 class FID(Measure[Moments]):
     """Fréchet distance ‖μ − μ'‖² + Tr(Σ + Σ' − 2(ΣΣ')^½) between Gaussians fitted to features (Heusel et al. 2017, eq. 6).
 
-    In float64, of all samples. It is biased: with fewer samples it is higher, so figures compare at the same number only.
+    It is computed in float64 from all samples. It is biased: fewer samples give a higher figure, so figures compare only at the
+    same number of samples.
     """
 
     keys: ClassVar = {"eval/fid": low("Fréchet distance, in squared units of the features")}

@@ -17,11 +17,11 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
     """Fréchet distance extrapolated to infinitely many generated samples (Chong & Forsyth 2020, section 4).
 
     FID of N samples is biased by a term proportional to 1/N, whose factor depends on the generator. So it is measured at
-    several N, and the straight line through FID over 1/N is followed to 0. The bias that comes from the number of real samples
-    stays.
+    several N, and the straight line through FID over 1/N is extrapolated to 1/N = 0. The bias from the number of real samples
+    remains.
 
-    Departures: the sizes are 1/`sizes`, 2/`sizes`, …, all of the samples, each set within the next, where the paper takes 15
-    random subsets from 5,000 to 50,000; latents are the usual independent ones, where the paper draws Sobol sequences.
+    Departures: the sets are 1/`sizes`, 2/`sizes`, …, all of the samples, each a subset of the next, where the paper takes 15
+    random subsets of 5,000 to 50,000; latents are the usual independent ones, where the paper draws Sobol sequences.
 
     Args:
         sizes: At how many N the distance is measured.
@@ -35,7 +35,7 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
         self.sizes = sizes
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets of which a part has a singular covariance: the bias is no longer proportional to 1/N."""
+        """Refuse sets with a part whose covariance is singular: its bias is not proportional to 1/N."""
         least = features.size + 1
         if of == "generated":
             least *= self.sizes
@@ -47,7 +47,7 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
         return MomentsInParts(self.sizes)
 
     def statistic_of_reals(self, features: Features, modes: object) -> Moments:
-        """Return the moments of an empty set, of which no parts are needed."""
+        """Return empty moments; the real set needs no parts."""
         return Moments()
 
     def __call__(self, real: Moments | MomentsInParts, fake: Moments | MomentsInParts) -> dict[str, float]:

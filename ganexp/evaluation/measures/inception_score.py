@@ -14,13 +14,13 @@ from ganexp.ranges import checked
 
 
 class InceptionScore(Measure[FirstLogits]):
-    """exp of the mean of KL(p(y|x) ‖ p(y)) over generated samples (Salimans et al. 2016), mean over splits.
+    """exp of the mean of KL(p(y|x) ‖ p(y)) over generated samples (Salimans et al. 2016), averaged over splits.
 
     Real samples play no part.
 
     Args:
         splits: Parts of the set, each with a p(y) of its own.
-        max_samples: So many generated samples are looked at, at most; the papers take 50,000.
+        max_samples: How many generated samples are looked at, at most; the papers take 50,000.
     """
 
     keys: ClassVar = {"eval/inception_score": high("Inception score")}
@@ -34,7 +34,7 @@ class InceptionScore(Measure[FirstLogits]):
         self.splits, self.max_samples = splits, max_samples
 
     def statistic(self, features: Features, modes: object) -> FirstLogits:
-        """Return so many logits of an empty set."""
+        """Return an empty statistic for `max_samples` logits."""
         return FirstLogits(self.max_samples)
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
@@ -42,7 +42,7 @@ class InceptionScore(Measure[FirstLogits]):
         return without_classes(features)
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse splits of less than ten samples."""
+        """Refuse splits of fewer than ten samples."""
         n = min(n, self.max_samples)
         if n < 10 * self.splits:
             raise EvaluationError(f"it needs at least {10 * self.splits} {of} samples, and there are {n}")

@@ -16,14 +16,14 @@ from ganexp.ranges import checked
 class InceptionScoreInfinity(Measure[FirstLogits]):
     """Inception score extrapolated to infinitely many samples (Chong & Forsyth 2020, section 4).
 
-    The score of N samples is too low by a term proportional to 1/N. It is measured, without splits, of 1/`sizes`, 2/`sizes`, …,
-    all of the samples, and the straight line through the scores over 1/N is followed to 0.
+    The score of N samples is too low by a term proportional to 1/N. It is measured, without splits, on 1/`sizes`, 2/`sizes`, …,
+    all of the samples, and the straight line through the scores over 1/N is extrapolated to 1/N = 0.
 
     Departures: as for `FIDInfinity`.
 
     Args:
         sizes: At how many N the score is measured.
-        max_samples: So many generated samples are looked at, at most.
+        max_samples: How many generated samples are looked at, at most.
     """
 
     keys: ClassVar = {"eval/inception_score_infinity": high("Inception score at infinitely many samples")}
@@ -37,7 +37,7 @@ class InceptionScoreInfinity(Measure[FirstLogits]):
         self.sizes, self.max_samples = sizes, max_samples
 
     def statistic(self, features: Features, modes: object) -> FirstLogits:
-        """Return so many logits of an empty set."""
+        """Return an empty statistic for `max_samples` logits."""
         return FirstLogits(self.max_samples)
 
     def unsuited(self, features: Features, modes: object) -> str:
@@ -45,7 +45,7 @@ class InceptionScoreInfinity(Measure[FirstLogits]):
         return without_classes(features)
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets of which a part has fewer than 100 samples."""
+        """Refuse sets with a part of fewer than 100 samples."""
         if n < 100 * self.sizes:
             raise EvaluationError(f"it needs at least {100 * self.sizes:,} {of} samples, and there are {n:,}")
 

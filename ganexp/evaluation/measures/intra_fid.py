@@ -10,10 +10,10 @@ from ganexp.facts import Facts
 
 
 class IntraFID(Measure[ClassMoments]):
-    """Intra-class FID: the Fréchet distance of each class, mean over the classes (Miyato & Koyama 2018, section 4).
+    """Intra-class FID: the Fréchet distance within each class, averaged over the classes (Miyato & Koyama 2018, section 4).
 
     It sees what FID does not: a generator that mixes classes up, or makes one image of each. Classes have far fewer samples
-    than the set, so it is higher than FID, and compares at the same number of samples only. Covariances may be singular, as
+    than the set, so it is higher than FID, and compares only at the same number of samples. Covariances may be singular, as
     they are in publications. The paper takes 5,000 samples of each class; here classes are as frequent as in the data.
     """
 

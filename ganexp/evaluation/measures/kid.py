@@ -19,8 +19,8 @@ class KID(Measure[FirstFeatures]):
 
     Args:
         subsets: How many are drawn; the authors of KID take 100.
-        subset_size: Samples of one.
-        max_samples: So many samples of each set are drawn from, at most.
+        subset_size: Samples per subset.
+        max_samples: How many samples of each set are drawn from, at most.
     """
 
     keys: ClassVar = {"eval/kid": low("kernel distance, a squared discrepancy under a cubic kernel, not multiplied by 1000")}
@@ -40,7 +40,7 @@ class KID(Measure[FirstFeatures]):
         self.subsets, self.subset_size, self.max_samples = subsets, subset_size, max_samples
 
     def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return so many features of an empty set."""
+        """Return an empty statistic for `max_samples` features."""
         return FirstFeatures(self.max_samples)
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:

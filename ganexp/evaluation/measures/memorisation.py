@@ -15,7 +15,7 @@ from ganexp.ranges import checked
 COPY = 1 / 3
 """A sample is a copy if it lies within this share of the distance to the second nearest training sample (Yoon et al. 2023)."""
 AT_ONCE = 2**25
-"""So many distances are in memory at once."""
+"""How many distances are in memory at once."""
 
 
 class Memorisation(Measure[FirstFeatures]):
@@ -24,15 +24,15 @@ class Memorisation(Measure[FirstFeatures]):
     A sample is authentic unless its nearest training sample lies nearer to it than to any other training sample; the share of
     authentic samples is AuthPct (Alaa et al. 2022, section 3, as Stein et al. 2023 compute it). A sample is a copy if it is
     three times nearer to its nearest training sample than to the second nearest (Yoon et al. 2023). The nearest distance is the
-    median distance of samples to their nearest training sample, over that of training samples to their nearest other one: 0 if
-    most samples are copies, about 1 if they lie among the data as the data do among each other.
+    median distance of samples to their nearest training sample, divided by that of training samples to the nearest other one:
+    0 if most samples are copies, about 1 if samples lie as far from the data as the data lie from each other.
 
-    Noise is authentic too, so the figures say nothing of quality. Copies of a training sample that is twice among the data are
-    neither authentic nor copies.
+    Noise is authentic too, so the figures say nothing about quality. Copies of a training sample that occurs twice in the data
+    count neither as authentic nor as copies.
 
     Args:
-        max_samples: So many training samples and so many generated ones are compared at most; copies of further ones are not
-            seen.
+        max_samples: How many training samples, and how many generated ones, are compared at most; copies of further training
+            samples are not seen.
     """
 
     keys: ClassVar = {
@@ -56,7 +56,7 @@ class Memorisation(Measure[FirstFeatures]):
             raise Misfit("looks for copies of training data, and these are held out", **{"evaluation.against": "train"})
 
     def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return so many features of an empty set."""
+        """Return an empty statistic for `max_samples` features."""
         return FirstFeatures(self.max_samples)
 
     def refuse(self, features: Features, n: int, of: str) -> None:
@@ -66,7 +66,7 @@ class Memorisation(Measure[FirstFeatures]):
             refuse_without_neighbours(n, 2, of)
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
-        """Return the shares, and the ratio of medians; 1 where both medians are 0, as of data that consist of duplicates."""
+        """Return the shares and the ratio of medians, which is 1 where both are 0, as for data that consist of duplicates."""
         training, samples = real.rows.double(), fake.rows.double()
         (nearest, second), which = _nearest_two(samples, training)
         places, back = which.unique(return_inverse=True)
@@ -81,11 +81,11 @@ class Memorisation(Measure[FirstFeatures]):
 
 
 def _nearest_two(points: Tensor, among: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the distances of each point to its nearest two, `(2, N)`, and the place of the nearest, `(N,)`."""
+    """Return the distances of each point to its nearest two, `(2, N)`, and the index of the nearest, `(N,)`."""
     distances, places = [], []
     for part in points.split(max(1, AT_ONCE // len(among))):
         candidates = torch.cdist(part, among).topk(2, dim=1, largest=False).indices
-        # Again, without the matrix product, which loses the digits of small distances.
+        # Computed again without the matrix product, which loses the digits of small distances.
         exact = (part[:, None] - among[candidates]).norm(dim=2)
         nearer, order = exact.sort(dim=1, stable=True)
         distances.append(nearer.T)

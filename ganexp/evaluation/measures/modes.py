@@ -1,4 +1,4 @@
-"""How many of the known modes of the data are there, and how evenly."""
+"""How many of the known modes of the data are covered, and how evenly."""
 
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ class ModeCounting(Measure[ModeCounts]):
     """Modes covered by at least one sample, share of samples of high quality, and KL(generated ‖ uniform) over modes, in nats.
 
     As in Srivastava et al. 2017 and Lin et al. 2018, who take 2,500 samples of ring and grid, and 26,000 of stacked MNIST; more
-    samples cover more modes. The divergence is that of the samples of high quality; modes without any count 0 log 0 = 0.
+    samples cover more modes. The divergence is that of the samples of high quality; an empty mode counts as 0 log 0 = 0.
     """
 
     keys: ClassVar = {
@@ -45,7 +45,7 @@ class ModeCounting(Measure[ModeCounts]):
         return modes is not None and modes.by_classes
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
-        """Refuse data whose modes are not known, or are classes of which the features have others."""
+        """Refuse data whose modes are not known and, where modes are classes, features with another number of them."""
         if modes is None:
             return "it needs data whose modes are known, as those of ring, grid and stacked_mnist are"
         if modes.by_classes and features.classes != modes.count:
@@ -66,7 +66,7 @@ class ModeCounting(Measure[ModeCounts]):
         return f"by {features.name} {features.checksum}".rstrip() if modes.by_classes else modes.name
 
     def __call__(self, real: ModeCounts, fake: ModeCounts) -> dict[str, float]:
-        """Return them; without a single sample of high quality the divergence is that of a single mode."""
+        """Return the figures; without any sample of high quality, the divergence is that of a single mode."""
         good = int(fake.at.sum())
         modes = len(fake.at)
         share = fake.at.double() / good if good else torch.eye(modes, dtype=torch.float64)[0]

@@ -17,8 +17,8 @@ class PrecisionRecall(Measure[FirstFeatures]):
     Precision is the share of generated samples within the real manifold, recall that of real ones within the generated one.
 
     Args:
-        neighbours: A sample's ball reaches to its neighbour of this rank: k, in the paper 3.
-        max_samples: So many samples of each set are looked at, at most.
+        neighbours: k; a sample's ball reaches to its k-th nearest neighbour; 3 in the paper.
+        max_samples: How many samples of each set are looked at, at most.
     """
 
     keys: ClassVar = {"eval/precision": high("precision"), "eval/recall": high("recall")}
@@ -34,11 +34,11 @@ class PrecisionRecall(Measure[FirstFeatures]):
         self.neighbours, self.max_samples = neighbours, max_samples
 
     def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return so many features of an empty set."""
+        """Return an empty statistic for `max_samples` features."""
         return FirstFeatures(self.max_samples)
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets without a k-th neighbour."""
+        """Refuse sets in which a sample has no k-th neighbour."""
         refuse_without_neighbours(min(n, self.max_samples), self.neighbours, of)
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:

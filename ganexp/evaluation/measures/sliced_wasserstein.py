@@ -12,7 +12,7 @@ from ganexp.evaluation.statistics import Projections
 class SlicedWasserstein(Measure[Projections]):
     """2-Wasserstein distance of projections, root mean square over 128 fixed directions (Bonneel et al. 2015, eq. 8).
 
-    Exact between the empirical distributions, whatever their sizes; in units of the samples. It knows no features.
+    It is exact for the empirical distributions, whatever their sizes, and in units of the samples. It uses no features.
     """
 
     keys: ClassVar = {"eval/sliced_wasserstein": low("sliced Wasserstein distance, in units of the samples")}

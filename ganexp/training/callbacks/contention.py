@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 CHOSEN = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
 """Environment variables by which OpenMP's idle threads are told to sleep, or to spin."""
 LONG_S = 10
-"""The shortest time that is looked at, in seconds; a shorter one may be somebody else's start-up."""
+"""The shortest interval that is judged, in seconds; contention in a shorter one may be another process starting up."""
 
 
 class Use(NamedTuple):
@@ -24,17 +24,17 @@ class Use(NamedTuple):
     process_s: float
     """Processor time of all of its threads."""
     thread_s: float
-    """Of it, that of the thread that trains."""
+    """Processor time of the thread that trains, a part of `process_s`."""
     queued_s: float
-    """How long its threads, added up, have waited for a core."""
+    """How long its threads have waited for a core, added up over threads."""
 
 
 class Contention(Callback):
-    """Says in the log, once, that idle threads spin while other processes want the cores. Rows get nothing of it.
+    """Says in the log, once, that idle threads spin while other processes want the cores. It adds nothing to rows.
 
-    A thread of OpenMP that waits for the others of its team takes a whole core by default. Where cores are wanted by others,
-    the thread that is waited for may be without one meanwhile, and an iteration takes many times as long. Linux alone tells
-    how long threads queue for a core; elsewhere nothing is said.
+    A thread of OpenMP that waits for the others of its team takes a whole core by default. Where other processes want
+    the cores, the thread that it waits for may be without one meanwhile, and an iteration takes many times as long. Only Linux
+    tells how long threads queue for a core; elsewhere nothing is said.
 
     Args:
         every: The interval in iterations.
@@ -64,7 +64,7 @@ class Contention(Callback):
 
 
 def spinning(use: Use) -> bool:
-    """Return whether other threads than the one that trains are busy too, and all of them wait for cores for long."""
+    """Return whether threads other than the one that trains are busy too, and threads wait long for cores."""
     return use.process_s > 1.3 * use.thread_s and use.queued_s > 0.3 * use.wall_s
 
 

@@ -12,21 +12,21 @@ from ganexp.training.callbacks.drawing import looking, made
 from ganexp.training.run import Callback, Run
 
 MOST = 64
-"""So many samples of each kind are looked at, or as many as a batch has if those are fewer."""
+"""How many samples of each kind are looked at, or all of a batch that has fewer."""
 ALIKE, SPREAD = 0.95, 0.2
-"""From so many near-duplicates on, or below so much of the data's diversity, it is clear that samples are alike.
+"""Samples are clearly alike with at least this share of near-duplicates, or less than this fraction of the data's diversity.
 
 On digits of 16×16 pixels, 16 healthy runs of 600 iterations ended with no near-duplicates and a relative diversity of 0.96 to
-1.03; six that had collapsed with nothing but near-duplicates and 0.06 to 0.08. On the ring, three with all modes ended with
-0.99 to 1.03, three without a mode with 0.03 to 0.22."""
+1.03; six that had collapsed ended with nothing but near-duplicates and 0.06 to 0.08. On the ring, three runs with all modes
+ended with 0.99 to 1.03, and three without a mode with 0.03 to 0.22."""
 
 
 class Diagnostics(Callback):
     """Looks at the diversity of samples, and at what D takes for real, if there is a logger to keep that.
 
-    Diversity is that of the averaged generator, of latents that are always the same. Both generators make one batch each,
-    and D scores three, as they are: not augmented, and in evaluation mode, so that batch norm has its running statistics.
-    A sign that has no value, as without two samples, is left out of the row.
+    Diversity is that of the averaged generator's samples, from latents that are always the same. The averaged and the trained
+    generator make one batch each, and D scores three, without augmentation and in evaluation mode, so that batch norm uses its
+    running statistics. A figure that has no value, such as diversity with fewer than two samples, is left out of the row.
 
     Args:
         every: The interval in iterations.
@@ -39,7 +39,7 @@ class Diagnostics(Callback):
 
     def __call__(self, run: Run) -> Row:
         gan, average = run.gan, run.step.average.generator
-        last = run.reals.last  # of several processes' batch one share, which all of them gather
+        last = run.reals.last  # with several processes one share of the batch, which all of them gather
         whole = Batch(gan.processes.gather(last.values), tuple(map(gan.processes.gather, last.conditions)))
         if not run.loggers:
             return {}
@@ -58,9 +58,9 @@ def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
     """Compare n generated samples `(n, …)` with as many real ones, by Euclidean distances of pixels or coordinates.
 
     A generated image is a near-duplicate if its nearest neighbour among the others is closer than half of the median such
-    distance among the real ones. (That near-duplicates in a batch tell how small a generator's support is: Arora, Risteski &
-    Zhang 2018, whose own are found by eye.) Images that are equal always count. Of points there is no such figure: in few
-    dimensions real ones have near neighbours too, and it would be about as high in healthy runs as in collapsed ones.
+    distance among the real ones. (Near-duplicates in a batch tell how small a generator's support is: Arora, Risteski & Zhang
+    2018, who find theirs by eye.) Images that are equal always count. For points there is no such figure: in few dimensions,
+    real points have near neighbours too, and it would be about as high in healthy runs as in collapsed ones.
     """
     if len(fake) < 2:
         return {}
@@ -77,7 +77,7 @@ def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
 
 
 def collapse(row: Row) -> str:
-    """Return that the samples of a row are alike, in a sentence for the end of a run; empty where that is not clear."""
+    """Return a sentence for the end of a run if a row shows that its samples are alike; empty where that is not clear."""
     spread, alike = row.get("diversity/relative"), row.get("diversity/near_duplicates")
     if isinstance(alike, float) and alike >= ALIKE:
         seen = f"{100 * alike:.0f} % of the samples have a near-duplicate in their batch, and hardly any real image has"
@@ -91,8 +91,8 @@ def collapse(row: Row) -> str:
 def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> dict[str, float]:
     """Return which share of each batch D puts on its own side of the loss's `boundary`.
 
-    Where the loss has none, it is the middle between the mean scores of the real and the generated batch. With packs, it is
-    these that are counted.
+    Where the loss has none, it is midway between the mean scores of the real and the generated batch. With packs, packs
+    are counted instead of samples.
     """
     sign = -1 if gan.loss.low_is_real else 1
     scores = {"real": gan.score_unaugmented(real), "fake": gan.score_unaugmented(fake)}
@@ -115,5 +115,5 @@ def _first(batch: Batch, pack: int) -> Batch:
 def _distances(samples: Tensor) -> Tensor:
     """Return distances between samples, `(n, n)`, infinite on the diagonal."""
     flat = samples.flatten(1)
-    apart = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")  # which would lose small ones
+    apart = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")  # mm would lose small distances
     return apart.fill_diagonal_(math.inf)

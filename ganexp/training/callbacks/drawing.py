@@ -1,4 +1,4 @@
-"""The one way to draw samples from a generator: nothing that is looked at moves."""
+"""The one way to draw samples from a generator without moving any state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,13 +27,13 @@ def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
 
 
 def made(generator: nn.Module, z: Batch) -> Tensor:
-    """Return what a generator makes of latents `(B, latent_dim)`, under their conditions."""
+    """Return the samples that a generator makes from latents `(B, latent_dim)`, under their conditions."""
     return generator(z.values, *z.conditions)
 
 
 @contextmanager
 def _evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Put networks into evaluation mode for a while: what is looked at must not move any running statistics.
+    """Put networks into evaluation mode for a while: looking at them must not move any running statistics.
 
     Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode for good.
     """

@@ -12,14 +12,14 @@ log = logging.getLogger(__name__)
 
 
 class Dynamics(Callback):
-    """Looks at the eigenvalues of the game's Jacobian, at the weights that it finds, on the first samples of the last batch.
+    """Looks at the eigenvalues of the game's Jacobian, at the current weights, on the first samples of the last batch.
 
     Rows get `dynamics/real_1`, `dynamics/imag_1` and so on: eigenvalues λ of the largest modulus and of the smallest real part,
     without their complex conjugates, the largest modulus first. `dynamics/smallest_real` below 0 says that the game does not
     attract here; `dynamics/rotation` is |Im λ|/|λ| of the first. `dynamics/d_smallest`, `dynamics/d_largest` and the same of G
     are the ends of the spectra of ∂²L_D/∂ψ² and ∂²L_G/∂θ². What was not found within `products` is left out.
 
-    For a run of one process. Memory is that of about three backward passes, time that of some 4 · `products` of them.
+    For a run in one process. It takes the memory of about three backward passes, and the time of about 4 · `products` of them.
 
     Args:
         every: The interval in iterations.
@@ -35,7 +35,7 @@ class Dynamics(Callback):
         """Refuse a run in several processes.
 
         Raises:
-            Misfit: Several processes train, each of which has its share of the gradients.
+            Misfit: Several processes train, each with its share of the gradients.
         """
         if run.processes > 1:
             raise Misfit(f"looks at the game of one process, and there are {run.processes}", every=0)

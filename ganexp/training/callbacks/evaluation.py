@@ -34,11 +34,11 @@ class Evaluation(Callback):
             `ganexp.evaluation.Evaluators` do.
         samples: How many.
         of: The averaged generator, or the one that is trained.
-        standing: Batches of 250 from which batch norm's statistics are computed anew; 0 is the running ones, of training.
+        standing: How many batches of 250 to recompute batch norm's statistics from; 0 keeps the running ones of training.
     """
 
     failures: tuple[type[Exception], ...] = (EvaluationError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
-    """What may go wrong in a measure without an end of the training."""
+    """Errors in a measure that do not end the training."""
 
     def __init__(
         self,
@@ -79,8 +79,9 @@ class Evaluation(Callback):
 def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
     """Return a generator whose batch norms have standing statistics: means over batches (Brock et al. 2019, appendix C).
 
-    Those of an averaged generator are averages too, of statistics of other weights than its own. The generator itself stays as
-    it is, and is returned where it has no batch norm or no batches are asked for. To be called while it is in evaluation mode.
+    The running statistics of an averaged generator are averages of statistics under other weights than its own. The generator
+    itself stays as it is, and is returned where it has no batch norm or no batches are asked for. It must be in evaluation
+    mode.
     """
     if not batches or not any(isinstance(module, _BatchNorm) for module in generator.modules()):
         return generator
@@ -96,19 +97,19 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
 
 
 class SharedEvaluation(Evaluation):
-    """The same by several processes: each generates and sees every so many batches, and the one that writes compares them.
+    """Evaluates in several processes: each generates and sees its share of the batches, and the one that writes compares them.
 
-    Batches are those of a single process, and come in its order, so the figures are the same; only networks that draw random
-    numbers of their own draw others.
+    The batches and their order are those of a single process, so the figures are the same; only networks that draw random
+    numbers of their own draw different ones.
 
     Args:
-        every, samples, of, standing: As above.
-        evaluator: Those of the one that writes, with the real set already seen.
-        processes: All of them.
+        every, samples, of, standing: As for `Evaluation`.
+        evaluator: The evaluators; in the process that writes, they have already seen the real set.
+        processes: All processes of the run.
     """
 
     failures = (EvaluationError,)
-    """Nothing else, since the other processes would wait for the one that goes on."""
+    """No other errors, since the other processes would wait for the one that goes on."""
 
     def __init__(
         self,
@@ -135,11 +136,11 @@ class SharedEvaluation(Evaluation):
             batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
             if self.processes.writes:
                 return self.evaluator.compare(one.to(prior.device) for one in batches)
-            for _ in batches:  # there are none, but this one does its share
+            for _ in batches:  # it yields none here, but this process does its share
                 pass
             return {}
 
 
 def _labelled(generator: nn.Module, z: Batch) -> Batch:
-    """Return what a generator makes of latents, with the labels that they are under."""
+    """Return the samples that a generator makes from latents, with their labels."""
     return Batch(made(generator, z), z.conditions)

@@ -13,13 +13,13 @@ from ganexp.training.callbacks.drawing import looking, made
 from ganexp.training.run import Callback, Run
 
 MOST_ROWS = 16
-"""Of a grid that has a class in each row."""
+"""The most rows of a grid that has a class in each row."""
 
 
 class Samples(Callback):
     """Draws samples, and an autoencoder's reconstructions, if there is a logger to keep them.
 
-    The first are of iteration 0, beside a picture of real images; points have real ones in every picture.
+    The first picture is of iteration 0, and comes with one of real images; pictures of points always show real ones too.
     """
 
     def __init__(self, every: int = 500) -> None:

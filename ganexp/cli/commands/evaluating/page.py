@@ -16,7 +16,7 @@ from ganexp.cli.commands.reporting import ranking
 from ganexp.logging.pictures import image_grid, scatter
 
 WIDEST = 1400
-"""Larger pictures are made smaller, to so many pixels on the longer side."""
+"""Larger pictures are scaled down to this many pixels on the longer side."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Beside:
 
 
 def page(title: str, order: Order, beside: Sequence[Beside | None]) -> str:
-    """Return the page; `beside` has one for each entry, and None for those without pictures."""
+    """Return the page; `beside` has one item per entry, None for an entry without pictures."""
     entries, said = order.entries, order.said
     pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.result and one]
     left = sum(entry.result is not None and one is None for entry, one in zip(entries, beside, strict=True))

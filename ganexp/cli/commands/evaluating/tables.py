@@ -1,4 +1,4 @@
-"""Figures of several sets of samples, and what of them compares."""
+"""Figures of several sets of samples, ranked where they are comparable."""
 
 import math
 import textwrap
@@ -13,12 +13,12 @@ from ganexp.compare.ranking import ranked as of_combinations
 from ganexp.config.evaluator import EvaluationResult
 
 NAME = 30
-"""So wide is a name at most, in characters."""
+"""The greatest width of a name, in characters."""
 
 
 @dataclass
 class Entry:
-    """One set of samples: its figures, or else one sentence on why there are none; of a sweep's run, its settings too."""
+    """One set of samples: its figures, or else one sentence on why there are none; for a run of a sweep, its settings too."""
 
     name: str
     path: Path
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass
 class Order:
-    """Entries with the best first, a sentence on that, and where combinations have several seeds, how those are ranked."""
+    """Entries with the best first, a sentence on their order, and the ranking of combinations if some have several seeds."""
 
     entries: list[Entry]
     said: str = ""
@@ -40,12 +40,12 @@ class Order:
 
 
 def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str = "auto") -> Order:
-    """Return entries with the best first; unchanged where figures do not compare.
+    """Return entries with the best first; in the given order if their figures are not comparable.
 
     Args:
-        entries: All of them; those of a combination that differ in the seed are ranked by their mean.
-        metric: By what; the first figure, if they have no such one.
-        direction: Which figures are best, in a sweep's words, if the metric is its own.
+        entries: All of them; those of one combination with different seeds are ranked by their mean.
+        metric: The key to rank by; the first figure, if the entries do not have this one.
+        direction: Which figures are best, in a sweep's words; used only if entries are ranked by `metric`.
     """
     found = [(entry, entry.result) for entry in entries if entry.result]
     if len(found) < 2:
@@ -85,7 +85,7 @@ def _outcome(entry: Entry, key: str) -> Outcome:
 
 
 def meanings(entries: Sequence[Entry]) -> list[str]:
-    """Return what figures are, those together that were measured in the same way: by which features, with how many samples."""
+    """Return what the figures mean, grouped by how they were measured: by which features, with how many samples."""
     ways: dict[str, dict[str, None]] = {}
     for entry in entries:
         for key, one in entry.result.measures.items() if entry.result else ():
@@ -124,7 +124,7 @@ def keys_of(entries: Sequence[Entry]) -> list[str]:
 
 
 def figure(entry: Entry, key: str) -> str:
-    """Return a figure as people read it, with that of real data in brackets; a dash where there is none."""
+    """Return a figure as people read it, with that of real data in brackets; a dash if the entry has no such figure."""
     if entry.result is None or key not in entry.result.figures:
         return "–"
     real = entry.result.measures[key].real

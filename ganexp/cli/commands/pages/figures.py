@@ -16,5 +16,5 @@ def bars(axes: Axes, ratios: Mapping[str, Interval], label: str, colors: str | S
 
 
 def reaches(intervals: Collection[Interval]) -> list[list[float]]:
-    """Return how far intervals reach below and above their middles, as matplotlib takes errors."""
+    """Return how far intervals reach below and above their middles, in matplotlib's form for error bars."""
     return [[one.middle - one.low for one in intervals], [one.high - one.middle for one in intervals]]

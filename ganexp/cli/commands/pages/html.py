@@ -8,7 +8,7 @@ STYLE = Path(__file__).with_name("page.css")
 
 
 def page(title: str, body: str, style: str = "") -> str:
-    """Return a page of its own, with further style rules."""
+    """Return a self-contained page, with further style rules."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE.read_text()}{style}</style>"

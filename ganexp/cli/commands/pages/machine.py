@@ -1,4 +1,4 @@
-"""On what a page's figures were measured."""
+"""The machine that a page's figures were measured on."""
 
 import os
 import platform

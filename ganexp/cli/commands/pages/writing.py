@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def writing(path: Path, remedy: str = "name another place with --output") -> Iterator[None]:
-    """Write a file, or try whether it could be written; end with a sentence if it cannot."""
+    """Run a block that writes a file, or tests whether it could be written; exit with an error message if it cannot."""
     try:
         yield
     except OSError as error:

@@ -10,10 +10,10 @@ from ganexp.logging.keys import STEPS, known
 from ganexp.logging.reading import Run
 
 Figure = dict[str, Any]
-"""`data` and `layout` as plotly.js takes them, and `axes`: by the axis's name, x of each trace."""
+"""`data` and `layout` as plotly.js takes them, and `axes`: the x values of each trace, by the axis's name."""
 
 POINTS = 400
-"""A curve has at most so many points: of long runs, evenly spaced rows are shown."""
+"""The most points of a curve; of longer runs, evenly spaced rows are shown."""
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"]
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -21,12 +21,12 @@ PHASES = {"time/data_ms": "data", "time/d_ms": "D", "time/g_ms": "G"}
 
 
 def style(number: int) -> dict[str, Any]:
-    """Return the line of a group: a colour of its own, and once those are used up another dash."""
+    """Return the line style of a group: a colour of its own, and once the colours are used up, another dash."""
     return {"color": COLORS[number % len(COLORS)], "dash": DASHES[number // len(COLORS) % len(DASHES)], "width": 1.5}
 
 
 def chartable(found: Sequence[Run]) -> list[str]:
-    """Return the keys that have a curve, known ones first, in their own order."""
+    """Return the keys that have a curve, the known ones first, in the order of `known`."""
     present = dict.fromkeys(
         key for run in found for row in run.rows for key, value in row.items() if not isinstance(value, str)
     )
@@ -74,7 +74,7 @@ def chart(key: str, groups: Sequence[Group]) -> Figure:
 
 
 Curve = tuple[dict[str, np.ndarray], np.ndarray]
-"""Where: by step, `(n,)`; and the values there, `(n,)`."""
+"""The positions of the rows by step, `(n,)` each, and the values there, `(n,)`."""
 
 
 def curve(run: Run, key: str) -> Curve:
@@ -85,10 +85,10 @@ def curve(run: Run, key: str) -> Curve:
 
 
 def averaged(series: Sequence[Curve]) -> tuple[dict[str, np.ndarray], np.ndarray, list[Curve]]:
-    """Return steps, means' values `(runs, n)` as far as every run goes, and what longer ones have beyond.
+    """Return mean steps and each run's values `(runs, n)`, up to the end of the shortest run, and the rest of longer runs.
 
-    Runs are laid beside each other by iteration. Where one has no row at an iteration of the run with the fewest rows,
-    as when they are logged at other intervals, its value is interpolated.
+    Runs are aligned by iteration. Where a run has no row at an iteration of the run with the fewest rows, for instance
+    because it was logged at another interval, its value is interpolated.
     """
     first = STEPS[0]
     ordered = [_in_order(one) for one in series]
@@ -103,7 +103,7 @@ def averaged(series: Sequence[Curve]) -> tuple[dict[str, np.ndarray], np.ndarray
 
 
 def phases(groups: Sequence[Group]) -> list[dict[str, float]]:
-    """Return by group the medians of all rows, in milliseconds: of each phase of an iteration, and of the whole as `all`."""
+    """Return, by group, medians over all rows in milliseconds: each phase of an iteration, and the whole iteration as `all`."""
     named = {**PHASES, "time/iteration_ms": "all"}
     found = []
     for group in groups:
@@ -117,7 +117,7 @@ def phases(groups: Sequence[Group]) -> list[dict[str, float]]:
 
 
 def finite(values: np.ndarray) -> list[float | None]:
-    """Return plain numbers, with a gap for what is none."""
+    """Return plain numbers, with a gap (None) for each value that is not finite."""
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
@@ -126,7 +126,7 @@ def _drawn(values: np.ndarray) -> dict[str, Any]:
 
 
 def _in_order(one: Curve) -> Curve:
-    """Return a curve whose iterations rise: of rows of the same iteration, the last one."""
+    """Return a curve whose iterations increase; of several rows of one iteration, the last is kept."""
     at, values = one
     iterations = at[STEPS[0]]
     _, last = np.unique(iterations[::-1], return_index=True)
@@ -135,7 +135,7 @@ def _in_order(one: Curve) -> Curve:
 
 
 def _on(grid: np.ndarray, at: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return values at the grid's iterations: those of rows where there are any, interpolated ones between."""
+    """Return the values at the grid's iterations, interpolated where there is no row."""
     places = np.searchsorted(at, grid).clip(max=len(at) - 1)
     return np.where(at[places] == grid, values[places], np.interp(grid, at, values))
 

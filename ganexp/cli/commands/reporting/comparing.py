@@ -13,12 +13,12 @@ from ganexp.instruments.scalar import Scalar
 from ganexp.logging.reading import Run
 
 SUBJECT = ("loss", "strategy", "dataset")
-"""What people ask about first: named before other keys that would tell runs apart as well."""
+"""What people ask about first: preferred to other keys that would tell the runs apart as well."""
 
 
 @dataclass
 class Group:
-    """Runs that differ in nothing but the seed, under a name that tells them from the others of the page."""
+    """Runs that differ in nothing but the seed, under a name that tells them from the others on the page."""
 
     name: str
     runs: list[Run]
@@ -44,7 +44,7 @@ def differing(found: Sequence[Run]) -> list[str]:
 
 
 def telling(found: Sequence[Run]) -> list[str]:
-    """Return the fewest of these keys that tell apart what all of them do, seeds excepted; the subject comes first."""
+    """Return the fewest differing keys that tell apart the same runs as all of them do, without the seed; `SUBJECT` first."""
     configs = [settings(run) for run in found if run.config]
     options = {key for run in found for key, value in run.config.items() if isinstance(value, dict)}
     chosen: list[str] = []
@@ -53,7 +53,7 @@ def telling(found: Sequence[Run]) -> list[str]:
         if _classes([*chosen, key], configs) > _classes(chosen, configs):
             chosen.append(key)
     needed = list(chosen)
-    for key in reversed(chosen):  # what came later may have made an earlier one superfluous
+    for key in reversed(chosen):  # a later key may have made an earlier one superfluous
         without = [other for other in needed if other != key]
         if _classes(without, configs) == _classes(needed, configs):
             needed = without
@@ -61,7 +61,7 @@ def telling(found: Sequence[Run]) -> list[str]:
 
 
 def grouped(found: Sequence[Run]) -> list[Group]:
-    """Put runs together that differ in the seed alone; one without a configuration stands by itself."""
+    """Group the runs that differ only in the seed; a run without a configuration is a group of its own."""
     keys = telling(found)
     short = [key.rpartition(".")[2] for key in keys]
     names = [key if short.count(last) > 1 or is_target(key) else last for key, last in zip(keys, short, strict=True)]
@@ -75,7 +75,7 @@ def grouped(found: Sequence[Run]) -> list[Group]:
 
 
 def settings(run: Run) -> dict[str, Any]:
-    """Return what sets a run apart from others, under dotted keys; a group's option stands under the group."""
+    """Return what sets a run apart from others, under dotted keys; the name of a group's option is under the group."""
     return {key.removesuffix(".name"): value for key, value in told(run.config).items() if effect_of(key) != "records"}
 
 
@@ -86,7 +86,7 @@ def shown(value: object, most: int = 120) -> str:
 
 
 def folder_names(found: Sequence[Run]) -> list[str]:
-    """Return a name for each run: its folder's, with as many of those above as are needed to tell it from the others."""
+    """Return a name for each run: its folder's, with as many parent folders as are needed to tell it from the others."""
     paths = [run.folder.parts for run in found]
     names = []
     for path in paths:
@@ -96,7 +96,7 @@ def folder_names(found: Sequence[Run]) -> list[str]:
 
 
 def is_target(key: str) -> bool:
-    """Return whether a key holds a class's path, which the name of its option tells already, unless it was replaced."""
+    """Return whether a key holds a class's path, which the name of its option implies already unless it was replaced."""
     return key.endswith("_target_")
 
 

@@ -53,7 +53,7 @@ def run_table(found: Sequence[Run], names: Sequence[str]) -> str:
 
 
 def all_differences(found: Sequence[Run], groups: Sequence[Group]) -> str:
-    """Return a folded table of every key in which groups differ, one column each; nothing if their names say it all."""
+    """Return a folded table of every key in which groups differ, one column per group; empty if their names say it all."""
     told = comparing.telling(found)
     keys = [key for key in comparing.differing(found) if key != "seed" and (key in told or not comparing.is_target(key))]
     if not set(keys) - set(told):
@@ -85,7 +85,7 @@ def legend(groups: Sequence[Group]) -> str:
 
 
 def places(keys: Sequence[str], measures: Mapping[str, Scalar]) -> str:
-    """Return the places of charts, each below its key, with the key's meaning where it is known."""
+    """Return the elements for the charts, each below its key, with the key's meaning where it is known."""
     parts, meanings = [], known(measures)
     for key in keys:
         meaning = meanings[key].meaning if key in meanings else ""
@@ -95,7 +95,7 @@ def places(keys: Sequence[str], measures: Mapping[str, Scalar]) -> str:
 
 
 def bars(groups: Sequence[Group], times: Sequence[dict[str, float]]) -> str:
-    """Return the phases of an iteration as bars, one per group; nothing if none was timed."""
+    """Return the phases of an iteration as bars, one per group; empty if none was timed."""
     timed = [(number, group, medians) for number, (group, medians) in enumerate(zip(groups, times, strict=True)) if medians]
     if not timed:
         return ""
@@ -116,7 +116,7 @@ def bars(groups: Sequence[Group], times: Sequence[dict[str, float]]) -> str:
 
 
 def slider(shown: Sequence[Shown]) -> str:
-    """Return the one slider that turns all pictures to an iteration; nothing if they are all of the same one."""
+    """Return the one slider that sets the iteration of all pictures; empty if they are all of the same iteration."""
     iterations = sorted({at for one in shown for frames in one.frames.values() for at, _ in frames})
     last = len(iterations) - 1
     if last < 1:
@@ -126,7 +126,7 @@ def slider(shown: Sequence[Shown]) -> str:
 
 
 def pictures(caption: str, frames: Sequence[tuple[int, str]], group: int) -> str:
-    """Return pictures over time, of which the slider chooses one: the newest that is no later than the slider's iteration."""
+    """Return pictures over time; the slider chooses the newest that is no later than the slider's iteration."""
     return (
         f'<figure data-of="{group}"><img alt="{escape(caption)}" src="{frames[-1][1]}">'
         f"<figcaption>{escape(caption)} · <output></output></figcaption>"

@@ -1,4 +1,4 @@
-"""Pictures of runs, made part of the page. What a run says about its pictures is not trusted."""
+"""Pictures of runs, embedded in the page. What a run says about its pictures is not trusted."""
 
 import base64
 import io
@@ -14,14 +14,14 @@ from PIL import Image
 from ganexp.logging.reading import Run
 
 WIDEST = 700
-"""Larger pictures are made smaller, to so many pixels on the longer side."""
+"""Larger pictures are scaled down to this many pixels on the longer side."""
 MOST_PIXELS, MOST_BYTES = 2**25, 2**25
 """Anything larger is no grid of samples, and decoding it could take all memory."""
 
 
 @dataclass
 class Shown:
-    """A run's pictures by key: where in the run, and the picture as a data URL; and what kept others from being shown."""
+    """A run's pictures by key, each an iteration and a data URL, and what kept other pictures from being shown."""
 
     frames: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ def inlined(folder: Path, name: str) -> str:
     """Return a PNG file of a run folder as a data URL.
 
     Raises:
-        ValueError: It cannot be shown, and why.
+        ValueError: The file cannot be shown; the message says why.
     """
     try:
         file = Path(os.path.realpath(folder / name, strict=True))
@@ -64,7 +64,7 @@ def inlined(folder: Path, name: str) -> str:
             if image.width * image.height > MOST_PIXELS:
                 raise ValueError("too large")
             small = image.convert("RGB")
-    except Exception as error:  # of whatever kind: Pillow's decoder meets foreign bytes here
+    except Exception as error:  # of any kind: Pillow decodes untrusted bytes here
         raise ValueError(f"{name[:80]} is no picture that can be shown") from error
     small.thumbnail((WIDEST, WIDEST))
     buffer = io.BytesIO()

@@ -13,11 +13,11 @@ from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
 from ganexp.logging.reading import Run
 
 WIDTH, HEIGHT, MARGIN = 200, 16, 5
-"""Of a drawn interval, in pixels."""
+"""Dimensions of a drawn interval, in pixels."""
 
 
 def metric_of(given: Sequence[Path]) -> str | None:
-    """Return what a sweep is ranked by, if nothing but a sweep is shown, and it names a metric."""
+    """Return the metric that a sweep is ranked by, if only one sweep is shown and it names a metric."""
     sweep = _sweep(given)
     return sweep.metric if sweep else None
 
@@ -27,7 +27,7 @@ def rankings(
 ) -> tuple[list[Ranking], str]:
     """Return the rankings by a key of the rows, and which of its values are best.
 
-    Of a sweep the jobs that have left nothing are missed too; of other runs, those that differ in the seed alone are one group.
+    For a sweep, jobs that left nothing are listed as missing too; other runs that differ only in the seed form one group.
     """
     if _sweep(given):
         return of_sweep(given[0], metric, direction)
@@ -39,7 +39,7 @@ def rankings(
 
 
 def section(found: Sequence[Ranking], best: str, metric: str) -> str:
-    """Return the rankings, each as a table below what its figures were measured by, and the notes on all of them."""
+    """Return the rankings, each as a table below a line on how its figures were measured, and the notes on all."""
     parts = [f"<h2>Ranked by {escape(metric)}, {best} first</h2>"]
     for ranking in found:
         if not any(place.values for place in ranking.places):
@@ -79,7 +79,7 @@ def _drawn(place: Place, span: tuple[float, float]) -> str:
 
 
 def _span(places: Sequence[Place]) -> tuple[float, float]:
-    """Return the lowest and the highest that is drawn; intervals lie between them."""
+    """Return the lowest and the highest value that is drawn; intervals lie between them."""
     ends = [value for place in places for value in place.values.values()]
     return min(ends), max(ends)
 
