@@ -99,7 +99,7 @@ PARTS = ["overhead", "switches", "peers", "scaling", "feeding", "startup", "proc
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer cases, shorter turns")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "hours"], default=PARTS)
     parser.add_argument(
         "--data-root", type=Path, help="a folder with mnist/ and cifar10-train.zip; without it data are not timed"
     )

@@ -1,4 +1,4 @@
-"""Is the update rule that the spectrum of the game predicts to contract best the one that trains best?
+"""Does the update rule that contracts best, as predicted by the spectrum of the game, also train best?
 
     python scripts/spectra.py                    # trains what docs/spectra.csv lacks, and writes the section of the docs
     python scripts/spectra.py --seeds 0          # trains nothing, and writes the section from the file
@@ -57,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="how many runs each rule has (default 5)")
+    parser.add_argument(
+        "--seeds", type=int, default=SEEDS, choices=range(2, 101), metavar="N", help="how many runs each rule has (default 5)"
+    )
     parser.add_argument("--shorter", type=int, default=1, metavar="N", help="divide all iterations by N")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default 1)")
     parser.add_argument(

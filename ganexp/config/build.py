@@ -101,6 +101,16 @@ def build(
     step = _step(plan, obtained.frequencies, processes, resumed=state is not None)
     if folder:
         _say_if_heavy(plan, processes.count)
+    checkpoints = (Checkpoints if processes.writes else OthersCheckpoints)(
+        folder,
+        every=config.checkpoint_every,
+        keep=config.keep_checkpoints,
+        best=config.keep_best,
+        highest=high_is_best(config.keep_best, config.loss, config.augment, chosen=config.measure),
+        config=plan.values,
+        shape=plan.shape,
+        classes=plan.classes,
+    )
     trainer = Trainer(
         step,
         reals,
@@ -113,24 +123,16 @@ def build(
             *([Dynamics(**config.dynamics.model_dump())] if config.dynamics.every else []),
             *([Contention(config.log_every)] if machine.device.type == "cpu" else []),
         ],
-        checkpoints=(Checkpoints if processes.writes else OthersCheckpoints)(
-            folder,
-            every=config.checkpoint_every,
-            keep=config.keep_checkpoints,
-            best=config.keep_best,
-            highest=high_is_best(config.keep_best, config.loss, config.augment, chosen=config.measure),
-            config=plan.values,
-            shape=plan.shape,
-            classes=plan.classes,
-        ),
+        checkpoints=checkpoints,
         guard=Guard(config.on_divergence, folder if processes.writes else None),
         stopping=stopping,
     )
-    if state is not None:
+    if checkpoint and state is not None:
         try:
             trainer.load_state_dict(state["run"])
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
+        checkpoints.resume_from(Path(checkpoint))
     if processes.writes:
         trainer.log_to(loggers_of(plan, folder, figures, resumed=state is not None, label=label, group=group))
     return trainer

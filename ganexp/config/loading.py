@@ -81,7 +81,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
     stored = _stored(place, "generator", averaged)
     config = stored.settings
     generator = choose("generator", config.generator, trust)
-    network = _filled(lambda: generator.make(config.latent_dim, stored.shape, **stored.conditions), stored)
+    network = _filled("generator", lambda: generator.make(config.latent_dim, stored.shape, **stored.conditions), stored)
     return Trained(
         network,
         latent_dim=config.latent_dim,
@@ -116,7 +116,7 @@ def load_discriminator(
     stored = _stored(place, "discriminator", averaged)
     discriminator = choose("discriminator", stored.settings.discriminator, trust)
     packs = packed_shape(stored.shape, stored.settings.pack)
-    network = _filled(lambda: discriminator.make(packs, **stored.conditions), stored)
+    network = _filled("discriminator", lambda: discriminator.make(packs, **stored.conditions), stored)
     return network.to(device).requires_grad_(False).eval()
 
 
@@ -142,7 +142,7 @@ def load_pair(
     return trained, load_discriminator(place, trust=trust, device=device, averaged=averaged)
 
 
-def _filled(make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
+def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
     """Make a network and give it the weights of a file.
 
     Raises:
@@ -151,7 +151,7 @@ def _filled(make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
     try:
         with torch.device("meta"):  # so that a file that claims a huge network takes no memory
             like = make().to(stored.dtype)
-        refuse_unlike("generator", like.state_dict(), stored.weights)
+        refuse_unlike(name, like.state_dict(), stored.weights)
     except ConfigError:
         raise
     except Exception as error:

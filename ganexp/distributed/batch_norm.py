@@ -39,7 +39,7 @@ def _forward(norm: _BatchNorm, x: Tensor) -> Tensor:
     mean = processes.total(values.sum(over)) / count
     centred = values - mean.view(each)
     variance = processes.total(centred.square().sum(over)) / count
-    if norm.training and norm.running_mean is not None:
+    if norm.running_mean is not None:
         _remember(norm, mean, variance * count / (count - 1))
     made = centred * (variance + norm.eps).rsqrt().view(each)
     if norm.affine:

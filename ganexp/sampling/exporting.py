@@ -1,4 +1,4 @@
-"""Generators in files that need no ganexp to be run, each compared with the generator before it is there."""
+"""Generators in files that run without ganexp, each compared with the generator before it is written."""
 
 import contextlib
 import io
@@ -20,26 +20,27 @@ Read = Callable[[Arguments], Tensor]
 
 EXAMPLES = 3
 BATCHES = (1, 2, 7)
-"""Sizes of the batches that a file is compared on: none is the one that it was made with."""
+"""Sizes of the batches that a file is compared on; none is the size that it was made with."""
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
-"""How far a sample, in [-1, 1], may be off: what differs is the order of a network's additions."""
+"""How far a sample, in [-1, 1], may be off: only the order of the network's additions differs."""
 
 
 def export(trained: Trained, form: str, path: Path) -> float:
-    """Write a generator's network as a file, called as `network(z)` or `network(z, labels)` on batches of any size.
+    """Write a generator's network to a file that is called as `network(z)` or `network(z, labels)` on batches of any size.
 
-    It is made in memory, where no full disk makes torch's C++ abort, and run on batches of other sizes than it was made with.
+    The file is made in memory, where a full disk cannot make torch's C++ abort, and is run on batches of other sizes than it
+    was made with.
 
     Args:
         trained: The generator.
         form: `torchscript` (for C++ and older programs), `torch_export` (for torch's compilers) or `onnx` (for other runtimes).
-        path: The file, which is replaced.
+        path: The file, which is replaced if it exists.
 
     Returns:
         The largest difference from the generator's samples that was found.
 
     Raises:
-        SamplingError: The format needs a package that is not there, the network cannot be written in it, or the outputs differ.
+        SamplingError: The format needs a package that is missing, the network cannot be written in it, or the outputs differ.
         OSError: The file cannot be written.
     """
     write, read = FORMS[form]
@@ -52,7 +53,7 @@ def export(trained: Trained, form: str, path: Path) -> float:
             raise SamplingError(f"the {form} file computes samples that are {off:.2g} off the generator's, so it is not kept")
     except SamplingError:
         raise
-    except Exception as error:  # what a foreign network makes an exporter raise has no common type
+    except Exception as error:  # what exporters raise for a foreign network has no common type
         said = " ".join(str(error).split())[:200]
         raise SamplingError(f"the generator cannot be written as {form} ({type(error).__name__}: {said})") from error
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ def _largest_difference(trained: Trained, run: Read) -> float:
                 f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}"
             )
         found.append((made - wanted).abs().max().item())
-    return max(found)
+    return float(torch.tensor(found).max())  # NaN if one of them is
 
 
 def _arguments(trained: Trained, indices: range) -> Arguments:
@@ -120,7 +121,7 @@ def _read_exported(content: bytes) -> Read:
 
 
 def _batches(conditions: Arguments) -> tuple[dict[int, Any], ...]:
-    """Say of every argument that the size of its batch is not fixed."""
+    """Declare the batch size of every argument as not fixed."""
     batch = torch.export.Dim("batch", min=1)
     return tuple({0: batch} for _ in conditions)
 
@@ -162,7 +163,7 @@ def _read_onnx(content: bytes) -> Read:
 
 @contextlib.contextmanager
 def _in_silence() -> Iterator[None]:
-    """Keep what exporters say to those who write exporters from the screen."""
+    """Keep messages that exporters mean for their own developers off the screen."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ganexp.logging import Row
 from ganexp.logging.layout import RunFolder
-from ganexp.training.checkpoint import save, stamped, write
+from ganexp.training.checkpoint import point, save, stamped, write
 from ganexp.training.guard import unfit
 from ganexp.training.run import Run
 
@@ -59,6 +59,15 @@ class Checkpoints:
         """The newest checkpoint, if there is one."""
         last = None if self.folder is None else self.folder.last
         return last if last and last.exists() else None
+
+    def resume_from(self, path: Path) -> None:
+        """Make the checkpoint that the run continues from its last one, since the rows of later ones are dropped.
+
+        Raises:
+            OSError: The name of the last one could not be written.
+        """
+        if self.folder is not None and path.parent.resolve() == self.folder.checkpoints.resolve():
+            point(self.folder.last, path)
 
     def look_at(self, run: Run, row: Row) -> None:
         """Write a checkpoint if it is time for one, or if the measurement is the best so far."""
@@ -112,3 +121,6 @@ class OthersCheckpoints(Checkpoints):
     def write(self, run: Run, *, best: bool = False) -> bool:
         """Leave it to the other process."""
         return True
+
+    def resume_from(self, path: Path) -> None:
+        """Leave it to the other process."""

@@ -1,6 +1,6 @@
-"""What is said of runs over seeds: interquartile means, intervals, improvement, profiles, tests and their power.
+"""Statistics of runs over seeds: interquartile means, intervals, improvement, profiles, tests and their power.
 
-Scores are figures of which the lowest is best; a run that diverged has an infinite one. The statistics are those of Agarwal et
+Scores are figures: the lowest is best, and a run that diverged has an infinite one. The statistics are those of Agarwal et
 al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
 """
 
@@ -19,13 +19,13 @@ RESAMPLES = 2000
 POWER = 0.8
 ALPHA = 1 - CONFIDENCE
 MOST = 100.0
-"""The logarithm of the ratio of a run that diverged to one that did not."""
+"""What stands for the log ratio of a run that diverged to one that did not."""
 
 
 def interquartile_mean(scores: Scores) -> np.ndarray:
     """Return the mean of the middle half along the last axis: a quarter that diverged does not move it.
 
-    Where a quarter is no whole number of scores, those at the ends count in part.
+    Where a quarter is not a whole number of scores, those at the ends count in part.
     """
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     n = ordered.shape[-1]
@@ -37,7 +37,7 @@ def interquartile_mean(scores: Scores) -> np.ndarray:
 def ratio(pairs: Sequence[Pair]) -> np.ndarray:
     """Return the ratio of interquartile means, below 1 where the first is better; over workloads, its geometric mean.
 
-    It is infinite if the first has an infinite mean on one of them, and 0 if only the second has.
+    It is infinite if the first has an infinite mean on any workload, and 0 if only the second has one.
     """
     logs = np.stack([_log_ratio(interquartile_mean(one), interquartile_mean(other)) for one, other in pairs])
     finite = np.exp(logs.mean(0))
@@ -45,9 +45,9 @@ def ratio(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def improvement(pairs: Sequence[Pair]) -> np.ndarray:
-    """Return the probability that a run of the first is better than one of the second, equal ones counting half.
+    """Return the probability that a run of the first is better than one of the second, ties counting half.
 
-    Over workloads, the mean.
+    Over workloads, it is the mean.
     """
     wins = []
     for one, other in pairs:
@@ -60,7 +60,7 @@ def interval(statistic: Callable[[Sequence[Pair]], np.ndarray], pairs: Sequence[
     """Return a statistic with its percentile interval by stratified bootstrap: seeds are drawn within each workload, in pairs.
 
     Args:
-        statistic: Of scores along the last axis of its arrays.
+        statistic: Taken over scores along the last axis of its arrays.
         pairs: The scores.
     """
     drawn = np.random.default_rng(0)
@@ -74,22 +74,22 @@ def interval(statistic: Callable[[Sequence[Pair]], np.ndarray], pairs: Sequence[
 def p_of(pair: Pair) -> float:
     """Return the two-sided p of Wilcoxon's signed-rank test of the logarithms of ratios, paired by seed.
 
-    Two runs that both diverged are equal.
+    Two runs that both diverged count as equal.
     """
     logs = _logs(pair)
     return float(stats.wilcoxon(logs).pvalue) if logs.any() else 1.0
 
 
 def profile(scores: Scores, at: Scores) -> np.ndarray:
-    """Return the share of runs whose score is at most so much, for every value: a performance profile."""
+    """Return the share of runs whose score is at most `at`, for each of its values: a performance profile."""
     ordered = np.sort(np.asarray(scores, dtype=np.float64))
     return np.searchsorted(ordered, np.asarray(at), side="right") / len(ordered)
 
 
 def power(effect: float, n: int, alpha: float) -> float:
-    """Return the chance that Wilcoxon's test of `n` normal differences finds a mean of so many standard deviations.
+    """Return the chance that Wilcoxon's test of `n` normal differences finds a mean of `effect` standard deviations.
 
-    That of the two-sided t-test with 3/π times as many of them, which is its asymptotic efficiency.
+    It is that of the two-sided t-test with 3/π times as many differences, 3/π being Wilcoxon's asymptotic efficiency.
     """
     effective = n * 3 / math.pi
     degrees = effective - 1
@@ -100,7 +100,7 @@ def power(effect: float, n: int, alpha: float) -> float:
 
 
 def detectable(n: int, comparisons: int) -> float:
-    """Return the smallest effect that the first of Holm's steps finds with a chance of `POWER`, in standard deviations."""
+    """Return the smallest effect, in standard deviations, that the first of Holm's steps finds with a chance of `POWER`."""
     alpha = ALPHA / max(1, comparisons)
     enough = 0.1
     while power(enough, n, alpha) < POWER:
@@ -109,14 +109,13 @@ def detectable(n: int, comparisons: int) -> float:
 
 
 def spread(pair: Pair) -> float:
-    """Return the standard deviation of the logarithms of ratios over seeds, of those of which neither run diverged."""
-    logs = _logs(pair)
-    finite = logs[np.abs(logs) < MOST]
+    """Return the standard deviation of log ratios over the seeds with which neither run diverged."""
+    finite = _logs(pair)[np.isfinite(pair).all(0)]
     return float(np.std(finite, ddof=1)) if len(finite) > 1 else math.nan
 
 
 def best_of(values: Sequence[float], budget: int) -> float:
-    """Return the mean of the best value among `budget` of these, at most all of them, over all ways to choose them."""
+    """Return the mean of the best of `budget` values (at most all), over all ways to choose them."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     n = len(ordered)
     budget = min(budget, n)

@@ -97,8 +97,9 @@ def test_training_is_always_the_same_and_moves_no_stream(small):
 
 
 def test_other_sizes_are_scaled_and_other_channels_refused(small):
-    features, logits = small(torch.zeros(2, 1, 20, 20))
-    assert (features.shape, logits.shape) == ((2, 64), (2, 10))
+    for size in ((20, 20), (16, 8)):
+        features, logits = small(torch.zeros(2, 1, *size))
+        assert (features.shape, logits.shape) == ((2, 64), (2, 10))
     with pytest.raises(EvaluationError, match=r"^the digits classifier 8×8 sees images of 1 channels"):
         small(torch.zeros(2, 3, 8, 8))
 

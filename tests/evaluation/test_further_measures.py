@@ -254,6 +254,11 @@ def test_sets_that_are_too_small_are_refused(measure, n, of):
     measure.refuse(Raw((6,)), n + 1, of)
 
 
+def test_parts_of_fewer_than_a_hundred_samples_are_refused_whatever_bounds_them():
+    with pytest.raises(EvaluationError, match=r"^it needs at least 1,000 generated samples, and there are 500"):
+        InceptionScoreInfinity(max_samples=500).refuse(Raw((6,)), 10_000, "generated")
+
+
 def test_features_without_classes_have_no_inception_score():
     assert "classes" in InceptionScoreInfinity().unsuited(Raw((6,)), None)
 

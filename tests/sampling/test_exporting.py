@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ganexp.sampling import SamplingError, Trained
-from ganexp.sampling.exporting import FORMS, SUFFIXES, export
+from ganexp.sampling.exporting import EXAMPLES, FORMS, SUFFIXES, export
 from tests.composing import declared, options
 from tests.full import on_a_full_disk
 from tests.sampling import tiny_generators as tiny
@@ -61,6 +61,13 @@ class OfTheBatch(nn.Module):
         return z[:, :2] * int(z.shape[0])
 
 
+class NowhereElse(nn.Module):
+    """Makes NaN of batches of any size but the traced one, which a trace does not see."""
+
+    def forward(self, z):
+        return z[:, :2] if z.shape[0] == EXAMPLES else z[:, :2] * torch.nan
+
+
 class Undecided(nn.Module):
     """Branches on values, which no graph can."""
 
@@ -74,6 +81,9 @@ def test_a_file_that_computes_something_else_is_refused(tmp_path):
     (tmp_path / "x.ts").write_text("what was there before")
     with pytest.raises(SamplingError, match=r"the torchscript file computes samples that are [\d.]+ off the generator's"):
         export(wrong, "torchscript", tmp_path / "x.ts")
+    nowhere = Trained(NowhereElse(), latent_dim=3, prior="normal", shape=(2,))
+    with pytest.raises(SamplingError, match=r"the torchscript file computes samples that are nan off the generator's"):
+        export(nowhere, "torchscript", tmp_path / "x.ts")
     undecided = Trained(Undecided(), latent_dim=3, prior="normal", shape=(2,))
     with pytest.raises(SamplingError, match=r"\Athe generator cannot be written as torch_export \([^\n]*\)\Z"):
         export(undecided, "torch_export", tmp_path / "x.pt2")

@@ -47,6 +47,11 @@ def test_wilcoxons_p_is_exact_and_two_divergences_are_equal():
     assert statistics.p_of(([math.inf] * 10, [1.0 + 0.01 * i for i in range(10)])) < 0.01
 
 
+def test_the_spread_leaves_out_seeds_with_which_a_run_diverged():
+    pair = ([1.0, 2.0, math.inf, math.inf, 1.0], [1.0, 1.0, math.inf, 1.0, math.inf])
+    assert statistics.spread(pair) == pytest.approx(np.std([0, np.log(2)], ddof=1))
+
+
 def test_profiles_are_shares_of_runs():
     np.testing.assert_allclose(statistics.profile([1.0, 2.0, 2.0, math.inf], [0.5, 1, 2, 9]), [0, 0.25, 0.75, 0.75])
 

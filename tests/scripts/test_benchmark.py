@@ -47,6 +47,11 @@ def test_a_style_costs_what_the_strategy_that_it_follows_costs(style, strategy, 
     assert operations(style(trainer.gan, images_of(trainer))) == operations(Contender.of(twin).step)
 
 
+def test_every_part_can_be_named():
+    options = benchmark._parser().parse_args(["--parts", "hours"])
+    assert benchmark.parts(options).keys() == {*benchmark.PARTS, *options.parts}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("_tiny_cases")
 def test_every_part_fills_its_table():

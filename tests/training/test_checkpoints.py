@@ -23,6 +23,8 @@ def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course
     trained(tmp_path, settings, 12)
     folder = tmp_path / "checkpoints"
     made = build(composed(*settings, "iterations=7"), tmp_path, checkpoint=folder / "iteration_000000006.pt")
+    assert rows(tmp_path)[-1]["progress/iteration"] <= 6
+    assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 6  # to which a run is rolled back, or resumed if killed
     made.fit()
     assert sorted(path.name for path in folder.iterdir()) == [*(f"iteration_{i:09d}.pt" for i in (6, 7)), "last.pt"]
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 7

@@ -46,6 +46,7 @@ class InceptionScoreInfinity(Measure[FirstLogits]):
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse sets with a part of fewer than 100 samples."""
+        n = min(n, self.max_samples)
         if n < 100 * self.sizes:
             raise EvaluationError(f"it needs at least {100 * self.sizes:,} {of} samples, and there are {n:,}")
 
