@@ -5,7 +5,7 @@
     python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10  # a rule of one's own, beside the others
     python scripts/bench.py --longer               # are the budgets long enough? detach over two of them
     python scripts/bench.py --runners-up           # was detach tuned luckily? its next-best points on the test seeds
-    python scripts/bench.py --page-only            # the page anew, from the results that are there
+    python scripts/bench.py --page-only            # only the page, from the results so far
     python scripts/tables.py                       # then: what README.md and docs/strategies.md say of the results
 
 Every run is a line of docs/study.csv, written as it ends: the same command goes on wherever it was stopped, and a rule that is

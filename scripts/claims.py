@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 
 
 def _timed_first(numbers: Sequence[int]) -> list[int]:
-    """Put what trains side by side on all cores behind what is timed."""
+    """Put the claims that train side by side on all cores after those that are timed."""
     return sorted(dict.fromkeys(numbers), key=lambda number: (number in (10, 11), number))
 
 

@@ -3,7 +3,7 @@
     python scripts/draw_rounding.py --output docs/rounding.png
 
 `joint` and `one_stage` are one algorithm, computed in another order. Each trains the default run from the same weights, on
-the same latents and batches; drawn is the relative distance of the weights of G, beside that of `joint` with two seeds.
+the same latents and batches; the figure shows the relative distance of G's weights, beside that of `joint` with two seeds.
 """
 
 if __name__ == "__main__":

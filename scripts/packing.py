@@ -4,7 +4,7 @@
     python scripts/packing.py --epochs 40     # their first tenth; more epochs go on from there
     python scripts/packing.py --table         # only the table and the picture of what there is
 
-Every evaluation of a trial is a line of docs/packing.csv, and a trial that is there as far as is asked is not run again. One
+Every evaluation of a trial is a line of docs/packing.csv, and a trial that has the epochs asked for is not run again. A trial
 that was stopped, or ran for fewer epochs, goes on from its checkpoint, and ends as if it had never been stopped.
 """
 
@@ -30,7 +30,7 @@ from published.pacgan import EPOCHS, PUBLISHED, Figures, Trial, append, drawn, r
 
 ROOT = Path(__file__).resolve().parent.parent
 ITERATIONS = 1000
-"""Of an epoch, as the authors' code counts them."""
+"""Iterations of an epoch, as the authors' code counts them."""
 KEYS = ("eval/modes", "eval/high_quality", "eval/mode_kl")
 
 
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> str:
 
 
 def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) -> dict[int, Figures]:
-    """Run a trial for so many epochs, or go on with it, and return its evaluations.
+    """Run a trial up to `epochs`, from its beginning or from its checkpoint, and return its evaluations.
 
     Raises:
-        RuntimeError: It did not get so far.
+        RuntimeError: It did not get that far, or has gone further already.
     """
     place = (folder / f"{trial.data}-{trial.pack}-{trial.seed}").resolve()
     there = evaluations(place)
@@ -86,7 +86,7 @@ def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) 
 
 
 def evaluations(place: Path) -> dict[int, Figures]:
-    """Return the evaluations of a trial by epochs; none of one that has not begun."""
+    """Return the evaluations of a trial by epochs; none if it has not begun."""
     rows = read(place).rows if place.is_dir() else []
     evaluated = [(row["progress/iteration"], row) for row in rows if all(key in row for key in KEYS)]
     return {int(at) // ITERATIONS: Figures(*(float(row[key]) for key in KEYS)) for at, row in evaluated}

@@ -1,1 +1,1 @@
-"""What measures strategies: races, counted costs, the plain loops beside them, and traces of what they do."""
+"""What measures strategies: races, counted costs, plain loops to compare with, and traces of what they do."""

@@ -23,7 +23,7 @@ from ganexp.prior import Prior
 
 @dataclass(kw_only=True)
 class Measured(Times):
-    """What a race and counting have found of one contender: times, operations in Gflop, and the peak of memory in MiB."""
+    """One contender's times from a race, its operations in Gflop, and its peak of memory in MiB."""
 
     gflop: float
     peak_mib: float
@@ -41,7 +41,7 @@ def measured(contenders: Mapping[str, Contender], *, turns: int, iterations: int
 
 def gflop(contender: Contender) -> float:
     """Count the operations of one iteration, in Gflop."""
-    contender.step()  # the first one may try what the others take for granted
+    contender.step()  # the first iteration may try what later ones take for granted
     return operations(contender.step) / 1e9
 
 
@@ -73,13 +73,13 @@ def forward_gflop(gan: GAN) -> tuple[float, float]:
 
 
 def in_passes(strategy: Callable[..., None], *, redundant_gradients: bool = False) -> tuple[int, int]:
-    """Return what one iteration costs in forward passes of a batch through D and through G: in `8d + 3g`, 8 and 3.
+    """Return the cost of one iteration in forward passes of a batch through D and through G: for `8d + 3g`, 8 and 3.
 
-    The operations are those of both networks and of their first layers, which compute no gradient of an input that is data:
-    four unknown whole numbers, found from pairs of networks of which no two are alike.
+    The operations are a sum of whole multiples of those of both networks and of their first layers, which compute no gradient
+    with respect to an input that is data. The four multiples are found from pairs of networks, no two of them alike.
 
     Raises:
-        ValueError: Other operations take part, so that these numbers do not explain all pairs.
+        ValueError: Other operations take part, so that no four multiples explain all pairs.
     """
     units, counts = [], []
     for width_g, width_d, channels, latents in ((4, 4, 1, 3), (8, 4, 3, 5), (4, 8, 2, 7), (8, 8, 3, 2), (4, 4, 3, 9)):
@@ -101,7 +101,7 @@ def in_passes(strategy: Callable[..., None], *, redundant_gradients: bool = Fals
             networks = ((discriminator, x), (generator, z), (discriminator.layers[:1], x), (generator.layers[:2], z))
             units.append([operations(functools.partial(network, values)) for network, values in networks])
         step = functools.partial(copy.deepcopy(strategy), gan, itertools.repeat(Batch(x)), d_steps=1, g_steps=1)
-        step()  # the first one may try what the others take for granted
+        step()  # the first iteration may try what later ones take for granted
         counts.append(operations(step))
     found = np.linalg.lstsq(np.array(units, float), np.array(counts, float))[0].round().astype(int)
     if not (np.array(units) @ found == counts).all():
@@ -110,9 +110,9 @@ def in_passes(strategy: Callable[..., None], *, redundant_gradients: bool = Fals
 
 
 class LiveActivations(SavedTensors):
-    """Counts, as a context, the bytes that autograd keeps for backward passes; parameters do not count.
+    """A context that counts the bytes that autograd keeps for backward passes, parameters excepted.
 
-    `now` is what is kept at the moment, `peak` the most that was. A storage that several tensors share counts once.
+    `now` is what is kept at the moment, `peak` the most that was kept so far. A storage that several tensors share counts once.
     """
 
     def __init__(self, gan: GAN) -> None:

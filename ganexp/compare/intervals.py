@@ -34,7 +34,7 @@ def of_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 
 def of_mean(values: Sequence[float]) -> Interval:
-    """Return the mean and Student's confidence interval; one value tells nothing about its spread."""
+    """Return the mean and Student's confidence interval, infinite for one value, which tells nothing about the spread."""
     mean, half = _mean_and_half(values)
     return Interval(mean - half, mean, mean + half)
 
@@ -42,8 +42,8 @@ def of_mean(values: Sequence[float]) -> Interval:
 def of_resampled_mean(values: Sequence[float]) -> Interval:
     """Return the mean and the percentile interval of its bootstrap (Efron 1979), which holds no impossible value.
 
-    It lies between the lowest and the highest value. Of few values it is too narrow: of normal ones, it holds the true mean in
-    74 % of cases with three, and in 87 % with five.
+    The interval lies between the lowest and the highest value. For few values it is too narrow: for three normal ones, it
+    holds the true mean in 74 % of cases, and for five in 87 %.
     """
     mean = float(np.mean(values))
     if len(values) < 2:
@@ -56,9 +56,9 @@ def of_resampled_mean(values: Sequence[float]) -> Interval:
 
 
 def of_positive_mean(values: Sequence[float]) -> Interval:
-    """Return the mean of a quantity that is never negative, with a confidence interval that is not either.
+    """Return the mean of a quantity that is never negative, with a confidence interval that is never negative either.
 
-    Student's interval for the mean's logarithm, by the delta method: mean · exp(± t · standard error / mean).
+    It is Student's interval for the mean's logarithm, by the delta method: mean · exp(± t · standard error / mean).
     """
     mean, half = _mean_and_half(values)
     if not mean > 0:
@@ -69,9 +69,9 @@ def of_positive_mean(values: Sequence[float]) -> Interval:
 
 
 def of_share_mean(values: Sequence[float]) -> Interval:
-    """Return the mean of a quantity between 0 and 1, with a confidence interval that lies there too.
+    """Return the mean of a quantity between 0 and 1, with a confidence interval within the same bounds.
 
-    Student's interval for the mean's logit, by the delta method: logit(mean) ± t · standard error / (mean · (1 − mean)).
+    It is Student's interval for the mean's logit, by the delta method: logit(mean) ± t · standard error / (mean · (1 − mean)).
     """
     mean, half = _mean_and_half(values)
     if not 0 < mean < 1:

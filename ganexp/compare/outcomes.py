@@ -1,4 +1,4 @@
-"""What runs reached, read back for a ranking: figures that compare, and why others have none."""
+"""What runs reached, read back for a ranking: comparable figures, or the reason why a run has none."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from ganexp.logging.reading import Run
 
 
 def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> Outcome:
-    """Return what a run reached in the last row: only a finished run has a figure, and only one that is finite."""
+    """Return what a run reached in its last row: only a finished run has a figure, and only if it is finite."""
     seed = run.config.get("seed", run.overrides.get("seed"))
     seed = f"that of {name}" if seed is None else str(seed)
     if run.state != "finished":
@@ -25,7 +25,7 @@ def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> O
 
 
 def bases(found: Sequence[Run], metric: str) -> list[str]:
-    """Return by what each run's figure was measured: the data, where they differ, and what its measure says, as features."""
+    """Return the basis of each run's figure: data settings where they differ, and what the measure says, such as features."""
     data = [dict(flat({"dataset": run.config.get("dataset")})) for run in found]
     there = [one for one, run in zip(data, found, strict=True) if run.config]
     keys = [key for key in dict.fromkeys(key for one in there for key in one) if not key.endswith("_target_")]
@@ -41,7 +41,7 @@ def bases(found: Sequence[Run], metric: str) -> list[str]:
 def best_of(found: Sequence[Run], metric: str, direction: str = "auto") -> str:
     """Return which figures are best, `lowest` or `highest`, given a direction in Optuna's words.
 
-    With `auto` it is what the key declares; of a key that declares nothing, the lowest is best.
+    With `auto`, the key declares which; if it declares nothing, the lowest is best.
     """
     if direction != "auto":
         return "highest" if direction == "maximize" else "lowest"

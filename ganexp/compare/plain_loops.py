@@ -1,4 +1,4 @@
-"""The loops that people write without a framework: what the framework's overhead is measured by."""
+"""The loops that people write without a framework: the baselines of the framework's overhead."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,7 +19,7 @@ def images_of(trainer: Trainer) -> Iterator[Tensor]:
 
 
 def textbook(gan: GAN, images: Iterator[Tensor]) -> Step:
-    """`detach` as tutorials write it: `loss.backward()`, which also fills D's gradients in G's step, to be thrown away."""
+    """Return `detach` as tutorials write it: `loss.backward()` in G's step fills D's gradients too, which are thrown away."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
 
     def step() -> None:
@@ -38,7 +38,7 @@ def textbook(gan: GAN, images: Iterator[Tensor]) -> Step:
 
 
 def lean(gan: GAN, images: Iterator[Tensor]) -> Step:
-    """`detach` by someone who switches D's gradients off for G's step."""
+    """Return `detach` as written by someone who switches D's gradients off in G's step."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
 
     def step() -> None:
@@ -59,7 +59,7 @@ def lean(gan: GAN, images: Iterator[Tensor]) -> Step:
 
 
 def began(gan: GAN, images: Iterator[Tensor], *, gamma: float = 0.5, lambda_k: float = 1e-3) -> Step:
-    """BEGAN by `detach`, with D's gradients off for G's step, and k_t as a tensor."""
+    """Return BEGAN by `detach`, with D's gradients off in G's step and k_t as a tensor."""
     generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
     k_t = torch.zeros((), device=gan.prior.device)
 

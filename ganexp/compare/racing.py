@@ -27,7 +27,7 @@ class Contender:
 
     @classmethod
     def of(cls, trainer: Trainer) -> "Contender":
-        """Enter a trainer's iterations."""
+        """Return a contender that runs a trainer's iterations."""
         return cls(functools.partial(trainer.step, trainer.reals), trainer.gan)
 
     def read_phases_ms(self) -> dict[str, float]:
@@ -48,14 +48,14 @@ class Times:
         return statistics.median(self.times_ms)
 
     def over(self, other: "Times") -> Interval:
-        """Return how many times as long as another contender of the same race it takes."""
+        """Return the ratio of these times to those of another contender of the same race."""
         return of_ratio(self.times_ms, other.times_ms)
 
 
 def race(contenders: Mapping[str, Contender], *, turns: int, iterations: int, device: torch.device) -> dict[str, Times]:
     """Time all contenders in turn, `turns` times, each time starting with the next one."""
     for contender in contenders.values():
-        for _ in range(2 if device.type == "cpu" else 6):  # on a GPU, iterations may be recorded meanwhile
+        for _ in range(2 if device.type == "cpu" else 6):  # on a GPU, these may include recording a CUDA graph
             contender.step()
         contender.read_phases_ms()
     found = {name: Times() for name in contenders}
@@ -79,7 +79,7 @@ def race_for(contenders: Mapping[str, Contender], *, turns: int, turn_s: float, 
 
 
 def seconds_of(step: Callable[[], object], times: int, device: torch.device) -> float:
-    """Return how long so many calls take until the device has finished them."""
+    """Return how many seconds `times` calls take until the device has finished them."""
     synchronize(device)
     start = time.perf_counter()
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""Which combination of settings is best, and from which ones it cannot be told, given what each of its seeds reached."""
+"""Which combination of settings is best, and which ones cannot be told from it, given what each of their seeds reached."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ class Outcome:
 
     Args:
         run: Its name.
-        combination: The name of its settings but the seed.
+        combination: The name of its settings, the seed left out.
         seed: Its seed.
         value: The figure by which runs are ranked; None if it has none.
         reason: Why it has none.
-        basis: By what the figure was measured; figures of different ones do not compare.
+        basis: What the figure was measured by; figures of different bases are not comparable.
     """
 
     run: str
@@ -43,7 +43,8 @@ class Place:
     Args:
         combination: Its name.
         runs: What each of its runs reached, those without a figure included.
-        p: Of the difference to the best one, corrected for the number of comparisons; None where nothing can be tested.
+        p: The p-value of its difference from the best one, corrected for the number of comparisons; None where nothing can be
+            tested.
         best: Whether its mean is the best.
     """
 
@@ -102,14 +103,14 @@ class Place:
 
     @property
     def verdict(self) -> str:
-        """The p to the best one, or what there is instead of it."""
+        """The p-value of its difference from the best one, or where there is none, a few words instead."""
         if self.p is None:
             return {"untested": "one seed" if len(self.values) == 1 else "best has one seed"}.get(self.standing, self.standing)
         return f"{self.p:.3f}" if self.p >= 0.001 else "<0.001"
 
     @property
     def standing(self) -> str:
-        """`best`, `not distinguishable` from it, `worse`, `untested` where one of the two has one seed, or `no figure`."""
+        """`best`, `not distinguishable` from it, `worse`, `untested` where either has only one seed, or `no figure`."""
         if not self.values:
             return "no figure"
         if self.best:
@@ -121,20 +122,21 @@ class Place:
 
 @dataclass
 class Ranking:
-    """Combinations whose figures compare, the best first; those without any figure last."""
+    """Combinations with comparable figures, the best first; those without any figure last."""
 
     basis: str
     places: list[Place]
 
 
 def ranked(outcomes: Sequence[Outcome], best: str = "lowest") -> list[Ranking]:
-    """Return one ranking for each basis, in their order.
+    """Return one ranking for each basis, in the order in which they first appear.
 
-    The best combination is found by looking at the figures, so each pair of combinations counts as a comparison: of many equal
-    ones, the luckiest would else be distinguished too often. A combination with figures of several bases has a place for each.
+    The best combination is found by looking at the figures, so each pair of combinations counts as a comparison:
+    otherwise the luckiest of many equal ones would be distinguished too often. A combination with figures of several bases has
+    a place in the ranking of each.
 
     Args:
-        outcomes: Of all runs.
+        outcomes: What all runs reached.
         best: Which figures are best: `lowest` or `highest`.
     """
     of_bases: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
@@ -197,9 +199,9 @@ def is_paired(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 @np.errstate(all="ignore")  # figures of runs that have nearly diverged overflow
 def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return the two-sided p of the difference of two means, given two or more values each by seed.
+    """Return the two-sided p-value of the difference of two means, each given as two or more values by seed.
 
-    Values without any spread, whose t is 0/0 or infinite, differ certainly or not at all.
+    Without any spread, t is 0/0 or infinite: p is then 1 if the means are equal, and 0 otherwise.
     """
     if is_paired(one, other):
         d = np.array([one[seed] - other[seed] for seed in one if seed in other])
@@ -216,9 +218,9 @@ def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> flo
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values corrected so that any of them is below α by chance with probability α at most (Holm 1979).
+    """Return p-values corrected so that any of them falls below α by chance with probability α at most (Holm 1979).
 
-    The i-th smallest of m is multiplied by m − i + 1, and never falls below a smaller one's.
+    The i-th smallest of m is multiplied by m − i + 1, and never falls below the corrected value of a smaller one.
     """
     order = np.argsort(p)
     raised = np.maximum.accumulate(np.asarray(p)[order] * np.arange(len(p), 0, -1)) if len(p) else np.array([])

@@ -22,7 +22,7 @@ class SavedTensors(saved_tensors_hooks):
         return self
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
-        """Note that a tensor was saved, and return what is to be called when it is freed."""
+        """Note that a tensor was saved, and return the callback for when it is freed."""
         raise NotImplementedError
 
     def _pack(self, tensor: Tensor) -> Any:

@@ -35,7 +35,7 @@ class TracingGAN(GAN):
 
     `trace` holds `z` (sample latents), `G` (generate), `r` and `f` (score real and generated samples), `D+`, `G+` and `DG+`
     (update D, G, or both), and `(DG+)` where both move to look ahead. `passes` holds one entry for each pass through a network,
-    with the life of its graph if the strategy runs inside `LivesOfGraphs`.
+    with the lifetime of its graph if the strategy runs inside `LivesOfGraphs`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -93,14 +93,14 @@ class TracingGAN(GAN):
 
 
 class LivesOfGraphs(SavedTensors):
-    """Attributes, as a context, everything that autograd saves to the pass that is running, and notes when it is freed."""
+    """A context that attributes everything that autograd saves to the running pass, and notes when it is freed."""
 
     def __init__(self, gan: TracingGAN) -> None:
         super().__init__(gan)
         self.gan = gan
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
-        """Count a tensor as its pass's until it is freed; the pass ends with the last one."""
+        """Count a tensor towards its pass until it is freed; the pass ends when its last tensor is freed."""
         owner = self.gan.running
         if owner is None:  # saved by a loss, after the passes
             return lambda: None
@@ -115,7 +115,7 @@ class LivesOfGraphs(SavedTensors):
 
 
 def traced(strategy: Callable[..., None], loss: Callable[[], Loss] = SoftmaxGAN) -> TracingGAN:
-    """Run two iterations on a small GAN, and return it with the trace of the second one, when every state is there."""
+    """Run two iterations on a small GAN, and return it with the trace of the second one, by which time all state exists."""
     generator, discriminator = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
     optimizers = [torch.optim.SGD(network.parameters(), lr=1e-3) for network in (generator, discriminator)]
     gan = TracingGAN(generator, discriminator, loss(), *optimizers, Prior(4), batch_size=8)
@@ -128,11 +128,11 @@ def traced(strategy: Callable[..., None], loss: Callable[[], Loss] = SoftmaxGAN)
 
 
 def trace(strategy: Callable[..., None]) -> str:
-    """Return an iteration as the strategies' table has it, with `[r]` where only some losses score real samples."""
+    """Return the trace of an iteration as in the strategies' table, with `[r]` where only some losses score real samples."""
     left = traced(copy.deepcopy(strategy), Minimax).trace
     try:
         every = traced(copy.deepcopy(strategy)).trace
-    except ValueError:  # it refuses losses that compare with real scores
+    except ValueError:  # the strategy refuses losses that compare with real scores
         return " ".join(left)
     left = [*left, ""]
     return " ".join(left.pop(0) if letters == left[0] else f"[{letters}]" for letters in every)

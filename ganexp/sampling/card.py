@@ -20,14 +20,14 @@ def card(
     place: str | None = None,
     licence: str | None = None,
 ) -> str:
-    """Return a card as Markdown, with the head that model hubs read; a licence is chosen by whoever publishes it.
+    """Return a card as Markdown, with the front matter that model hubs read; whoever publishes it chooses a licence.
 
     Args:
         trained: The generator.
         picture: The file of its samples beside the card, if there is one.
-        discriminator: Whether that of the run lies beside the generator.
-        place: What `ganexp.load` is given; a folder that is yet to be named without it.
-        licence: As model hubs call it.
+        discriminator: Whether the discriminator of the run lies beside the generator.
+        place: What `ganexp.load` is given; without it, a folder that is yet to be named.
+        licence: The licence, as model hubs call it.
     """
     settings, origin = trained.origin.settings, trained.origin
     of = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
@@ -75,7 +75,7 @@ def card(
 
 
 def _name(node: dict[str, Any]) -> str:
-    """Return what a member of a group is called; several in a list by their names."""
+    """Return what a member of a group is called; if there are several, a list of their names."""
     return printable(node.get("name", node.get("_target_", ", ".join(map(str, node)))))
 
 

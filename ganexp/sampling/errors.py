@@ -1,5 +1,5 @@
-"""What is told in one sentence."""
+"""The error of sampling, told in one sentence."""
 
 
 class SamplingError(ValueError):
-    """What is asked of a trained generator cannot be had, said in one sentence that names the remedy."""
+    """A trained generator cannot do what it is asked for; the message is one sentence that names the remedy."""

@@ -1,4 +1,4 @@
-"""Many samples in files, one batch in memory at a time, and what was interrupted goes on where it ended."""
+"""Many samples in files: one batch is in memory at a time, and interrupted writing goes on where it stopped."""
 
 import io
 import itertools
@@ -22,9 +22,9 @@ from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import AT_ONCE, Trained
 
 OURS = re.compile(r"\d{9}\.png|samples-\d{6}\.tar")
-"""The names of the files that are written here into folders."""
+"""The names of the files that this module writes into folders."""
 DOCUMENT = "samples.json"
-"""Beside the samples: what they are of. A folder of others is left as it is."""
+"""Lies beside the samples, and says what they are of. A folder of other samples is left as it is."""
 
 
 class Series:
@@ -34,8 +34,8 @@ class Series:
         trained: The generator.
         seed, label, truncation: As in `Trained.sample`.
         batch_size: How many are generated at a time.
-        advance: Told how many more have been dealt with, for a progress bar.
-        processes: Those that generate together, each its share of the batches; by default this one alone.
+        advance: Called with how many more are done, for a progress bar.
+        processes: The processes that generate together, each its share of the batches; by default only this one.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Series:
         yield from self._batches(self._parts(indices))
 
     def own_batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
-        """Yield the same of every so many batches: those of this process."""
+        """Yield the same for this process's batches alone: one of every `processes.count`."""
         yield from self._batches(itertools.islice(self._parts(indices), self.processes.rank, None, self.processes.count))
 
     def _batches(self, parts: Iterable[Sequence[int]]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
@@ -74,7 +74,7 @@ class Series:
             self._advance(len(part))
 
     def gathered(self, indices: Sequence[int]) -> Iterator[tuple[np.ndarray, list[int]]]:
-        """Yield samples and their classes in the process that writes, batch by batch, whichever has generated them."""
+        """Yield samples and their classes in the process that writes, batch by batch, whichever process generated them."""
         parts = [*self._parts(indices)]
         for part, made in zip(parts, self.processes.each(self._made, parts), strict=self.processes.writes):
             yield made
@@ -103,7 +103,7 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
     """Write `<index>.png` for each index that is not there yet, and return how many were written.
 
     Raises:
-        SamplingError: The samples are no pictures, or something else is in the folder.
+        SamplingError: The samples are not pictures, or something else is in the folder.
         OSError: The file cannot be written.
     """
     _refuse_what_is_no_picture(series.trained)
@@ -129,10 +129,10 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
 def write_shards(series: Series, indices: range, folder: Path, *, shard_size: int = 10_000, overwrite: bool = False) -> int:
     """Write `samples-<number>.tar` shards as WebDataset reads them: `<index>.png`, and its class as `<index>.cls`.
 
-    A shard is whole or not there; those that are there are kept. Returns how many were written.
+    A shard is written whole or not at all, and existing ones are kept. Returns how many were written.
 
     Raises:
-        SamplingError: The samples are no pictures, or something else is in the folder.
+        SamplingError: The samples are not pictures, or something else is in the folder.
         OSError: The file cannot be written.
     """
     if shard_size < 1:
@@ -166,7 +166,7 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
     """
     series.processes.first(lambda: refuse_place(path, overwrite))
     if not series.processes.writes:
-        for _ in series.gathered(indices):  # there are none, but this one does its share
+        for _ in series.gathered(indices):  # yields nothing here, but this process does its share
             pass
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,10 +187,10 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
 
 
 def refuse_place(path: Path, overwrite: bool) -> None:
-    """Refuse a file that is there, or that could not be written, before anything is generated for it.
+    """Refuse a file that exists, or that could not be written, before anything is generated for it.
 
     Raises:
-        SamplingError: It is there, and nothing was said about overwriting it.
+        SamplingError: It exists, and is not to be overwritten.
         OSError: The file could not be written.
     """
     if path.exists() and not overwrite:
@@ -199,10 +199,10 @@ def refuse_place(path: Path, overwrite: bool) -> None:
 
 
 def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
-    """Make a folder that of these samples.
+    """Claim a folder for these samples.
 
     Raises:
-        SamplingError: Other samples are in it, or something else.
+        SamplingError: The folder holds other samples, or something else.
     """
     if folder.exists() and not folder.is_dir():
         raise SamplingError(f"{folder} is a file: name a folder with --output")
@@ -212,7 +212,7 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
         other = f"other samples ({', '.join(differing)} not the same)" if there else "something else"
         raise SamplingError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)
-    if overwrite:  # or else some of the old ones, of which there may be more, would be taken for new ones
+    if overwrite:  # otherwise old samples, of which there may be more, would be taken for new ones
         for path in folder.iterdir():
             if OURS.fullmatch(path.name):
                 path.unlink()
@@ -243,6 +243,6 @@ def _encoded(image: np.ndarray) -> bytes:
 
 
 def _add(shard: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)  # without a time or an owner, so that the same samples are the same bytes
+    entry = tarfile.TarInfo(name)  # without a time or an owner, so that the same samples give the same bytes
     entry.size = len(content)
     shard.addfile(entry, io.BytesIO(content))

@@ -1,4 +1,4 @@
-"""Moving pictures of a walk through latent space, frame by frame: one frame in memory at a time, and in a GIF its pixels."""
+"""Films of a walk through latent space: one frame is in memory at a time; for a GIF, all are, at one byte per pixel."""
 
 import itertools
 import math
@@ -35,15 +35,15 @@ def frames_of(
 
     Args:
         trained: The generator of images.
-        stops: Indices of the samples it passes, `tiles` of them at each stop.
-        frames: From one stop to the next.
+        stops: Indices of the samples that the walk passes, `tiles` of them at each stop.
+        frames: How many there are from one stop to the next.
         tiles: How many walks are shown beside each other. Each has the class of its tile, if there are classes.
         way: `linear` or `spherical`.
         seed: As in `Trained.sample`.
-        label: As there.
-        truncation: As there.
-        closed: Whether it ends where it began, so that it can be shown in a loop.
-        enlarge: Pixels along the side of a pixel.
+        label: As in `Trained.sample`.
+        truncation: As in `Trained.sample`.
+        closed: Whether the walk ends where it began, so that it can be shown in a loop.
+        enlarge: The width and height, in pixels, at which each pixel of a sample is shown.
 
     Raises:
         SamplingError: There are too few stops or frames.

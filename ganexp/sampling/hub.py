@@ -24,9 +24,10 @@ def is_on_hub(place: str | Path) -> bool:
 
 
 def pulled(place: str, *, discriminator: bool = False) -> Path:
-    """Return the folder of the hub's cache in which a saved generator lies, downloaded unless it is there.
+    """Return the folder in the hub's cache that holds a saved generator, which is downloaded unless it is there.
 
-    Only settings and the weights of one network, G or D, are fetched. Without a connection, what was fetched before is taken.
+    Only the settings and the weights of one network, G or D, are fetched. Without a connection, what was fetched before is
+    used.
 
     Raises:
         SamplingError: There is no such repository, it holds no generator, or it cannot be reached and was never fetched.
@@ -48,17 +49,17 @@ def push(
     private: bool = False,
     message: str = "Add a generator",
 ) -> str:
-    """Publish a generator as a commit of a repository, which is made unless it is there, and return its address.
+    """Publish a generator as a commit to a repository, created unless it exists, and return the repository's address.
 
-    It is what `save` writes, with a card that says how to load it from there.
+    The commit holds what `save` writes, with a card that says how to load the generator from there.
 
     Args:
         trained: The generator, as `ganexp.load` has returned it.
         repo: `owner/name`.
-        discriminator: That of the same run, if it is to be published too.
+        discriminator: The discriminator of the same run, if it is to be published too.
         licence: As the hub calls it, such as `mit`; without one, the card has none.
-        private: Whether a new repository is seen by its owner alone.
-        message: Of the commit.
+        private: Whether a new repository is visible to its owner only.
+        message: The message of the commit.
 
     Raises:
         SamplingError: The hub refuses it or cannot be reached, or the generator has no configuration.
@@ -76,10 +77,10 @@ def push(
 
 @contextmanager
 def _asking(place: str) -> "Iterator[HfApi]":
-    """Talk to the hub, and say in one sentence what it refuses.
+    """Talk to the hub, and turn what it refuses into one sentence.
 
     Raises:
-        SamplingError: The package is missing, or the hub does not do what it is asked for.
+        SamplingError: The package is missing, or the hub does not do what it is asked to.
     """
     try:
         from huggingface_hub import HfApi
@@ -97,7 +98,7 @@ def _asking(place: str) -> "Iterator[HfApi]":
     except Exception as error:  # what the hub, the network and bad names raise has no common type
         if isinstance(error, OSError) and error.errno and error.filename:  # a full disk
             raise
-        cause = error.__cause__ or error if type(error) is RuntimeError else error  # which says that a file failed, and no more
+        cause = error.__cause__ or error if type(error) is RuntimeError else error  # which says only that a file failed
         said = " ".join(str(cause).split())[:300]
         remedy = ": log in by hf auth login or HF_TOKEN" if "401" in said or "403" in said else ""
         raise SamplingError(f"{place}: the hub does not do that ({type(cause).__name__}: {said}){remedy}") from None

@@ -17,13 +17,13 @@ from ganexp.sampling.trained import Trained
 class Langevin(Scored):
     """Latents that move towards what D takes for more real (Che et al. 2020, discriminator driven latent sampling).
 
-    From z of the prior, `steps` times z ← z − ½ε ∇E(z) + √ε n, with E(z) = ½‖z‖² − d(G(z)), d D's score and n normal
-    (equation 9): samples of exp(−E) for small ε and many steps, which is the data's distribution if D is optimal and G
-    reaches it. Each index has noise of its own. For normal latents.
+    From a z of the prior, z ← z − ½ε ∇E(z) + √ε n is repeated `steps` times, where E(z) = ½‖z‖² − d(G(z)), d is D's score, and
+    n is normal (equation 9). For small ε and many steps, z is distributed as exp(−E), and G(z) as the data if D is optimal and
+    G reaches them. Each index has noise of its own. For normal latents only.
 
     Args:
         trained, discriminator: As in `Scored`.
-        steps: How many.
+        steps: How many steps.
         step_size: ε.
 
     Raises:
@@ -46,11 +46,11 @@ class Langevin(Scored):
 
     @property
     def how(self) -> dict[str, Any]:
-        """What tells its samples from others of the generator."""
+        """What tells its samples from other samples of the generator."""
         return {"method": "langevin", "steps": self.steps, "step_size": self.step_size}
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
-        """Return for each index where its latent has come to."""
+        """Return the latent of each index after all steps."""
         z = latents(indices, self.latent_dim, self.prior, seed=seed).to(self.device, self.dtype)
         streams = self.streams(indices, seed, "langevin")
         for _ in range(self.steps):

@@ -1,4 +1,4 @@
-"""Which training images are nearest to samples: what a generator that has learnt its data by heart would show."""
+"""The training images that are nearest to samples, which reveal a generator that has memorised its data."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ def nearest(samples: Tensor, data: Tensor | MapStyle[Tensor], k: int = 7) -> tup
 
 
 def beside_their_nearest(samples: Tensor, found: Tensor) -> np.ndarray:
-    """Draw one row per image: itself, a gap, and the real images nearest to it from left to right."""
+    """Draw one row per sample: from left to right the sample, a gap, and the real images nearest to it."""
     gap = torch.ones_like(samples[:, None])
     return image_grid(torch.cat([samples.cpu()[:, None], gap.cpu(), found], 1).flatten(0, 1), columns=2 + found.shape[1])
 

@@ -7,13 +7,13 @@ from torch import Tensor
 
 Between = Callable[[Tensor, Tensor, Tensor], Tensor]
 NEARLY_PARALLEL = 1e-6
-"""Sine of an angle below which an arc is a straight line to within rounding, and the arc's formula divides by zero."""
+"""Below this sine of an angle, an arc is a straight line to within rounding, and the arc's formula divides by zero."""
 
 
 def linear(start: Tensor, end: Tensor, t: Tensor) -> Tensor:
     """Return (1 - t) start + t end; shapes broadcast, `t` in [0, 1].
 
-    Half way between normal latents lies nearer to the origin than almost all of them.
+    The point half way between two normal latents lies nearer to the origin than almost all normal latents.
     """
     return start + t * (end - start)
 
@@ -21,8 +21,8 @@ def linear(start: Tensor, end: Tensor, t: Tensor) -> Tensor:
 def spherical(start: Tensor, end: Tensor, t: Tensor) -> Tensor:
     """Return sin((1 - t)Ω)/sin Ω start + sin(tΩ)/sin Ω end, with Ω the angle between the two (Shoemake 1985; White 2016).
 
-    It stays at the norms that normal latents have. Where the two are parallel it is straight; exactly opposite ones have no arc
-    between them, and are joined straight too.
+    The path stays at the norms that normal latents have. It is straight where the two are parallel, and also where they are
+    exactly opposite, which leaves no arc between them.
     """
     cosine = torch.nn.functional.cosine_similarity(start, end, dim=-1).clamp(-1, 1).unsqueeze(-1)
     angle = cosine.acos()

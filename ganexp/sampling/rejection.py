@@ -19,19 +19,19 @@ EPSILON = 1e-14
 class Rejection(Scored):
     """Samples that are kept with a probability that grows with D's score (Azadi et al. 2019, discriminator rejection sampling).
 
-    With d the score and M the largest one among `pilot` samples, a sample is kept with probability σ(F), F = d − M −
-    log(1 − exp(d − M − ε)) − γ (equation 8). With γ = 0 that is exp(d − M): what is kept has the density of the data if D is
-    optimal. `percentile` sets γ to that percentile of F among the pilot's samples, as the paper does, which keeps more, and
-    corrects less. Each index has candidates of its own, of which the first that is kept is taken.
+    With d the score and M the largest one among `pilot` samples, a sample is kept with probability σ(F), where
+    F = d − M − log(1 − exp(d − M − ε)) − γ (equation 8). With γ = 0, σ(F) is exp(d − M), and kept samples have the density of
+    the data if D is optimal. `percentile` sets γ to that percentile of F among the pilot's samples, as the paper does, which
+    keeps more samples and corrects less. Each index has candidates of its own, and takes the first that is kept.
 
-    Departures: M and γ are fixed by the pilot, where the paper raises M as it goes and has a γ for each batch, so that a
-    sample does not depend on what was drawn before; what scores above M is treated as M.
+    Departures: the pilot fixes M and γ, so that a sample does not depend on what was drawn before; the paper raises M as it
+    goes, and has a γ for each batch. A score above M is treated as M.
 
     Args:
         trained, discriminator: As in `Scored`.
-        percentile: Of F, from 0 to 100; None is γ = 0.
+        percentile: The percentile of F, from 0 to 100; None means γ = 0.
         pilot: How many samples M and γ are taken from.
-        most: Candidates after which an index is given up.
+        most: After how many candidates an index is given up.
 
     Raises:
         SamplingError: Scores are not finite.
@@ -63,7 +63,7 @@ class Rejection(Scored):
 
     @property
     def how(self) -> dict[str, Any]:
-        """What tells its samples from others of the generator."""
+        """What tells its samples from other samples of the generator."""
         return {"method": "rejection", "percentile": self.percentile}
 
     def _margin(self, scores: Tensor) -> Tensor:
@@ -72,10 +72,10 @@ class Rejection(Scored):
         return below - torch.log(-torch.expm1(below - EPSILON))
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
-        """Return for each index its first candidate that is kept.
+        """Return the first kept candidate of each index.
 
         Raises:
-            SamplingError: An index has none among `most`.
+            SamplingError: An index keeps none of `most` candidates.
         """
         latents(indices, self.latent_dim, self.prior, seed=seed)  # refuses seeds and indices out of range
         streams = self.streams(indices, seed, "candidates")

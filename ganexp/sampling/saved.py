@@ -36,17 +36,18 @@ def save(
 ) -> Path:
     """Write a generator to a folder, which `ganexp.load` reads wherever it is moved to.
 
-    It holds `model.safetensors`, `generator.json`, `README.md`, a model card whose licence is left to you, for images
-    `samples.png`, and with a discriminator `discriminator.safetensors`. Settings that say where it was trained, and paths of
-    the data, stay out of it.
+    The folder holds `model.safetensors`, `generator.json`, `README.md` (a model card whose licence is left to you),
+    `samples.png` if the samples are images, and `discriminator.safetensors` if there is a discriminator. Settings that say
+    where the generator was trained, and paths of the data, are left out.
 
     Args:
         trained: The generator, as `ganexp.load` has returned it.
         folder: New, or empty.
-        discriminator: That of the same run, as `ganexp.load_discriminator` has returned it, if it is to be there too.
+        discriminator: The discriminator of the same run, as `ganexp.load_discriminator` has returned it, if it is to be saved
+            too.
         overwrite: Replace what the folder holds of another saved generator.
-        place: Where it will be loaded from, as the card says.
-        licence: As model hubs call it, such as `mit`; the card leaves it open otherwise.
+        place: Where the generator will be loaded from, according to the card.
+        licence: As model hubs call it, such as `mit`; without one, the card leaves it open.
 
     Raises:
         SamplingError: There is something in the folder, or the generator has no configuration.
@@ -63,7 +64,7 @@ def save(
     weights = _write(trained.network, folder / WEIGHTS)
     further = {} if discriminator is None else {"discriminator": digest_of(_write(discriminator, folder / SCORER))}
     if discriminator is None:
-        (folder / SCORER).unlink(missing_ok=True)  # another one's
+        (folder / SCORER).unlink(missing_ok=True)  # another generator's
     pictured = len(trained.shape) == 3
     if pictured:
         with atomic_write(folder / PICTURE) as file:
@@ -88,14 +89,14 @@ def is_saved(folder: Path) -> bool:
 
 
 def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what a saved generator's JSON says, and its weights or its discriminator's.
+    """Read a saved generator's JSON, and its weights or those of its discriminator.
 
-    Nothing in either is executed, or trusted to fit.
+    Nothing in either file is executed, or trusted to fit.
 
-    The JSON has `settings`, `shape`, `classes`, `iterations` and `figures`, of these types and no further checked.
+    Of the JSON's `settings`, `shape`, `classes`, `iterations` and `figures`, only the types are checked.
 
     Raises:
-        SamplingError: A file is missing or broken, or the weights are not those that the JSON was written with; or there is no
+        SamplingError: A file is missing or broken, the weights are not those that the JSON was written with, or there is no
             discriminator.
     """
     path = folder / DOCUMENT

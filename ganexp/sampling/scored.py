@@ -12,10 +12,10 @@ from ganexp.streams import stream, undisturbed
 
 
 class Scored(Trained):
-    """A generator whose latent for an index is chosen by what D makes of its sample.
+    """A generator that chooses the latent of each index by D's scores.
 
-    The choice is a function of the weights, the seed and the index. It takes D's scores, so it is the same in any batch only
-    where the rounding of these does not tip a decision.
+    The choice is a function of the weights, the seed and the index. Since it rests on D's scores, it is the same in any batch
+    only where the rounding of scores does not tip a decision.
 
     Args:
         trained: The generator, as it is.
@@ -59,7 +59,7 @@ class Scored(Trained):
         raise NotImplementedError
 
     def scores(self, z: Tensor, labels: tuple[Tensor, ...]) -> Tensor:
-        """Return D's scores of the samples of latents `(N, latent_dim)`, `(N,)`.
+        """Return D's scores `(N,)` of the samples that latents `(N, latent_dim)` give.
 
         Raises:
             SamplingError: They are not finite.

@@ -39,7 +39,7 @@ class Trained(nn.Module):
         prior: The distribution of latents, `normal` or `uniform`.
         shape: Of one sample: `(C, H, W)` for images in [-1, 1], `(2,)` for points.
         classes: How many classes it was conditioned on; 0 is none.
-        device, dtype: Where it computes, and in what.
+        device, dtype: Where it computes, and in which precision.
         origin: Where it comes from.
     """
 
@@ -75,14 +75,14 @@ class Trained(nn.Module):
     ) -> Tensor:
         """Generate the samples `first` to `first + n - 1` of a seed, `(n, …)`.
 
-        The same index is the same sample, however many are generated beside it and wherever: its latent is the same to the
-        last bit, and what the network makes of it up to the rounding of its operations, which may depend on the batch. (A
-        network that draws random numbers of its own draws the same ones for the same batch.)
+        The same index gives the same sample, wherever and beside however many others it is generated: its latent is the same to
+        the last bit, and the network's output is the same up to rounding, which may depend on the batch. (A network that draws
+        random numbers of its own draws the same ones for the same batch.)
 
         Args:
             n: How many.
-            seed: Of the latents.
-            label: The class of all of them, of a conditional generator; by default classes take turns: index modulo classes.
+            seed: The seed of the latents.
+            label: The class of all samples, for a conditional generator; by default classes take turns: index modulo classes.
             truncation: The bound of each latent's coordinates, for more typical and less varied samples; by default none.
             first: The index of the first one.
 
@@ -145,7 +145,7 @@ class Trained(nn.Module):
 
     @property
     def how(self) -> dict[str, Any]:
-        """How it comes to its latents, if otherwise than straight from the prior: plain values that tell samples apart."""
+        """How latents are obtained if not straight from the prior: plain values that tell samples apart."""
         return {}
 
     @property

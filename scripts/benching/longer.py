@@ -7,13 +7,13 @@ from benching.schedule import TUNING_SEED, Plan, ended, machine_line, write_boun
 from benching.space import DIVISIONS, point
 
 TRIED = (2, 5, 17)
-"""Points of which `detach` did best on the first workloads; their rates are around 1e-3."""
+"""Points at which `detach` did best on the first workloads; their rates are around 1e-3."""
 BUDGETS = 2
 DIVISION = DIVISIONS["adam"]
 
 
 def measure(plan: Plan, results: Results) -> None:
-    """Make the runs that are missing, judged on the validation split, and write each down as it ends."""
+    """Make the missing runs, judged on the validation split, and write each down as it ends."""
     there = {line.identity for line in results.lines}
     wanted = [
         (workload, Line("longer", workload.key, division=DIVISION.name, rule=BASE, point=number, seed=TUNING_SEED))

@@ -44,7 +44,7 @@ COLOURS = {"better": "tab:green", "worse": "tab:red", "unclear": "0.45"}
 SHADES = {"better": "#8fd18f", "worse": "#f2a3a0", "unclear": "#ececec"}
 TITLES = {"adam": "Adam", "sgd": "SGD"}
 WITHIN = JUDGEMENTS // BUDGETS
-"""So many judgements of a run over twice the budget lie within the budget."""
+"""How many judgements of a run over twice the budget lie within the budget."""
 SHOWN = (0.25, 4.0)
 """The ratios that the figure shows; others lie beyond its panels."""
 BEST_OF = (1, 2, 5, 10, POINTS, POINTS + FURTHER)
@@ -377,7 +377,7 @@ def _best_of(one: Verdict, n: int) -> float:
 
 
 def _folded(summary: str, hidden: str) -> str:
-    """Return what is shown only once the reader asks for it, on GitHub and on the site alike."""
+    """Return a block that is folded until the reader opens it, on GitHub and on the site alike."""
     return f'<details markdown="1">\n<summary>{summary}</summary>\n\n{hidden}\n</details>\n'
 
 
@@ -612,7 +612,7 @@ def _luck(found: Sequence[Block]) -> str:
 
 
 def _moved(results: Results, found: Sequence[Block]) -> str:
-    """Say how many choices the extension moved, and of how many of these the test split was looked at before."""
+    """Say how many choices the extension moved, and for how many of these the test split had been looked at before."""
     arms = [
         results.arms[block.workload.key, block.division, one.rule]
         for block in found
@@ -666,7 +666,7 @@ def _change(curve: np.ndarray) -> str:
 
 
 def _runs_over_two_budgets(results: Results) -> dict[Workload, list[Line]]:
-    """Return the runs that came as far as the budget, by workload."""
+    """Return the runs that got as far as the budget, by workload."""
     lines = [line for line in results.of_part("longer") if len(line.figures) >= WITHIN]
     found = {workload: [line for line in lines if line.workload == workload.key] for workload in WORKLOADS.values()}
     return {workload: runs for workload, runs in found.items() if runs}
@@ -703,6 +703,6 @@ def _what_there_is(results: Results) -> str:
 
 
 def _tested(arm: Arm, points: Sequence[int]) -> int:
-    """Return how many of the wanted test runs there are, of the point that is the best of these."""
+    """Return how many of the wanted test runs there are of the best of these points."""
     chosen = arm.chosen(points)
     return min(SEEDS, len(arm.seeds(chosen.point))) if chosen else 0

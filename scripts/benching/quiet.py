@@ -1,4 +1,4 @@
-"""Low priority, and a log without what every run says of itself."""
+"""Low priority, and a log without each run's own messages."""
 
 import contextlib
 import logging
@@ -7,7 +7,7 @@ import warnings
 
 
 def quiet() -> None:
-    """Give way to whatever else runs on the machine, and say errors only."""
+    """Give way to whatever else runs on the machine, and log errors only."""
     with contextlib.suppress(OSError):
         os.nice(max(0, 19 - os.nice(0)))
     logging.getLogger("ganexp").setLevel(logging.ERROR)

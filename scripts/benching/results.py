@@ -14,7 +14,7 @@ from benching.rules import RULES
 from benching.space import FURTHER, POINTS, VERSION
 
 PLATEAU = 3
-"""A point is as good as the mean of so many judgements at its end."""
+"""A point is rated by the mean of this many judgements at the end of its run."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class Line:
 
     Args:
         part: `tuning` or `test`, a run; `runner-up`, a test run of a next-best point of `detach`; `longer`, a run over
-            twice the budget; `time`, how long the budget of images takes in units of what `detach` takes; `bound`, the figure
-            from which on a run has collapsed; `machine`, what made the lines below.
+            twice the budget; `time`, how long the budget of images takes, relative to `detach`; `bound`, the figure from which
+            a run has collapsed; `machine`, what made the lines below.
         workload: Name and version.
-        space: The version of the space of tuning.
+        space: The version of the tuning space.
         division: The optimiser.
         rule: The name of the rule.
         point: The number of the point in the space.
-        seed: Of the run.
-        state: `finished` or `diverged`; `misfit` where the rule does not fit the workload, which stands for all of its runs.
-        cpu_s: Seconds of a core for the training.
-        figures: Those of the run's judgements; of a time, the ratio; of a bound, itself.
-        said: The tuned settings as one types them; the machine with the versions and the date; why a rule does not fit; of a
-            bound, the features that judge.
+        seed: The seed of the run.
+        state: `finished` or `diverged`; `misfit` where the rule does not fit the workload, one line for all of its runs.
+        cpu_s: Core-seconds of the training.
+        figures: The figures of the run's judgements; for a time, the ratio; for a bound, the bound itself.
+        said: For a tuning run, the settings as one types them; for a machine, what it is, with the versions and the date; for a
+            misfit, why the rule does not fit; for a bound, the features that judge.
     """
 
     part: str
@@ -75,7 +75,7 @@ class Arm:
 
     Args:
         tuning: The tuning runs by point.
-        test: The test runs by seed, of all points that were ever chosen.
+        test: The test runs of all points that were ever chosen.
     """
 
     tuning: dict[int, Line] = field(default_factory=dict)
@@ -107,14 +107,14 @@ class Results:
     """The file, read once and appended to.
 
     Args:
-        path: The file; none is no results.
+        path: The file; if there is none, there are no results.
 
     Attributes:
         lines: All lines, as they stand.
         arms: What was run in this space, by workload, division and rule.
 
     Raises:
-        ValueError: The file is something else.
+        ValueError: The file is not one of the bench's results.
     """
 
     def __init__(self, path: Path) -> None:
@@ -124,17 +124,17 @@ class Results:
         self._misfits: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
         if path.exists():
             text = path.read_text()
-            whole, _, _ = text.rpartition("\n")  # a line that was not written to its end is no line
+            whole, _, _ = text.rpartition("\n")  # a line that was not written to its end does not count
             rows = list(csv.reader(io.StringIO(whole)))
             if rows and rows[0] != COLUMNS:
                 raise ValueError(f"{path} is no file of the bench's results: name another one with --results")
             self._take([_parsed(row) for row in rows[1:]])
 
     def append(self, *lines: Line) -> None:
-        """Write lines at the end of the file, and see to it that they are on the disk.
+        """Append lines to the file, and make sure that they are on the disk.
 
-        From then on they are what the file says, where figures are rounded: so what is chosen by them now is chosen later too.
-        The file is opened anew each time, since it may have been replaced meanwhile, by git for one.
+        In memory, lines are kept as the file has them, with rounded figures, so that whatever is chosen by them now is chosen
+        later too. The file is reopened each time, since it may have been replaced meanwhile, for example by git.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b") as file:
@@ -176,15 +176,15 @@ class Results:
         return self._misfits.get(workload, {})
 
     def of_part(self, part: str) -> list[Line]:
-        """Return the lines of a part, as far as they are of this space."""
+        """Return the lines of a part that belong to this version of the space."""
         return [line for line in self.lines if line.part == part and line.space == VERSION]
 
     def bound(self, workload: str) -> Line | None:
-        """Return the line that says from which figure on a run counts as collapsed, and what judges."""
+        """Return the line that has the figure from which a run counts as collapsed, and the features that judge."""
         return next((line for line in self.of_part("bound") if line.workload == workload), None)
 
     def times(self, workload: str) -> dict[str, float]:
-        """Return how long each rule takes for the budget of images, in units of what `detach` takes: as last measured."""
+        """Return how long each rule takes for the budget of images, relative to `detach`, as last measured."""
         return {line.rule: line.figures[0] for line in self.of_part("time") if line.workload == workload}
 
 

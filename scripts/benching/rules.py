@@ -1,4 +1,4 @@
-"""The update rules that are compared, and the ranges in which the coefficients of their own are tuned."""
+"""The update rules that are compared, and the ranges in which their own coefficients are tuned."""
 
 import importlib
 import inspect
@@ -19,7 +19,7 @@ class Rule:
     Args:
         name: What it is called.
         overrides: As for `train.py`.
-        coefficients: What it is tuned by, beside the rates and the momentum; each range holds what its paper tries.
+        coefficients: What is tuned besides the rates and the momentum; each range contains what its paper tries.
         source: Where the ranges come from.
     """
 
@@ -100,15 +100,15 @@ RULES = {rule.name: rule for rule in _RULES}
 
 
 def own(target: str, coefficients: Sequence[str]) -> Rule:
-    """Return the rule that a class or function of one's own is.
+    """Return a rule for a class or function of the user's own.
 
     Args:
         target: Where it is imported from, as in `mine.Rule`: a strategy, or a wrapper, which goes around `detach`.
-        coefficients: What it is tuned by, as in `gamma=0.01..10`: from low to high by equal ratios, or by equal differences
-            where low is not above 0.
+        coefficients: What is tuned, as in `gamma=0.01..10`: from low to high by equal ratios, or by equal differences where low
+            is not above 0.
 
     Raises:
-        ValueError: There is no such class or function, or a range is none.
+        ValueError: There is no such class or function, a range is invalid, or there are too many of them.
     """
     module, _, name = target.rpartition(".")
     try:

@@ -10,11 +10,11 @@ from benching.schedule import Plan, ended, machine_line
 from benching.space import DIVISIONS, point
 
 COUNT = 2
-"""So many points come after the chosen one."""
+"""How many points after the chosen one are run."""
 
 
 def measure(plan: Plan, results: Results) -> None:
-    """Make the runs that are missing of `detach` where it is tuned, and write each down as it ends."""
+    """Make the missing runs of `detach` wherever it is tuned, and write each down as it ends."""
     rule, there = RULES[BASE], {line.identity for line in results.lines}
     wanted = []
     for workload, division in itertools.product(plan.workloads, plan.divisions):

@@ -28,16 +28,16 @@ from ganexp.training.guard import Diverged
 from ganexp.training.run import Callback, Run
 
 JUDGEMENTS = 10
-"""So many times is every run judged, evenly over its iterations."""
+"""How many times every run is judged, evenly over its iterations."""
 TRIAL = 5
-"""So many iterations tell how long one takes."""
+"""How many iterations are timed to tell how long one takes."""
 COMMON = ("sample_every=0", "checkpoint_every=0", "evaluate_every=0", "logger=[]", "threads=1")
 Part = Literal["tuning", "test"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A run that is to be made.
+    """A run to be made.
 
     Args:
         workload: The name of the workload.
@@ -64,8 +64,8 @@ class Outcome:
 
     Args:
         state: `finished`, or `diverged`.
-        figures: Those of its judgements, as far as it came.
-        cpu_s: Seconds of a core for its training, without the judgements.
+        figures: The figures of its judgements, as far as it got.
+        cpu_s: Core-seconds of its training, without the judgements.
     """
 
     state: str
@@ -84,10 +84,10 @@ class Splits(NamedTuple):
 
 
 def run(task: Task) -> Outcome:
-    """Make a run. With the same task it is the same run, whatever was run before in this process.
+    """Make a run, which depends on its task alone, whatever was run before in this process.
 
     Raises:
-        ConfigError: The rule does not fit the workload, or the data cannot be had.
+        ConfigError: The rule does not fit the workload, or the data cannot be obtained.
     """
     torch.set_num_threads(1)
     workload = WORKLOADS[task.workload]
@@ -117,7 +117,7 @@ def run(task: Task) -> Outcome:
 def trial(
     workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...] = ()
 ) -> tuple[float, int]:
-    """Return how many seconds of a core an iteration takes, and how many real samples it draws. Reads no data.
+    """Return how many core-seconds an iteration takes, and how many real samples it draws, without reading data.
 
     Raises:
         ConfigError: The rule does not fit the workload.
@@ -135,7 +135,7 @@ def trial(
 def on_noise(
     workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...] = ()
 ) -> Trainer:
-    """Build the trainer of a rule on samples that are noise, for what depends on their shape alone."""
+    """Build the trainer of a rule on samples of noise, for what depends on their shape alone."""
     cfg = _configured(workload, overrides, settings, further)
     dataset = _dataset(workload, further)
     samples = torch.rand(4 * cfg.batch_size, *dataset.shape, generator=stream(0, "noise")) * 2 - 1
@@ -144,7 +144,7 @@ def on_noise(
 
 @cache
 def evaluators(workload: Workload, further: tuple[str, ...] = ()) -> tuple[Evaluators, Evaluators]:
-    """Return what judges on the validation and on the test split. The classifier is trained if it is not there."""
+    """Return the evaluators on the validation and on the test split. The classifier is trained if it is missing."""
     data = _data(workload, further)
     return _evaluator(workload, further, data.validation), _evaluator(workload, further, data.test)
 
@@ -157,7 +157,10 @@ def judge_of(workload: Workload, further: tuple[str, ...] = ()) -> str:
 
 @cache
 def collapsed(workload: Workload, further: tuple[str, ...] = ()) -> float:
-    """Return the figure of real validation data without the latter half of the classes: a run that ends there has collapsed."""
+    """Return the figure of real validation data without the latter half of the classes.
+
+    A run that ends no better has collapsed.
+    """
     data = _data(workload, further)
     there = data.validation[data.classes < (int(data.classes.max()) + 1) // 2]
     drawn = torch.randint(len(there), (workload.samples,), generator=stream(0, "half of the classes"))
@@ -208,7 +211,7 @@ def _composed(overrides: tuple[str, ...]) -> Any:
 
 @cache
 def _plan(workload: Workload, further: tuple[str, ...]) -> Plan:
-    """Return the plan of a run that is evaluated, which says how its judge is made."""
+    """Return the plan of a run that is evaluated, which says how to make its judge."""
     judge = workload.judge.removeprefix("eval/")
     cfg = _configured(workload, (), (), (*further, f"measure=[{judge}]"))
     cfg.evaluate_every, cfg.evaluation.samples = 1, workload.samples

@@ -1,4 +1,4 @@
-"""What is to be run, in which order, and how long it will take; and its running, in this process or in several."""
+"""What to run, in which order, and how long it will take; and running it, in this process or in several."""
 
 import itertools
 import json
@@ -30,7 +30,7 @@ WORKER = Path(__file__).resolve().parent / "worker.py"
 
 @dataclass(frozen=True)
 class Wanted:
-    """A run that is wanted: its line in the results, as far as it is known before, and its task."""
+    """A run that is wanted: its line in the results, as far as known beforehand, and its task."""
 
     line: Line
     task: Task
@@ -60,22 +60,22 @@ class Plan:
     images: int | None = None
     further: tuple[str, ...] = ()
     costs: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
-    """Seconds of an iteration and batches in it, by workload, division and rule, as far as they were tried."""
+    """Core-seconds of an iteration and real samples that it draws, by workload, division and rule, as far as tried."""
 
     def numbers(self, workload: Workload, division: str, results: Results) -> list[int]:
-        """Return which points are tried: those of the extension too if that is asked for, or counts there already."""
+        """Return which points are tried: those of the extension too, if it is asked for or already counts in the block."""
         extension = range(POINTS, POINTS + FURTHER) if self.extended else []
         return sorted({*self.counted(workload, division, results), *extension})
 
     def counted(self, workload: Workload, division: str, results: Results) -> list[int]:
-        """Return of which points the best is run on the test split."""
+        """Return the points of which the best is run on the test split."""
         return [number for number in results.numbers(workload.key, division) if number < self.points or number >= POINTS]
 
     def refuse_other_ranges(self, results: Results) -> None:
         """Refuse to go on with a rule that was tuned in other ranges.
 
         Raises:
-            ConfigError: A point of the results has other settings than it would have now.
+            ConfigError: A point in the results has settings other than it would have now.
         """
         for workload, division, rule in self._arms():
             arm = results.arms.get((workload.key, division, rule.name), Arm())
@@ -87,7 +87,7 @@ class Plan:
                     )
 
     def wanted(self, results: Results) -> Iterator[Wanted]:
-        """Yield what is missing and can be run now: the test runs of a rule once it is tuned. Workload by workload."""
+        """Yield, workload by workload, the missing runs that can be made now: the test runs of a rule only once it is tuned."""
         for workload in self.workloads:
             for division in self.divisions:
                 misfits = results.misfits(workload.key)
@@ -98,16 +98,16 @@ class Plan:
                     yield from self._test(workload, division, rule, results)
 
     def seconds(self, results: Results) -> float:
-        """Return about how many seconds of a core everything takes that is missing. Rules that do not fit are written down.
+        """Return about how many core-seconds all missing runs take, and write down the rules that do not fit.
 
-        A run takes what runs of the same rule took here before, or what a trial of some iterations promises.
+        A run is taken to last as long as earlier runs of the same rule in the block, or as a trial of some iterations promises.
         """
         total = 0.0
         for workload, division, rule in self._arms():
             try:
                 each, iterations = self.cost(workload, division, rule)
             except ConfigError as error:
-                if rule.name not in RULES:  # it may fit when it has been mended
+                if rule.name not in RULES:  # it may fit once it has been mended
                     raise ConfigError(f"{workload.name}: {error} Name the workloads that it fits with --workloads.") from error
                 if (division, rule.name) not in results.misfits(workload.key):
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
@@ -136,7 +136,7 @@ class Plan:
         return tuning + (0 if lost else sum(seed not in done for seed in range(self.seeds)))
 
     def _arms(self) -> Iterator[tuple[Workload, str, Rule]]:
-        """Yield what is tuned by itself, `detach` first."""
+        """Yield each combination of workload, division and rule, which is tuned separately; `detach` comes first."""
         for workload, division in itertools.product(self.workloads, self.divisions):
             for rule in sorted(self.rules, key=lambda rule: rule.name != BASE):
                 yield workload, division, rule
@@ -184,10 +184,10 @@ class Plan:
 
 
 def run(plan: Plan, results: Results, jobs: int) -> None:
-    """Run what is missing, and write down each run as it ends; what was stopped is begun anew.
+    """Make the missing runs, and write each down as it ends; a run that was stopped starts again from its beginning.
 
     Raises:
-        ConfigError: Data cannot be had, or a rule of the results was tuned in other ranges.
+        ConfigError: Data cannot be obtained, or a rule of the results was tuned in other ranges.
     """
     plan.refuse_other_ranges(results)
     if next(plan.wanted(results), None) is None:
@@ -217,15 +217,15 @@ def run(plan: Plan, results: Results, jobs: int) -> None:
 
 
 def ended(line: Line, outcome: Outcome) -> Line:
-    """Return the line of a run with what came of it."""
+    """Return the line of a run, completed with its outcome."""
     return replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures))
 
 
 def write_bound(workload: Workload, plan: Plan, results: Results) -> None:
-    """Write down from which figure on a run on a workload has collapsed, and who judges, if that is not known.
+    """Write down the figure from which a run on a workload has collapsed, and what judges, unless that is known.
 
     Raises:
-        ConfigError: Another classifier judges here than in the results.
+        ConfigError: The classifier that judges here is not that of the results.
     """
     known, judge = results.bound(workload.key), running.judge_of(workload, plan.further)
     if known is None:
@@ -238,14 +238,14 @@ def write_bound(workload: Workload, plan: Plan, results: Results) -> None:
 
 
 def machine_line() -> Line:
-    """Return the line that stands above all that this machine adds today."""
+    """Return the line that stands above all lines that this machine adds today."""
     return Line("machine", said=f"{date.today()}, {machine()}")
 
 
 class _Pool:
-    """So many processes that make runs, one after another each; a single one is this process, as it is asked.
+    """`jobs` processes that each make one run after another; with a single job, this process makes each run as it is submitted.
 
-    A process ends when its input does, so none is left behind whatever happens to this one.
+    A process ends when its input does, so that none is left behind, whatever happens to this one.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -269,7 +269,7 @@ class _Pool:
             process.stdout.close()
 
     def submit(self, task: Task) -> Future[Outcome]:
-        """Return what will come of a run."""
+        """Return the future outcome of a run."""
         if self.jobs == 1:
             done: Future[Outcome] = Future()
             done.set_result(running.run(task))

@@ -9,11 +9,11 @@ from scipy.stats import qmc
 VERSION = 1
 """Raised with every change; results found in another space are left aside."""
 POINTS, FURTHER = 20, 10
-"""So many points are tried, and so many further ones where the space is extended."""
+"""How many points are tried, and how many further ones where the space is extended."""
 DIMENSIONS = 6
 """D's rate, the ratio of rates, the momentum, and up to three coefficients of a rule's own."""
 EDGE = 0.1
-"""An optimum in this share of a range, at either end, may lie beyond it."""
+"""If the best point lies in this share of a range, at either end, the optimum may lie beyond the range."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Coefficient:
         key: Its place in the configuration, as in `strategy.gamma`.
         low, high: The ends of the range.
         scale: Whether equal parts of the range are equal ratios (`log`) or differences (`linear`).
-        values: Instead of a range, what it may be.
-        divisions: In which it is tuned; in the others it has its default.
+        values: The values that it may have, instead of a range.
+        divisions: The divisions in which it is tuned; in the others it keeps its default.
     """
 
     key: str
@@ -46,14 +46,14 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Division:
-    """An optimiser, with the ranges of D's rate and of what it has for momentum.
+    """An optimiser, with the range of D's rate and the values of its form of momentum.
 
     Args:
         name: What it is called.
         overrides: As for `train.py`.
         low, high: The ends of the range of D's rate: three decades.
         momentum: The momentums that are tried.
-        as_typed: How one is typed.
+        as_typed: How a momentum is typed, with `{}` for its value.
     """
 
     name: str
@@ -96,8 +96,8 @@ def places() -> np.ndarray:
 def point(number: int, division: Division, coefficients: tuple[Coefficient, ...], *, extended: bool = False) -> Point:
     """Return a point.
 
-    Those from `POINTS` on are of the extension: the first half lies within a decade below or above the range of D's rate, the
-    others within a factor of five below or above that of the ratio.
+    Those numbered from `POINTS` on belong to the extension: the first half lies within a decade below or above the range of
+    D's rate, the others within a factor of five below or above that of the ratio.
 
     Args:
         number: Its number.

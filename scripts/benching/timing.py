@@ -1,4 +1,4 @@
-"""How long each rule takes for the budget of images, in units of what `detach` takes."""
+"""How long each rule takes for the budget of images, relative to `detach`."""
 
 import torch
 
@@ -17,7 +17,7 @@ DIVISION = DIVISIONS["adam"]
 def measure(plan: Plan, results: Results) -> None:
     """Race the rules' iterations on every workload, interleaved, one thread each, and write down the medians over turns.
 
-    A rule that draws two batches in an iteration needs half as many of them.
+    A rule that draws two batches in an iteration needs half as many iterations.
     """
     torch.set_num_threads(1)
     results.append(machine_line())

@@ -1,4 +1,4 @@
-"""What the results say: of each rule in each block, a workload with an optimiser, and in sentences."""
+"""What the results say of each rule in each block (a workload with an optimiser), as figures and in sentences."""
 
 import math
 from collections import defaultdict
@@ -19,7 +19,7 @@ from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import holm
 
 TARGET_AT = 8
-"""The target is what the tuned `detach` had, with Adam, at this one of its judgements on the validation split."""
+"""The target is the figure that the tuned `detach` with Adam had at this judgement, counted from 1, on the validation split."""
 
 
 @dataclass(eq=False)
@@ -30,16 +30,16 @@ class Verdict:
         rule: Its name.
         chosen: The tuning run whose point was taken.
         ends: The last figure of each seed, infinite where it diverged.
-        figure: The interquartile mean of these.
+        figure: The interquartile mean of `ends`.
         lost: How many seeds diverged, or collapsed: ended no better than real data without the latter half of the classes.
         curve: The interquartile mean at each judgement.
         searched: The plateaus of all points, on the validation split; infinite where it diverged.
-        ratio: Of interquartile means, to `detach`; None of `detach` itself.
+        ratio: The ratio of interquartile means to `detach`; None for `detach` itself.
         improvement: The probability that a run is better than one of `detach`.
-        uncorrected: The p of the difference to `detach`, by Wilcoxon's test in pairs.
+        uncorrected: The p-value of the difference from `detach`, by Wilcoxon's test in pairs.
         p: The same, corrected by Holm for all comparisons of the block.
         reached: The share of the budget of images after which each seed was as good as the target; infinite where it never was.
-        time: How long the budget of images takes, in units of what `detach` takes; NaN where it was not measured.
+        time: How long the budget of images takes, relative to `detach`; NaN where it was not measured.
         at_time: The ratio at equal time; None where no time was measured.
     """
 
@@ -75,7 +75,7 @@ class Block:
     Args:
         workload: The workload.
         division: The name of the optimiser's division.
-        verdicts: Of the rules whose runs are complete, the best first.
+        verdicts: Those on the rules whose runs are complete, the best first.
         lost: Rules all of whose points diverged.
         missing: Rules whose runs are not complete.
         misfits: Rules that do not fit, and why.
@@ -111,12 +111,12 @@ class Block:
 
     @property
     def comparisons(self) -> int:
-        """How many comparisons were fixed beforehand: of all of the bench's own rules that fit with `detach`."""
+        """How many comparisons with `detach` were fixed beforehand: one for each of the bench's own rules that fit."""
         return len(set(RULES) - set(self.misfits)) - 1
 
     @property
     def fixed(self) -> list[Verdict]:
-        """Those of the comparisons that were fixed beforehand, as far as they are complete."""
+        """The verdicts of the comparisons that were fixed beforehand, as far as they are complete."""
         return [one for one in self.verdicts if one.rule in RULES and one.rule != BASE]
 
     @property
@@ -126,25 +126,25 @@ class Block:
 
     @property
     def pairs(self) -> dict[str, Pair]:
-        """The scores of each rule beside those of `detach`, seed by seed; of one that no point held for, infinite ones."""
+        """The scores of each rule beside those of `detach`, seed by seed; infinite for a rule that diverged at every point."""
         ends = {one.rule: one.ends for one in self.verdicts} | {rule: np.full(SEEDS, math.inf) for rule in self.lost}
         return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE}
 
     def standing(self, rule: str) -> str:
-        """Return how a rule stands to `detach`: worse if no point held for it, and empty if it was not run."""
+        """Return how a rule compares with `detach`: worse if it diverged at every point, and empty if it was not run."""
         found = [one.standing for one in self.verdicts if one.rule == rule]
         return found[0] if found else "worse" if rule in self.lost else ""
 
 
 @dataclass(frozen=True)
 class Overall:
-    """What a rule reached over all workloads that tell with an optimiser.
+    """What a rule reached with an optimiser over all workloads that tell.
 
     Args:
         rule: Its name.
-        ratio: To `detach`: the geometric mean over workloads, with its interval by bootstrap stratified by workload.
+        ratio: The ratio to `detach`: the geometric mean over workloads, with its interval by bootstrap stratified by workload.
         improvement: The probability that a run is better than one of `detach`, the mean over workloads.
-        standings: How it stands to `detach` on each workload.
+        standings: How it compares with `detach` on each workload.
         lost: How many seeds diverged or collapsed, over all workloads.
     """
 
@@ -175,9 +175,9 @@ def blocks(results: Results) -> list[Block]:
 
 
 def _correct(block: Block) -> None:
-    """Correct the p of a block by Holm: of the bench's own rules for all of them, of another rule for them and itself."""
+    """Correct the p-values of a block by Holm: the bench's own rules among themselves, another rule together with them."""
     fixed = block.fixed
-    values = [*(one.uncorrected for one in fixed), *[1.0] * (block.comparisons - len(fixed))]  # of the rest nothing is tested
+    values = [*(one.uncorrected for one in fixed), *[1.0] * (block.comparisons - len(fixed))]  # the rest are not tested
     for one in block.verdicts:
         if one.rule not in RULES:
             one.p = holm([one.uncorrected, *values])[0]
@@ -194,9 +194,9 @@ def overturned(found: Sequence[Block]) -> list[tuple[Block, Verdict]]:
 
 
 def overall(found: Sequence[Block], division: str) -> list[Overall]:
-    """Return what each rule reached over all workloads that tell with an optimiser, the best first.
+    """Return what each rule reached with an optimiser over all workloads that tell, the best first.
 
-    Rules that were not run on all of them, for one since they do not fit, come after the others.
+    Rules that were not run on all of them, for example because they do not fit, come after the others.
     """
     telling = [block for block in found if block.division == division and block.tells]
     entries = []
@@ -259,7 +259,7 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
 
 
 def _curve(line: Line) -> np.ndarray:
-    """Return the figures of all judgements, infinite from where the run diverged; at the latest, that is the last one."""
+    """Return the figures of all judgements, infinite from where the run diverged; if it did, at least the last one is."""
     judged = [*line.figures, *[math.inf] * (JUDGEMENTS - len(line.figures))]
     return np.array([*judged[:-1], line.end])
 
@@ -274,7 +274,7 @@ def _alone(rule: str, chosen: Line, curves: np.ndarray, target: float | None, bo
 
 
 def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[str, float]) -> None:
-    """Compare a rule with `detach`, at the end of the budget of images and, where that takes longer, of time."""
+    """Compare a rule with `detach`, at the end of the budget of images and, if it was timed, at equal time."""
     verdict.time = times.get(verdict.rule, math.nan)
     if verdict.rule == BASE:
         return
@@ -285,13 +285,13 @@ def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[s
     if math.isnan(verdict.time):
         return
     whole, share = (min(1.0, time) * JUDGEMENTS for time in (verdict.time, 1 / verdict.time))
-    if min(whole, share) >= 1:  # from the first judgement on
+    if min(whole, share) >= 1:  # before the first judgement there is no figure
         there, of_base = _at(share, curves[verdict.rule]), _at(whole, curves[BASE])
         verdict.at_time = statistics.interval(statistics.ratio, [(there, of_base)])
 
 
 def _at(judgement: float, curves: np.ndarray) -> np.ndarray:
-    """Return the figures of all seeds after so many judgements."""
+    """Return the figures of all seeds at a judgement, interpolated where it is not a whole number."""
     return np.array([np.interp(judgement, range(1, JUDGEMENTS + 1), curve) for curve in curves])
 
 
@@ -321,7 +321,7 @@ def conclusions(found: Sequence[Block]) -> list[str]:
 
 
 def beside_the_luckiest(block: Block) -> dict[str, Interval]:
-    """Return the ratios of the rules that are better than `detach` to `detach` at the best of its points on the test split."""
+    """Return the ratios of the rules better than `detach` to `detach` at whichever of its points is best on the test split."""
     luckiest = min([block.base.ends, *block.runners_up.values()], key=lambda ends: float(statistics.interquartile_mean(ends)))
     better = [one for one in block.verdicts if one.standing == "better"]
     return {one.rule: statistics.interval(statistics.ratio, [(one.ends, luckiest)]) for one in better}
@@ -347,7 +347,7 @@ def counted(standings: Sequence[str]) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Return a ratio as one reads it."""
+    """Return a ratio as text with two decimals."""
     return "∞" if value > 1e6 else f"{value:.2f}"
 
 

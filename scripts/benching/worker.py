@@ -1,4 +1,4 @@
-"""A process that makes runs for the bench: tasks come as lines of JSON, outcomes go back so, and it ends with its input."""
+"""A process that makes runs for the bench: tasks and outcomes are lines of JSON, and it ends when its input does."""
 
 import json
 import os

@@ -10,19 +10,21 @@ from typing import Literal
 class Workload:
     """Data, networks and a loss, with the budget of a run on them and the judge of what it has made.
 
-    A workload does not change: one that has to gets a higher version, and results of another version are left aside.
+    A workload does not change: if it has to, it gets a higher version, and results of other versions are left aside.
 
     Args:
         name: Data and loss.
-        version: Raised with every change, of ganexp's defaults too where they concern it.
+        version: Raised with every change, also of ganexp's defaults where they concern it.
         overrides: As for `train.py`: data, networks, loss, batch. Everything else is the default.
-        images: The budget in real images, over all batches that a rule draws. In time, it is what `detach` takes for so many.
+        images: The budget in real images, over all batches that a rule draws. The budget of time is what `detach` takes for
+            as many.
         judge: The key of the figure; the lowest is best.
-        unit: What that is called.
-        splits: Where validation and test data come from. `drawn`: from the distribution. `parts`: of the data in random order,
-            a sixth each. `test part`: the test part of the data set, and of the training part in random order a sixth.
+        unit: What the figure is called.
+        splits: Where validation and test data come from. `drawn`: from the distribution. `parts`: a sixth each of the data in
+            random order. `test part`: for the test, the test part of the data set, and for validation, a sixth of its training
+            part in random order.
         samples: How many are generated for a judgement.
-        machine: For which it is made.
+        machine: The kind of machine that it is made for.
     """
 
     name: str
@@ -37,12 +39,12 @@ class Workload:
 
     @property
     def key(self) -> str:
-        """Name and version, as results say them."""
+        """Name and version, as written in the results."""
         return f"{self.name}.{self.version}"
 
     @property
     def digest(self) -> str:
-        """What changes with any part of the definition."""
+        """A hash that changes with any part of the definition."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
 
 

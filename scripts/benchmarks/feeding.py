@@ -26,7 +26,7 @@ BATCH = 64
 
 
 def feeding(data: Path | None, cases: Sequence[str], turns: int, seconds: float) -> Section:
-    """Time batches of 64 on the device, by every way to them, in turn; and the wait for data within runs."""
+    """Time, in turn, every way to get batches of 64 onto the device; and the wait for data within runs."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows = []
     with tempfile.TemporaryDirectory() as cache:

@@ -62,7 +62,7 @@ def _copy_rate() -> float:
 
 
 def _seconds(call: Callable[[], object], times: int) -> float:
-    """Return the seconds of one call, of several in a row."""
+    """Return the mean seconds of a call, over several in a row."""
     return seconds_of(call, times, torch.device("cuda")) / times
 
 

@@ -22,11 +22,11 @@ META = torch.device("meta")
 LAUNCHES = 0.002
 """Seconds; an iteration whose operations take less waits for their launches instead."""
 MOST = 64
-"""Samples of a batch that are counted, so that this machine's memory refuses no recipe; operations grow with the batch."""
+"""How many samples of a batch are counted, so that every recipe fits this machine's memory; operations grow with the batch."""
 
 
 class Everywhere(ModuleTracker):
-    """Takes no look at modules, since the counter's own fails on spectral norm; operations are not told apart by module."""
+    """Ignores modules, since the counter's own tracker fails on spectral norm; operations are not told apart by module."""
 
     def __enter__(self) -> "Everywhere":
         return self
@@ -35,7 +35,7 @@ class Everywhere(ModuleTracker):
 
 
 def work_of(name: str) -> tuple[float, int]:
-    """Return the operations of an iteration of `experiment=name`, penalties included, and how many it has."""
+    """Return the operations of an iteration of `experiment=name`, penalties included, and how many iterations it has."""
     cfg = compose(f"experiment={name}", "logger=[]", "device=cpu")
     share = max(1, cfg.batch_size // MOST)
     cfg.batch_size //= share
@@ -50,7 +50,7 @@ def work_of(name: str) -> tuple[float, int]:
     x = Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels)
     counter = FlopCounterMode(display=False)
     counter.mod_tracker = Everywhere()
-    turn = math.lcm(*(penalty["every"] for penalty in config.penalty.values()))  # in which every lazy penalty has its own
+    turn = math.lcm(*(penalty["every"] for penalty in config.penalty.values()))  # whole periods of every lazy penalty
     with counter:
         for _ in range(turn):
             plan.parts.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
@@ -68,10 +68,10 @@ def recipes() -> dict[str, str]:
 
 
 def estimates(flops: float) -> Iterator[tuple[str, str, str, str]]:
-    """Yield of each recipe its name, how many iterations it has, the Gflop of one, and the hours of all.
+    """Yield for each recipe its name, how many iterations it has, the Gflop of one, and the hours of all.
 
     Args:
-        flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or as the part `gpu` measures it.
+        flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or measured by the part `gpu`.
     """
     for name in recipes():
         work, iterations = work_of(name)
@@ -81,6 +81,6 @@ def estimates(flops: float) -> Iterator[tuple[str, str, str, str]]:
 
 
 def hours(flops: float) -> Section:
-    """Tabulate them."""
+    """Tabulate the estimates."""
     rows = [dict(zip(("recipe", "iterations", "Gflop each", "hours"), row, strict=True)) for row in estimates(flops)]
     return Section("How long recipes take", f"Computed, not measured, for {flops / 1e12:.3g} Tflop/s.\n\n" + table(rows))

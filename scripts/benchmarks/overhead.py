@@ -15,7 +15,8 @@ STRATEGIES = ("detach", "joint", "one_stage")
 def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     """Race each case's default run against a loop that does the same updates.
 
-    Both train the very same networks in turn: two copies differ by where their memory lies, and that by some percent.
+    Both train the very same networks in turn: the times of two copies would differ by some percent, depending on where their
+    memory lies.
     """
     rows, ratios = [], {}
     for case in cases:

@@ -51,7 +51,7 @@ def one_script_per_paper(gan: GAN, images: Iterator[Tensor]) -> Step:
 
 
 def step_in_the_network(gan: GAN, images: Iterator[Tensor]) -> Step:
-    """Mimicry: the networks own their steps; fakes are made anew for G; every loss and mean score is read at every step."""
+    """Mimicry: the networks own their steps; fakes are made again for G; every loss and mean score is read at every step."""
     G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
 
     def noise(n: int) -> Tensor:
@@ -105,7 +105,7 @@ def step_in_the_loss(gan: GAN, images: Iterator[Tensor]) -> Step:
 
 
 def worker(gan: GAN, images: Iterator[Tensor]) -> Step:
-    """StudioGAN: gradients of the network that rests are switched off; fakes are made anew for G; numbers are read rarely."""
+    """StudioGAN: gradients of the resting network are switched off; fakes are made again for G; numbers are read rarely."""
     G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
 
     def toggle(on: torch.nn.Module, off: torch.nn.Module) -> None:
@@ -168,7 +168,10 @@ def peers(case: str, turns: int, turn_s: float) -> Section:
 
 
 def penalty_factors(turns: int, turn_s: float) -> Section | None:
-    """Race WGAN-GP with interpolation factors made on the device against factors made on the CPU; the same on a CPU."""
+    """Race WGAN-GP with interpolation factors made on the device against factors made on the CPU.
+
+    On a CPU the two are the same, and nothing is raced.
+    """
     if not torch.cuda.is_available():
         return None
     ours = trainer_of(*CASES["dcgan 32"], "loss=wgan_gp")

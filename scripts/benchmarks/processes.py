@@ -67,7 +67,7 @@ def processes(cases: Sequence[str], turns: int, turn_s: float) -> Section:
 
 
 def _raced(overrides: Sequence[str], count: int, turns: int, turn_s: float) -> tuple[dict[str, Times], Counts]:
-    """Race in processes of their own, and return what the first one has measured."""
+    """Race in separate processes, and return what the first one has measured."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -82,7 +82,7 @@ def _raced(overrides: Sequence[str], count: int, turns: int, turn_s: float) -> t
 
 
 def _race(rank: int, overrides: Sequence[str], turns: int, turn_s: float, found: Any) -> None:
-    """Do what one process does."""
+    """Run one process of the race."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     several = join()
     result = race(several, overrides, turns, turn_s)
@@ -140,7 +140,7 @@ def _iterate(trainer: Trainer) -> None:
 def _counting() -> Iterator[dict[str, list[float]]]:
     """Count collectives, their bytes and their milliseconds; the device is waited for before and after each."""
     counted: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    kind = ["statistics of batch norm"]  # those of the backward pass go through no verb
+    kind = ["statistics of batch norm"]  # in the backward pass, these are reduced by no method of the processes
     reduce, gather, summed = dist.all_reduce, dist.all_gather, DistributedProcesses.sum
 
     def timed(what: str, tensor: Tensor, call: Callable[[], Any]) -> Any:

@@ -20,12 +20,12 @@ from ganexp.distributed.processes import Processes, Whole
 RECIPES = ("dcgan", "began", "sngan", "sagan", "wgan_gp", "r3gan")
 META = torch.device("meta")
 ASSUMED = 50.0
-"""Tflop/s that a GPU is taken to sustain in these networks until that is measured: an estimate, of an H100 in bfloat16."""
+"""Tflop/s that a GPU is taken to sustain in these networks until that is measured: an estimate for an H100 in bfloat16."""
 
 
 @dataclass
 class Exchanged:
-    """What a process of several gives the others in one iteration, by kind: how many reductions, and of how many bytes."""
+    """What one of several processes gives the others in an iteration, of one kind: how many reductions, of how many bytes."""
 
     calls: int = 0
     size: int = 0
@@ -37,7 +37,7 @@ class Exchanged:
 
 
 class Pretended(Processes):
-    """The first of several processes that are not there; what they would exchange is counted."""
+    """The first of several processes, as if the others were there; what they would exchange is counted."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -53,17 +53,17 @@ class Pretended(Processes):
         return whole[: len(whole) // self.count]
 
     def gather(self, share: Tensor) -> Tensor:
-        """Return as many times the own scores."""
+        """Return its own scores once for every process."""
         self.exchanged["scores"].add(share)
         return torch.cat([share, *[share.detach()] * (self.count - 1)])
 
     def sum(self, gradients: Gradients) -> Gradients:
-        """Return the own gradients."""
+        """Return its own gradients."""
         self.exchanged["gradients"].add(torch.cat([one.reshape(-1) for one in gradients if one is not None]))
         return gradients
 
     def total(self, value: Tensor) -> Tensor:
-        """Return the own statistics, which are exchanged in the backward pass again."""
+        """Return its own statistics, which are exchanged again in the backward pass."""
         self.exchanged["statistics"].add(value)
         summed = value.clone()
         if summed.requires_grad:
@@ -73,7 +73,7 @@ class Pretended(Processes):
 
 @dataclass(frozen=True)
 class Link:
-    """What connects GPUs: bytes per second in one direction, and seconds from one to the next."""
+    """What connects GPUs: its bytes per second in one direction, and its delay in seconds from one GPU to the next."""
 
     name: str
     rate: float
@@ -101,7 +101,7 @@ class Recipe:
 def recipe_of(name: str) -> Recipe:
     """Count what an iteration of `experiment=name` by `detach` computes and exchanges, on torch's meta device.
 
-    Lazy penalties are in it.
+    What lazy penalties exchange is included.
     """
     cfg = compose(f"experiment={name}", "logger=[]", "device=cpu", "strategy=detach", "g_batch=null")
     plan = check(cfg, processes=8)  # so that a batch need not fit into this machine
@@ -131,14 +131,15 @@ def recipe_of(name: str) -> Recipe:
 def exchange_s(found: dict[str, Exchanged], count: int, link: Link) -> tuple[float, float]:
     """Return the seconds that an iteration's reductions take among `count` GPUs: for their bytes, and for their number.
 
-    Bytes by a ring, of which each GPU sends 2(N − 1)/N times what is reduced; delays by a tree, there and back.
+    The bytes go round a ring, in which each GPU sends 2(N − 1)/N times what is reduced; the delays are those of a tree, there
+    and back.
     """
     size, calls = sum(one.size for one in found.values()), sum(one.calls for one in found.values())
     return 2 * (count - 1) / count * size / link.rate, calls * 2 * math.log2(count) * link.delay_s
 
 
 def row_of(recipe: Recipe, flops: float, share: int, count: int, link: Link) -> dict[str, object]:
-    """Work out one recipe in one place, with so many samples on each GPU, nothing overlapped."""
+    """Work out one recipe in one place, with `share` samples on each GPU and nothing overlapped."""
     compute = share * recipe.flop / flops
     by_bytes, by_calls = exchange_s(recipe.exchanged, count, link)
     times = {"computing": compute, "bytes": by_bytes, "number of reductions": by_calls}
@@ -162,7 +163,7 @@ def reach(flops: float, names: Sequence[str] = RECIPES) -> Section:
     """Tabulate how far each recipe goes.
 
     Args:
-        flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or as the part `gpu` measures it.
+        flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or measured by the part `gpu`.
         names: The recipes.
     """
     recipes = [recipe_of(name) for name in names]

@@ -106,7 +106,7 @@ def _until_memory_ends(
 
 
 def _whoever_goes_first(overrides: tuple[str, ...], processes: int) -> dict[int, Interval]:
-    """Return how many times as long the first of two strategies in a fresh process takes, by the iterations timed."""
+    """Return the time of the first of two strategies in a fresh process over that of the second, by the iterations timed."""
     counts = (1, 10)
     firsts: list[dict[int, float]] = []
     seconds: list[dict[int, float]] = []

@@ -1,4 +1,4 @@
-"""The Dirac-GAN (Mescheder et al. 2018): one weight each, so that where steps lead has a closed form."""
+"""The Dirac-GAN (Mescheder et al. 2018): G and D have one weight each, so that the path of the steps has a closed form."""
 
 import math
 
@@ -50,7 +50,7 @@ def distances(strategy: str, loss: Loss, iterations: int) -> list[float]:
 
 
 def in_closed_form(iterations: int) -> list[float]:
-    """Return the same for simultaneous steps of the bilinear game (`loss=wgan`): √(1 + η²) times farther at each."""
+    """Return the same for simultaneous steps of the bilinear game (`loss=wgan`): each multiplies the distance by √(1 + η²)."""
     return [(1 + RATE**2) ** (n / 2) for n in range(1, iterations + 1)]
 
 

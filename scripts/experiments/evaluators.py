@@ -1,4 +1,4 @@
-"""What measures the samples of an experiment: measures of the package, the first of which is the distance from the data."""
+"""Evaluators of an experiment's samples, by measures of the package, the first of which is the distance from the data."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ FEATURES = (
 
 
 def of_ring() -> Evaluator:
-    """Return the sliced Wasserstein distance from the ring, and beside it the modes that are covered."""
+    """Return the evaluator of the sliced Wasserstein distance from the ring, and of the modes that are covered."""
     ring = Ring(n=10_000)
     measures: dict[str, Measure[Any]] = {"sliced_wasserstein": SlicedWasserstein(), "modes": ModeCounting()}
     evaluator = Evaluator(measures, Raw(ring.shape), samples=2500, modes=ring.modes)
@@ -25,15 +25,15 @@ def of_ring() -> Evaluator:
 
 
 def of_digits(image_size: int) -> Evaluator:
-    """Return the Fréchet distance from scikit-learn's digits."""
+    """Return the evaluator of the Fréchet distance from scikit-learn's digits."""
     return _of_images(Digits(image_size=image_size), "digits", epochs=50)
 
 
 def of_mnist(root: str, image_size: int) -> Evaluator:
-    """Return the Fréchet distance from MNIST's training part.
+    """Return the evaluator of the Fréchet distance from MNIST's training part.
 
     Raises:
-        OSError: The set is neither in `root` nor to be had from the network.
+        OSError: The data set is neither in `root` nor available from the network.
     """
     return _of_images(MNIST(root, image_size=image_size), "mnist", epochs=3)
 

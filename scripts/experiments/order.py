@@ -28,7 +28,7 @@ RING = ("dataset=ring", *MLP, *WIDTH, "batch_size=128", "latent_dim=2", "optimiz
 
 @dataclass
 class Study:
-    """One data set: how it is trained, evaluated, for how long and how often, and what came of it."""
+    """One data set: how runs on it are trained and evaluated, for how many iterations, and with which seeds."""
 
     name: str
     overrides: tuple[str, ...]
@@ -40,7 +40,7 @@ class Study:
 
 @dataclass
 class Outcome:
-    """The courses of a study by strategy and seed, its milliseconds per iteration, and by which figure it is compared."""
+    """The courses of a study by strategy and seed, its milliseconds per iteration, and the figure by which it is compared."""
 
     courses: dict[str, list[Course]]
     iteration_ms: dict[str, float]
@@ -123,7 +123,7 @@ def conducted(study: Study, evaluator: Evaluator, times: int, turns: int) -> Out
 
 
 def timed(study: Study, turns: int) -> dict[str, float]:
-    """Return milliseconds per iteration: the median of `detach`, and of each other one its ratio to it, turn by turn."""
+    """Return milliseconds per iteration: the median of `detach`, times each strategy's ratio to it, taken turn by turn."""
     race = raced(TIMED, study.overrides, turns, 10)
     unit = race["detach"].median_ms
     return {name: unit * entry.over(race["detach"]).middle for name, entry in race.items()}
@@ -194,7 +194,7 @@ def samples(outcome: Outcome) -> Figure:
 
 
 def _difference(outcome: Outcome, mine: float, theirs: float) -> Interval:
-    """Return G first's figure at one iteration less that of `detach` at another, paired by seed."""
+    """Return the figure of `g_first` at one iteration less that of `detach` at another, paired by seed."""
     pairs = zip(outcome.courses["g_first"], outcome.courses["detach"], strict=True)
     return of_mean([_at(a, outcome.figure, mine) - _at(b, outcome.figure, theirs) for a, b in pairs])
 
@@ -212,7 +212,7 @@ def _band(axes: Axes, runs: Sequence[Course], outcome: Outcome, scale: float, st
 
 
 def _on_dirac(by_strategy: Mapping[str, Sequence[float]]) -> Verdict:
-    """Compare the farthest that the last tenth of the way goes: it has no noise."""
+    """Compare the largest distances over the last tenth of the iterations: the runs have no noise."""
     last = {strategy: max(way[-len(way) // 10 :]) for strategy, way in by_strategy.items()}
     return Verdict.CONFIRMED if last["g_first"] > last["detach"] else Verdict.REFUTED
 

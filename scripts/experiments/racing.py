@@ -1,4 +1,4 @@
-"""Strategies raced against each other, kept for all the claims that are about the same race."""
+"""Strategies raced against each other, with results cached for all the claims about the same race."""
 
 import functools
 
@@ -9,7 +9,7 @@ from ganexp.compare.racing import Contender
 
 @functools.cache
 def raced(names: tuple[str, ...], overrides: tuple[str, ...], turns: int, iterations: int) -> dict[str, Measured]:
-    """Race strategies, each given by its name, with `, redundant` behind it for textbook backward passes."""
+    """Race strategies, each given by its name, followed by `, redundant` for textbook backward passes."""
     trainers = {name: trainer_of(*overrides, *settings_of(name)) for name in names}
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
     device = trainers[names[0]].gan.prior.device

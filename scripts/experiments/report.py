@@ -39,7 +39,7 @@ def markdown(findings: Sequence[Finding], pictures: Path, *, how: str, minutes: 
 
 
 def page(text: str, folder: Path) -> str:
-    """Return Markdown as an HTML page of its own: pictures lie in it, verdicts are coloured."""
+    """Return Markdown as a self-contained HTML page: pictures are embedded, verdicts are coloured."""
     body = MarkdownIt("commonmark").enable("table").render(text)
     body = re.sub(r'src="([^"]+\.png)"', lambda found: f'src="{_inlined(folder / found[1])}"', body)
     body = re.sub(r"<strong>(confirmed|refuted|depends|undecided)</strong>", r'<span class="verdict \1">\1</span>', body)

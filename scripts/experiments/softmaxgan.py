@@ -28,11 +28,11 @@ ARMS = {
 
 
 def accumulated(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """SoftmaxGAN as first written: both backward passes fill the gradients of *both* networks, and then both step.
+    """Train SoftmaxGAN as first written: both backward passes fill the gradients of *both* networks, and then both step.
 
-    Each network so descends L_D + L_G in the rounds that move both. By a single score that sum's derivative is
-    3/(2B) − 2p for real images and 1/(2B) − 2p for generated ones, p being their parts of the softmax: G's gradient
-    is gone where each generated image has 1/(4B) and each real one 3/(4B). Rounds of G alone have L_G alone.
+    In the rounds that move both, each network thus descends L_D + L_G. The derivative of that sum with respect to a single
+    score is 3/(2B) − 2p for real images and 1/(2B) − 2p for generated ones, p being the image's part of the softmax: G's
+    gradient vanishes where each generated image has 1/(4B) and each real one 3/(4B). Rounds of G alone descend L_G alone.
     """
     for i in range(max(d_steps, g_steps)):
         x, fake = next(reals), gan.generate(gan.sample())
@@ -115,7 +115,7 @@ def verdict_of(works: dict[str, bool]) -> tuple[Verdict, str]:
 
 
 def runs_all_work(distances: Sequence[float], black: float) -> bool:
-    """Return whether every run ends nearer to the data than half the way from black images; NaN does not."""
+    """Return whether every run ends nearer to the data than halfway from black images; NaN does not."""
     return all(distance < black / 2 for distance in distances)
 
 

@@ -81,7 +81,7 @@ def drawn(trainer: Trainer, n: int) -> Tensor:
 
 @functools.cache
 def weights_after(iterations: int, strategy: str) -> Tensor:
-    """Return G's weights after so many iterations of a small GAN in float64, always from the same start."""
+    """Return G's weights after `iterations` iterations of a small GAN in float64, always from the same start."""
     trainer = trainer_of("generator=mlp", "discriminator=mlp", "precision=fp64", "device=cpu", f"strategy={strategy}")
     for _ in range(iterations):
         trainer.step(trainer.reals)

@@ -20,7 +20,7 @@ from ganexp.optimizers import NegativeMomentum
 
 Strategy = Callable[..., None]
 POINTS = 32
-"""So many equally likely points stand for a Gaussian."""
+"""How many equally likely points stand for a Gaussian."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ GAMES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What the sliders set, but for the strategy's own coefficient: η, β, and the updates of D and of G per iteration."""
+    """What the sliders set, except the strategy's own coefficient: η, β, and the updates of D and of G per iteration."""
 
     rate: float = 0.1
     momentum: float = 0.0

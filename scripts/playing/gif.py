@@ -19,7 +19,7 @@ STRATEGIES = {
     "lookahead": ("comes in", 1.15),
     "extragradient": ("comes in", 0.87),
 }
-"""With what becomes of each, and how far above its end it is written, as a factor."""
+"""What becomes of each, and how far above the end of its line that is written, as a factor."""
 SETTINGS = Settings(rate=0.2)
 ITERATIONS = 120
 START = (1.2, 0.6)
@@ -98,7 +98,7 @@ def trail(axes: Axes, color: str) -> tuple[Any, Any]:
 
 
 def label(axes: Axes, name: str, found: np.ndarray[Any, Any], color: str) -> None:
-    """Write what a strategy is called where its line is going to end."""
+    """Write a strategy's name, and what becomes of it, where its line is going to end."""
     end = float(np.clip(np.hypot(*found[-1]), 0.06, 15))
     what, lifted = STRATEGIES[name]
     axes.text(

@@ -42,7 +42,7 @@ def data(courses: dict[str, ring.Course]) -> dict[str, Any]:
 
 
 def strategy_data(one: Shown) -> dict[str, Any]:
-    """Return what the scripts read of a strategy."""
+    """Return what the scripts read about a strategy."""
     coefficient = one.coefficient and asdict(one.coefficient)
     return {
         "name": one.name,

@@ -17,13 +17,13 @@ from playing.shown import SHOWN, Shown, made
 from playing.tape import Unrepeatable, program
 
 SETTINGS = Settings(rate=0.1, momentum=0.3)
-"""At which strategies are recorded: neither is a number that could stand there for another reason."""
+"""The settings at which strategies are recorded: neither number could be in a tape for another reason."""
 
 
 def programs(
     games: Iterable[Game] = GAMES, shown: Iterable[Shown] = SHOWN, steps: Iterable[tuple[int, int]] = STEPS
 ) -> dict[str, Any]:
-    """Return `names` of operations, `tapes`, each of which is there once, and `programs` by game, strategy and ratio."""
+    """Return `names` of operations, `tapes` without duplicates, and `programs` by game, strategy and ratio of steps."""
     names: dict[str, int] = {}
     tapes: dict[str, int] = {}
     found: dict[str, Any] = {}
@@ -63,5 +63,5 @@ def recordings(game: Game, shown: Shown, settings: Settings) -> dict[str, Any] |
 
 
 def at_stop(make: Callable[[float | None, Tensor], Strategy], stop: float, _: float | None, rate: Tensor) -> Strategy:
-    """Make a strategy with a coefficient that stays."""
+    """Make a strategy with a fixed coefficient."""
     return make(stop, rate)

@@ -1,4 +1,4 @@
-"""Paths that the page is held to: where ganexp's own strategies, on real GANs in float64, lead at every end of every slider."""
+"""Paths that the page must reproduce: where ganexp's own strategies, on real GANs in float64, lead at each slider's ends."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ ITERATIONS = 30
 
 
 def settings_of(shown: Shown) -> Iterator[tuple[Settings, float | None]]:
-    """Yield what a strategy is tried at: every end of each slider and the middle, one by one, and two mixtures of all."""
+    """Yield the settings to try a strategy at: the ends of each slider and the middle, one by one, and two mixtures of all."""
     low, middle, high = shown.coefficient.stops if shown.coefficient else (None, None, None)
     usual = Settings()
     yield from ((usual, one) for one in dict.fromkeys((middle, low, high)))

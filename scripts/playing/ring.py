@@ -25,7 +25,7 @@ STRATEGIES = {
     "extragradient": ("strategy=extragradient",),
     "lookahead around detach": ("strategy=detach", "wrapper=[lookahead]"),
 }
-"""Overrides, by what stands above the picture; its first word is the strategy whose colour it has."""
+"""Overrides by the title of the picture, whose first word is the strategy that gives the colour."""
 STD = 0.02
 SETTINGS = (
     "experiment=ring",
@@ -41,20 +41,20 @@ ITERATIONS = 3000
 FRAMES = 72
 SAMPLES = 320
 JUDGED = 2500
-"""So many samples are looked at for modes, as by Srivastava et al. 2017."""
+"""How many samples are looked at for modes, as by Srivastava et al. 2017."""
 REACH = 1.7
 """Pictures show the plane up to here in each direction."""
 CELLS = 32
-"""What D thinks is drawn on a grid of so many points a side."""
+"""How many points a side the grid has on which D's verdict is drawn."""
 
 
 def courses(kept: Path | None = None, iterations: int = ITERATIONS, frames: int = FRAMES) -> dict[str, Course]:
-    """Train by each strategy that a file does not have yet with these settings, and add it there.
+    """Train by each strategy that a file does not have yet with these settings, and add the course to the file.
 
     Args:
         kept: An `.npz` file; None to keep nothing.
-        iterations: Of each training.
-        frames: How often it is looked at, more often at the beginning; the first one is before training.
+        iterations: How many each training has.
+        frames: How many times a training is looked at, more often at the beginning; the first time is before training.
     """
     how = json.dumps([SETTINGS, STRATEGIES, iterations, frames, SAMPLES, JUDGED, REACH, CELLS])
     found = read(kept, how) if kept is not None and kept.exists() else {}
@@ -76,7 +76,7 @@ def read(kept: Path, how: str) -> dict[str, Course]:
 
 
 def train(overrides: tuple[str, ...], iterations: int, frames: int) -> Course:
-    """Train once, and look at it `frames` times."""
+    """Train once, and look at the run `frames` times."""
     trainer = build(compose(*overrides))
     seen: dict[str, list[Any]] = {key: [] for key in KEYS}
     moments = {round(iterations * (i / (frames - 1)) ** 1.5) for i in range(frames)}
@@ -91,7 +91,7 @@ KEYS = ("points", "field", "iterations", "modes", "near")
 
 
 def look(trainer: Trainer, iteration: int, seen: dict[str, list[Any]]) -> None:
-    """Add what is to be seen now, of the generator itself and not of its average."""
+    """Add what can be seen now, of the generator itself and not of its average."""
     gan = trainer.gan
     ticks = torch.linspace(-REACH, REACH, CELLS)
     places = torch.cartesian_prod(ticks, ticks).flip(1)
@@ -112,7 +112,7 @@ def quantised(values: Tensor, top: int) -> np.ndarray[Any, Any]:
 
 
 def for_page(found: dict[str, Course]) -> dict[str, Any]:
-    """Return it as JSON takes it: `points` and `field` as base64 of little-endian numbers, the rest as lists."""
+    """Return the courses as JSON takes them: `points` and `field` as base64 of little-endian numbers, the rest as lists."""
     packed = {
         name.split()[0]: {
             "title": name,

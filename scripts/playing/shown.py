@@ -1,4 +1,4 @@
-"""Which strategies the page shows, with their coefficients: a new one is one line here. What it does, tape.py records."""
+"""Which strategies the page shows, with their coefficients: a new one is one line here; tape.py records what it does."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,16 +35,16 @@ class Shown:
     """One strategy of the page.
 
     Args:
-        name: In conf/strategy, or in conf/wrapper.
+        name: Its name in conf/strategy, or in conf/wrapper.
         colors: On light and on dark ground; those of strategies likely to be shown together can be told apart in any kind of
             colour vision, and dashes tell apart the rest.
-        dash: Lengths of dash and gap in pixels; empty for a line.
+        dash: Lengths of dash and gap in pixels; empty for a solid line.
         words: What it does, in a few words.
         coefficient: Its own slider, if it has one.
         also: Strategies that go the same way on this page's games.
         exactly: Settings that make an iterative strategy exact on a game of two weights.
-        around: What a wrapper stands around: a strategy, or another line.
-        cycle: After how many iterations an iteration comes again.
+        around: What a wrapper stands around: a strategy, or another entry.
+        cycle: After how many iterations the same operations come again.
     """
 
     name: str
@@ -130,9 +130,9 @@ BY_NAME = {one.name: one for one in SHOWN}
 
 
 def made(name: str, coefficient: float | None, settings: Settings) -> Strategy:
-    """Return a new strategy of the project's, by its own name or one in `also`, with its coefficient if it has one.
+    """Return a new instance of a strategy of ganexp, by its own name or one in `also`, with its coefficient if it has one.
 
-    Steps of its own, such as those of `unrolled`, have the learning rate for their size.
+    Steps of the strategy's own, such as those of `unrolled`, have the learning rate as their size.
     """
     shown = BY_NAME.get(name)
     if shown is not None and shown.around:

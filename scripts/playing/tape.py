@@ -1,4 +1,4 @@
-"""What a strategy does to a game, as operations on numbers that a browser repeats: there is no script for any one strategy.
+"""What a strategy does to a game, as operations on numbers that a browser repeats: no strategy has a script of its own.
 
 The strategy itself runs, on a real GAN with autograd, and every operation on tensors is written down, as for a CUDA graph. Rate
 and momentum are tensors, which the page sets. The coefficient of a strategy and the number of an iteration are plain numbers:
@@ -31,11 +31,11 @@ Operation = tuple[str, int, tuple[Any, ...]]
 
 
 class Unrepeatable(Exception):
-    """An iteration is not made of operations on tensors alone, or does not come again."""
+    """An iteration does not consist of operations on tensors alone, or does not repeat."""
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down operations. Every piece of memory is a place; it is kept, so that no other one gets its address."""
+    """Writes down operations. Every piece of memory is a place, and is kept, so that no other piece gets its address."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Recorder(TorchDispatchMode):
         return out
 
     def note(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
-        """Write down an operation, and one on lists as many."""
+        """Write down an operation; an operation on lists is written down once for each element."""
         if name.startswith("_foreach_"):
             lists = [one for one in args if isinstance(one, (list, tuple))]
             for i in range(len(lists[0])):
@@ -92,7 +92,7 @@ class _Recorder(TorchDispatchMode):
 
 @dataclass
 class _Recording:
-    """Some first iterations: the operations of each, and what is, or was at the start, at each place.
+    """The first few iterations: the operations of each, and what each place holds after them.
 
     θ, ψ, the rate, the momentum, the data and the latents have the places 0 to 5.
     """
@@ -106,7 +106,7 @@ class _Recording:
 GIVEN = 6
 THETA, PSI = 0, 1
 CONSTANT, WITHIN = 100, 1000
-"""Where on the page the places begin that nothing fills, and those that an iteration fills for itself."""
+"""The first of the page's places that nothing fills, and the first of those that an iteration fills for itself."""
 
 
 def _recorded(game: Game, strategy: Callable[[Tensor], Strategy], settings: Settings, iterations: int) -> _Recording:
@@ -143,17 +143,18 @@ def program(
     Args:
         game: The game; programs of games that differ by their points alone are the same.
         strategy: Makes a new strategy with a coefficient, and with a rate for steps of its own.
-        settings: Of which rate and momentum may differ on the page.
-        values: Three of the coefficient, if it is one that only scales.
-        cycle: After how many iterations an iteration comes again.
+        settings: The settings of the recording; rate and momentum may differ on the page.
+        values: Three values of the coefficient, if it only scales numbers.
+        cycle: After how many iterations the same operations come again.
 
     Returns:
-        `tapes`, lists of operations, of which `first` and then `loop`, again and again, are played, an iteration each. An
-        operation is a name, a place and operands: places, or `[a]`, `[a, b]` for a + b times the coefficient, and `[a, b, 1]`
-        for 1/(a + bk) in iteration k = 0, 1, …. `start` is what lies at places that no operation fills.
+        `tapes`, lists of operations of one iteration each: the one that `first` names is played once, and then those of `loop`
+        again and again. An operation is a name, a place and operands: places, or `[a]`, `[a, b]` for a + b times the
+        coefficient, and `[a, b, 1]` for 1/(a + bk) in iteration k = 0, 1, …. `start` is what lies at places that no operation
+        fills.
 
     Raises:
-        Unrepeatable: It is not to be had so.
+        Unrepeatable: The strategy cannot be recorded in this way.
     """
     count = max(4, 1 + 2 * cycle)
     recordings = [_lean(_recorded(game, partial(strategy, one), settings, count)) for one in (values or (None,))]
@@ -176,12 +177,12 @@ def program(
 
 @dataclass
 class _Lean:
-    """What of a recording θ and ψ depend on."""
+    """The part of a recording that θ and ψ depend on."""
 
     iterations: list[list[Operation]]
     constants: dict[int, list[float]]
     outside: list[int]
-    """Places that an iteration finds as another one has left them."""
+    """Places that an iteration reads as another one has left them."""
 
 
 def _lean(recording: _Recording) -> _Lean:
@@ -207,7 +208,7 @@ def _lean(recording: _Recording) -> _Lean:
 
 
 def _form(lean: _Lean, k: int, start: dict[tuple[float, ...], int]) -> tuple[list[Any], list[float]]:
-    """Return an iteration with places by their order, without its numbers, and the numbers."""
+    """Return an iteration with its places numbered in order and its numbers taken out, and the numbers."""
     within: dict[int, int] = {}
     numbers: list[float] = []
 
@@ -227,7 +228,7 @@ def _form(lean: _Lean, k: int, start: dict[tuple[float, ...], int]) -> tuple[lis
 
 
 def _expression(numbers: NDArray[np.float64], ks: Sequence[int], values: Sequence[float] | None) -> list[float]:
-    """Return how a number follows the coefficient, `(values,)`, or the iteration, `(…, iterations)`; as it is if neither."""
+    """Return how a number, `(values, iterations)`, follows the coefficient or the iteration; as it is if it follows neither."""
     first = numbers[0, 0]
     if (numbers == first).all():
         return [float(first)]
@@ -243,12 +244,12 @@ def _expression(numbers: NDArray[np.float64], ks: Sequence[int], values: Sequenc
 
 
 def _tidy(value: float) -> float:
-    """Return a number without what the fit has left of rounding."""
+    """Return a number without the rounding errors of the fit."""
     return round(float(value), 9)
 
 
 def _with_legs(form: list[Any], expressions: Sequence[Any]) -> list[Any]:
-    """Return operations with their numbers, and where the weights have gone some way: before they are read or moved again."""
+    """Return operations with their numbers, and a `leg` where the weights have moved, before they are read or moved again."""
     rest = iter(expressions)
     tape: list[Any] = []
     moved: set[int] = set()

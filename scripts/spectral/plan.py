@@ -7,16 +7,16 @@ from experiments.evaluators import of_digits, of_ring
 from ganexp.evaluation import Evaluator
 
 EVALUATIONS = 4
-"""So many times is every run judged, evenly over its iterations."""
+"""How many times every run is judged, evenly over its iterations."""
 SPECTRA = 1
-"""At so many of these moments the spectrum is looked at, the last one included; with the reference at all of them."""
+"""At how many of these moments the spectrum is looked at, the last one included; for the reference, at all of them."""
 PRODUCTS = 60
 """About how many products with the Jacobian each of the four searches of a spectrum may take."""
 REFERENCE = "detach"
-"""The rule along whose runs the spectra are that all others are predicted from."""
+"""The rule whose runs give the spectra that all rules are predicted from."""
 SEEDS = 5
 FIRST_SEED = 1
-"""Seed 0 was for choosing rates: of 0.03, 0.05, 0.1 and a higher one that at which the reference came furthest."""
+"""Seed 0 served to choose rates: of 0.03, 0.05, 0.1 and a higher one, the one at which the reference got furthest."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Setting:
         overrides: As for `train.py`.
         iterations: How long a run is.
         rate: The learning rate of both networks, for every rule.
-        evaluator: Makes what judges the samples.
+        evaluator: Makes the evaluator that judges the samples.
         metric: The figure that runs are compared by; the lowest is best.
-        unit: What that is called.
+        unit: What the figure is called.
     """
 
     overrides: tuple[str, ...]
@@ -40,7 +40,7 @@ class Setting:
     unit: str
 
 
-# The loss is zero-sum, as competitive wants it. Samples come from the generator itself, since it is the rule that is judged.
+# The loss is zero-sum, as competitive requires. Samples come from the generator itself, since it is the rule that is judged.
 _DESCENT = ("optimizer=sgd", "loss=minimax", "average=none", "threads=1", "device=cpu", "logger=[]")
 _RING = ("experiment=ring", "generator.width=64", "discriminator.width=64", *_DESCENT)
 _DIGITS = ("dataset=digits", "dataset.image_size=16", "generator.width=8", "discriminator.width=8", "latent_dim=16", *_DESCENT)
@@ -76,5 +76,5 @@ RULES = {
     "nested lookahead": ("strategy=joint", "wrapper=[outer_lookahead,lookahead]"),
     "anchoring": ("strategy=extragradient", "wrapper=[anchoring]"),
 }
-"""With their own settings, but for the costliest three, which take fewer steps of their own. What makes the updates of another
-one, as one_stage does, is left out."""
+"""Rules with their own settings, except that the costliest three take fewer inner steps. Rules that make the updates of another
+one, as one_stage does, are left out."""

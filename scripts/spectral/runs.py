@@ -27,7 +27,8 @@ class Moment:
 
     Args:
         figure: By the setting's metric; infinite where samples are not finite.
-        eigenvalues: One of each pair, as far as they were found; none where the spectrum was not looked at, or is not finite.
+        eigenvalues: One of each conjugate pair, as far as they were found; none where the spectrum was not looked at, or is not
+            finite.
     """
 
     iteration: int
@@ -36,7 +37,7 @@ class Moment:
 
 
 def train(key: Key, shorter: int = 1) -> list[Moment]:
-    """Train once, and return what it was like at each of the moments."""
+    """Train once, and return what the run was like at each of the moments."""
     name, rule, seed = key
     setting = SETTINGS[name]
     trainer = build(compose(*setting.overrides, *RULES[rule], f"optimizer.lr={setting.rate}", f"seed={seed}"))
@@ -82,10 +83,10 @@ class Results:
 
     Args:
         path: The file.
-        shorter: By how much runs are shorter than planned; a file of others is refused.
+        shorter: By which factor runs are shorter than planned; a file made with another factor is refused.
 
     Raises:
-        ValueError: The file is of other settings.
+        ValueError: The file was measured with other settings.
     """
 
     COLUMNS = ("setting", "rule", "seed", *(field.name for field in fields(Moment)))

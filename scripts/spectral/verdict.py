@@ -30,8 +30,9 @@ class Found:
 
     Args:
         seeds: Those with which every rule has been trained.
-        predicted: By rule and seed: the factor by the spectra along the reference's run of this seed, a geometric mean.
-        own: The factor by the spectra along the rule's own run; nan where there was none to be had.
+        predicted: By rule and seed: the factor predicted by the spectra along the reference's run of this seed, a geometric
+            mean.
+        own: The factor predicted by the spectra along the rule's own run; nan where there are none.
         figures: By rule and seed: what the run has reached; infinite if it diverged.
         times: The iterations to the target.
         target: The median of what the reference has reached.
@@ -77,7 +78,7 @@ def found(setting: str, runs: Mapping[Key, Sequence[Moment]], predict: Predict |
     """Return what was found in a setting.
 
     Raises:
-        ValueError: There are no two seeds with which every rule has been trained.
+        ValueError: There are fewer than two seeds with which every rule has been trained.
     """
     predict = predict or factor
     rate = SETTINGS[setting].rate
@@ -103,7 +104,7 @@ def found(setting: str, runs: Mapping[Key, Sequence[Moment]], predict: Predict |
 
 
 def factor(rule: str, eigenvalues: tuple[complex, ...], rate: float) -> float:
-    """Run a rule on the game that has these eigenvalues."""
+    """Return the factor by which a rule multiplies the distance per iteration on the game that has these eigenvalues."""
     return contraction(parts_of(_choices(rule)).strategy, eigenvalues, rate)
 
 
