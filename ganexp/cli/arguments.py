@@ -72,7 +72,7 @@ def evaluate(parser: ArgumentParser) -> None:
     images.add_argument("--set", dest="overrides", nargs="+", default=[], help="its settings, as in dataset.image_size=64")
     parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
     parser.add_argument("--device", help="cpu or cuda; the run's own by default")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
     parser.add_argument("--output", type=Path, help="the folder of the results; evaluation in the first run or sweep otherwise")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
@@ -132,7 +132,7 @@ def sample(parser: ArgumentParser) -> None:
     parser.add_argument("--nearest", type=int, default=7, help="neighbours of each sample")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
     parser.add_argument("--output", type=Path, help="the file or folder of the result")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
@@ -154,7 +154,7 @@ def push(parser: ArgumentParser) -> None:
     parser.add_argument("--message", default="Add a generator", help="of the commit")
     parser.add_argument("--with-discriminator", action="store_true", help="for ganexp.load_discriminator")
     parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
 
 
 def average(parser: ArgumentParser) -> None:
@@ -171,7 +171,7 @@ def average(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
     parser.add_argument("--width", type=float, nargs="+", required=True, help="relative standard deviations, below 0.28")
     parser.add_argument("--iteration", type=_positive, help="the end of the average; the last checkpoint's otherwise")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
@@ -210,7 +210,7 @@ def dynamics(parser: ArgumentParser) -> None:
     parser.add_argument("--rules", nargs="*", default=[], help="strategies to compare; all of them otherwise")
     parser.add_argument("--rate", type=float, help="learning rate; one over the largest eigenvalue otherwise")
     parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules beside ganexp's whose code the run may name")
+    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
     parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder otherwise")
 
 

@@ -44,7 +44,7 @@ def words(text):
 
 def test_every_key_is_explained_with_its_default(said):
     told = " " + words(said.partition("\nKEYS\n")[2])
-    for key in ("seed=0 of everything that is random", "evaluation.of=average whose samples: average or generator"):
+    for key in ("seed=0 of all random numbers", "evaluation.of=average whose samples: average or generator"):
         assert f" {key} " in told
     for key, value in OURS.keys.items():
         assert f" {key}={value} {OURS.meanings[key]} " in told
@@ -72,7 +72,7 @@ def test_a_primary_configuration_of_ones_own_is_explained_where_it_has_comments_
         "seed: 7\nevaluation:\n  samples: 500  # few\nsteps_of:  # each of mine\n  - 1\n  - 2\nlast: '#'\n"
     )
     said = described(["--config-dir", str(tmp_path), "--config-name", "mine"])
-    assert re.search(r"^  seed=7 +of everything that is random$", said, re.MULTILINE)
+    assert re.search(r"^  seed=7 +of all random numbers$", said, re.MULTILINE)
     assert re.search(r"^  evaluation\.samples=500 +few$", said, re.MULTILINE)
     assert re.search(r"^  steps_of=\[1,2\] +each of mine$", said, re.MULTILINE)
     assert "\n  last=#\n" in said
