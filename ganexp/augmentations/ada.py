@@ -16,7 +16,7 @@ from ganexp.ranges import checked
 
 
 class Ada(Adaptive):
-    """A pipeline of transformations, each applied with probability p, which is `Adaptive` by default (Karras et al. 2020).
+    """A pipeline of transformations, each applied with a probability p that by default adapts (Karras et al. 2020).
 
     - `blitting`: mirroring, rotation by right angles, translation by whole pixels, up to an eighth of each side.
     - `geometry`: scaling by 2ⁿ, n ~ N(0, 0.2²), rotation, scaling by 2ⁿ and 2⁻ⁿ along the axes, rotation, translation by

@@ -15,8 +15,8 @@ class Apa(Adaptive):
     """Generated samples take the places of real ones in D's updates, each with probability p (Jiang et al. 2021, section 3.2).
 
     D is told that they are real, under the labels that they were generated under; penalties at real samples see them too.
-    p moves by λ_r, the mean sign of D's scores for what it is shown as real. The images themselves and G's updates are
-    unchanged.
+    p moves as in `Adaptive`, by λ_r in place of r_t: the mean sign of D's scores for what it is shown as real. The images
+    themselves and G's updates are unchanged.
 
     Departures: the samples are those that D is shown as generated in the same update, whereas the authors take them from G's
     last update; p is at most 1.

@@ -64,7 +64,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         file = str(error.missing_cfg_file)
         group, _, option = file.rpartition("/")
-        if error.options or option in EXTRAS or group in LISTS:  # no options if search.yaml's base, a plugin's, is missing
+        if error.options or option in EXTRAS or group in LISTS:  # there are none where search.yaml's plugin is missing
             return _unknown_option(group, option, list(error.options or ()))
     if isinstance(error, OverrideParseException):
         override = str(error.override)
@@ -101,7 +101,7 @@ def missing_plugin(group: str, option: str) -> str:
 
 
 def _last_override(error: Exception) -> str:
-    """Return the override that Hydra was parsing, for an error whose text does not name it."""
+    """Return the override that Hydra was processing, for an error whose text does not name it."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next

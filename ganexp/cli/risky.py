@@ -50,7 +50,7 @@ def risk_of(override: str) -> str | None:
         return None
     (parsed,) = OverridesParser.create().parse_overrides([override])
     key, package, value = parsed.key_or_group, parsed.package or "", parsed.value()
-    whole = not {".", "@"} & set(key + package) and key != "data_root"  # a whole one may choose a file below conf/
+    whole = not {".", "@"} & set(key + package) and key != "data_root"  # such a key may choose a file below conf/
     if "hydra" in re.split(r"[./@:]", f"{key}.{package}") or ".." in key or (whole and ".." in override.partition("=")[2]):
         return "run code"
     if "${" in f"{override} {value!r}":  # Hydra's escapes may hide it in the text, and sweeps nest values

@@ -127,14 +127,16 @@ def build(
         guard=Guard(config.on_divergence, folder if processes.writes else None),
         stopping=stopping,
     )
-    if checkpoint and state is not None:
+    if state is not None:
         try:
             trainer.load_state_dict(state["run"])
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
-        checkpoints.resume_from(Path(checkpoint))
     if processes.writes:
-        trainer.log_to(loggers_of(plan, folder, figures, resumed=state is not None, label=label, group=group))
+        loggers = loggers_of(plan, folder, figures, resumed=state is not None, label=label, group=group)  # locks the folder
+        if checkpoint:
+            checkpoints.resume_from(Path(checkpoint))
+        trainer.log_to(loggers)
     return trainer
 
 

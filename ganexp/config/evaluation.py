@@ -220,9 +220,9 @@ def evaluation_of(
     processes: Processes,
     evaluator: Evaluators | None,
 ) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
-    """Make the callback that evaluates a run, and its figures; in the process that writes, it has seen the real set already.
+    """Make the callback that evaluates a run, and return it with the declarations of its figures, by key.
 
-    Advances no random stream.
+    In the process that writes, it has seen the real set already. Advances no random stream.
 
     Raises:
         ConfigError: A measure cannot be computed on these data.

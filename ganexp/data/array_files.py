@@ -42,7 +42,7 @@ def lock(folder: Path, name: str) -> FileLock:
 
 
 def write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int, ...]) -> None:
-    """Write batch after batch, under the set's lock; not memory-mapped, where a full disk kills by a signal.
+    """Write batch after batch, under the set's lock; not through a memory map, where a full disk kills by a signal.
 
     Raises:
         OSError: The disk has no room; nothing is left behind.

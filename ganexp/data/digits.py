@@ -24,7 +24,7 @@ class Digits(Dataset):
         self.shape = (1, image_size, image_size)
 
     def fingerprint(self) -> float:
-        """Return how steep edges are made; the set changes with nothing else."""
+        """Return how steep edges are made; apart from its shape, the set changes with nothing else."""
         return STEEPER
 
     def load(self) -> Tensor:

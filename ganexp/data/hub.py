@@ -259,7 +259,7 @@ class _Rows(MapStyle[Tensor]):
         return self._called(index, self._stored(index))
 
     def content(self, index: int) -> bytes:
-        """Return an image's bytes as stored; none if the row has no image, which cannot be decoded."""
+        """Return an image's bytes as stored; if the row has no image, empty bytes, which cannot be decoded."""
         return _content(self._stored(index))
 
     def _stored(self, index: int) -> dict[str, Any]:

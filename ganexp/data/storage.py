@@ -83,7 +83,7 @@ class Storage:
         return opened
 
     def ranges(self, paths: Sequence[str], starts: Sequence[int], sizes: Sequence[int]) -> list[bytes | Exception]:
-        """Return a range of bytes of each file, all at once where the file system can, or an exception if that fails."""
+        """Return a range of bytes of each file, or an exception where that fails; all at once where the file system can."""
         ends = [start + size for start, size in zip(starts, sizes, strict=True)]
         found: list[Any] = self.files.cat_ranges(list(paths), list(starts), ends, on_error="return")
         return [

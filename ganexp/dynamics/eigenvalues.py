@@ -26,7 +26,7 @@ class Spectrum(NamedTuple):
     eigenvalues: npt.NDArray[np.complex128]
     """Those of J with the largest modulus and those with the smallest real part, `(k,)`, largest modulus first."""
     d: tuple[float, float]
-    """Smallest and largest eigenvalue of ∂²L_D/∂ψ²; nan where Arnoldi's iterations did not converge."""
+    """Smallest and largest eigenvalue of ∂²L_D/∂ψ²; nan where Lanczos iterations did not converge."""
     g: tuple[float, float]
     """The same of ∂²L_G/∂θ²."""
 
@@ -139,7 +139,7 @@ def _dense(product: Product, size: int) -> npt.NDArray[np.float64]:
 
 
 def _distinct(eigenvalues: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-    """Keep once what both searches have found."""
+    """Leave out duplicates: both searches may find the same eigenvalues."""
     kept: list[complex] = []
     for one in eigenvalues:
         if all(abs(one - other) > 1e-6 * abs(one) + 1e-12 * abs(eigenvalues[0]) for other in kept):

@@ -20,8 +20,8 @@ def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
 
     Networks are in the mode in which they train, so that batch norm uses the statistics of these batches. Samples are not
     augmented, and a batch is not split. A penalty takes part as in the coming iteration: one that is due only every n-th time
-    is left out otherwise. Parameters, buffers, random streams and the penalty's state are afterwards what they were; the field
-    must not be used after that.
+    is left out unless it is due then. Parameters, buffers, random streams and the penalty's state are afterwards what they
+    were; the field must not be used after that.
 
     Args:
         gan: The networks, with all that belongs to them, of a single process.

@@ -48,7 +48,7 @@ class Origin:
 class Classifier(nn.Module):
     """Three strided convolutions, each followed by batch norm and ReLU, and a layer of 64 features before the classes.
 
-    Images of another size than it was trained on are scaled to that size; another number of channels is refused.
+    Images are scaled to squares as high as the images that it was trained on; another number of channels is refused.
     """
 
     size = 64
@@ -129,7 +129,7 @@ class Classifier(nn.Module):
 
 
 def stored(folder: Path, dataset: str, which: str = "") -> Path:
-    """Return where the classifier of a data set lies; `which` tells apart a user's own sets, which share the name `dataset`."""
+    """Return where the classifier of a data set lies; `which` tells apart sets of the same name, as of all image folders."""
     dataset = Path(dataset).name  # the name comes from a configuration, which anyone may have written
     return folder / (f"{dataset}-{hashlib.sha256(which.encode()).hexdigest()[:8]}.pt" if which else f"{dataset}.pt")
 

@@ -145,7 +145,7 @@ class PerChannel:
 
 
 def scaled(images: Tensor, side: int) -> Tensor:
-    """Scale square images to a side, bilinearly with antialiasing."""
+    """Scale images to squares of a side, bilinearly with antialiasing."""
     if images.shape[-2:] == (side, side):
         return images
     return interpolate(images, (side, side), mode="bilinear", antialias=True)

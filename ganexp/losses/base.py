@@ -35,7 +35,7 @@ class Loss(nn.Module, Part):
     """Settings with which D returns what the loss reads, any one of them, for messages."""
 
     g_needs_real = False
-    """Whether `g_loss` compares with the real scores, which G cannot change; if they have a graph, it leads to D alone."""
+    """Whether `g_loss` compares with the real scores; they have a graph only if it is differentiated through D's weights."""
 
     uniform_ratio = False
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""

@@ -34,7 +34,7 @@ class SelfAttention(nn.Module):
 
 
 class PooledSelfAttention(nn.Module):
-    """As in the code of SAGAN and BigGAN: values have C/2 channels, and keys and values are max-pooled to half the side."""
+    """Self-attention as SAGAN and BigGAN code it: values of C/2 channels; keys and values are max-pooled to half the side."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

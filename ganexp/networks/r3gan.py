@@ -5,7 +5,8 @@ interpolation outside the residual branches; weights initialised as in Fixup (Zh
 starts at 0, and its others start smaller the more blocks there are. The discriminator mirrors the generator.
 
 With `width` 768, stages, channels and groups are the authors': 768 channels up to 32×32, then half as many at each doubling;
-within a block twice as many, in groups of 16. The authors' networks are for 32, 64 and 256 pixels (CIFAR-10 and FFHQ).
+inside a block twice as many as outside, in groups of 16. The authors' networks are for 32, 64 and 256 pixels (CIFAR-10 and
+FFHQ).
 
 Departures: other powers of two continue their plan; groups are smaller where 16 does not divide the channels of a block.
 """

@@ -60,7 +60,7 @@ class FirstBlock(_Sum):
 class DownBlock(_Sum):
     """ReLU, 3×3 convolution, ReLU, 3×3 convolution, half the side; channels grow in the second convolution.
 
-    With `activated`, the shortcut also sees the output of the first ReLU, as in mimicry, whose ReLU works in place.
+    With `activated`, the shortcut, too, sees the output of the first ReLU, as in mimicry, whose ReLU works in place.
     """
 
     def __init__(self, before: int, after: int, *, activated: bool = False) -> None:

@@ -29,9 +29,9 @@ EPSILON = 1e-8
 
 
 class StyleGAN2Generator(nn.Module):
-    """A mapping network from latents to styles; modulated 3×3 convolutions on a learnt map that doubles; a sum of RGB images.
+    """A mapping network from latents to styles; modulated 3×3 convolutions that double a learnt map; a sum of RGB images.
 
-    In training, each image has its own random noise; in evaluation the noise is the same for all, so samples are functions of
+    In training, noise is drawn anew for each image; in evaluation it is the same for all, so that samples are functions of
     their latents. The output is linear: images lie around [-1, 1] and are clamped only to be shown.
 
     Args:

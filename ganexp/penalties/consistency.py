@@ -119,8 +119,8 @@ class LatentConsistency(Penalty):
     """zCR: D should score samples of nearby latents alike, and G make them differ (Zhao et al. 2021, ICR-GAN, algorithm 2).
 
     D's loss gets d_weight · mean (D(G(z)) − D(G(z + δ)))², and G's loss −g_weight · mean (G(z) − G(z + δ))², a mean over
-    samples and pixels; δ ~ N(0, noise²) is drawn separately for each. Each network's update takes a further pass of G,
-    and D's update one of D. Together with `BalancedConsistency` it is the paper's ICR.
+    samples and pixels; δ ~ N(0, noise²) is drawn separately for the two losses. Each network's update takes a further
+    pass of G, and D's update one of D. Together with `BalancedConsistency` it is the paper's ICR.
 
     Args:
         d_weight, g_weight: The paper's λ_dis and λ_gen.

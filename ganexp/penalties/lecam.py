@@ -19,9 +19,9 @@ class LeCam(Penalty):
     α_R and α_F are moving averages of D's scores of real and of generated samples, over this update and those before it, and
     are constants for the gradient. The scores are those of the loss, so D runs no further pass.
 
-    Departures: as in the authors' code, the squares are one-sided: a score beyond the other average costs nothing, unlike in
-    the equation; as in their code for StyleGAN2, the averages are corrected for their start at 0 (divided by 1 − decayᵗ), so
-    the penalty needs no delay.
+    Departures: as in the authors' code, the squares are one-sided: a real score below α_F, or a generated one above α_R, costs
+    nothing, unlike in the equation; as in their code for StyleGAN2, the averages are corrected for their start at 0 (divided by
+    1 − decayᵗ), so the penalty needs no delay.
 
     Args:
         weight: The paper's λ; 0.3 for BigGAN on CIFAR-10.

@@ -90,7 +90,7 @@ def _largest_difference(trained: Trained, run: Read) -> float:
                 f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}"
             )
         found.append((made - wanted).abs().max().item())
-    return float(torch.tensor(found).max())  # NaN if one of them is
+    return float(torch.tensor(found, dtype=torch.float64).max())  # NaN if one of them is
 
 
 def _arguments(trained: Trained, indices: range) -> Arguments:

@@ -39,7 +39,7 @@ class OneStage(Simultaneous):
 
     def __init__(self) -> None:
         self._scoring_alone: WeakSet[nn.Module] = WeakSet()
-        """Discriminators that passed `refuse`, which waits for the device, and so runs only before the first iteration."""
+        """Discriminators that have passed `refuse`, which waits for the device, and so is not called for them again."""
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once.

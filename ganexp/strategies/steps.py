@@ -27,7 +27,7 @@ def g_step(gan: GAN, reals: Iterator[Batch]) -> None:
 
 @contextmanager
 def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Yield copies of parameters, let them move inside, and put them back at the end; optimisers keep what they saw."""
+    """Let parameters move inside, and put them back at the end to copies, which are yielded; optimisers keep what they saw."""
     here = [p.detach().clone() for p in parameters]
     try:
         yield here

@@ -121,6 +121,3 @@ class OthersCheckpoints(Checkpoints):
     def write(self, run: Run, *, best: bool = False) -> bool:
         """Leave it to the other process."""
         return True
-
-    def resume_from(self, path: Path) -> None:
-        """Leave it to the other process."""

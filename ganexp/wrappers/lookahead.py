@@ -17,8 +17,8 @@ class Lookahead(Remembering):
     """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
 
     Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
-    The optimisers' states are left alone. One around another is the nested lookahead of the paper: each round of the
-    inner one begins where the outer one has left the networks.
+    The optimisers' states are left alone. One around another is the nested lookahead of the paper: after a pull of
+    the outer one, the next round of the inner one begins where that pull has left the networks.
 
     Args:
         strategy: What runs in between.

@@ -16,9 +16,9 @@ from ganexp.wrappers.base import Remembering
 class LossChange(Remembering):
     """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang & Agam 2021); Δ is the change since the iteration before.
 
-    Both losses are formed on one batch before the step, without penalties. D's `d_steps` updates are on batches of their own,
-    the first of them on the same real samples; G's `g_steps` updates are by the objective of the strategy inside. In the first
-    iteration, which has none before it, both networks move as the strategy inside moves them.
+    Both losses are formed on one batch before the step, without penalties. D's `d_steps` updates draw batches of their own,
+    but the first takes the real samples of that batch; G's `g_steps` updates are by the objective of the strategy inside. In
+    the first iteration, which has none before it, both networks move as the strategy inside moves them.
 
     Each iteration reads two numbers from the device, and waits for them; forming them takes a pass of G and two of D without a
     graph. Departures: the losses are formed on other fakes than the updates, so that any strategy fits; losses are multiplied

@@ -56,7 +56,7 @@ class Replay(Remembering):
         self.kept: list[Tensor] = []
 
     def check(self, run: Facts) -> None:
-        """Refuse a share or a buffer that does not fit the batch or the memory, and warn if the run ends before it is full.
+        """Refuse a share or a buffer that does not fit the batch or the memory, and warn of a run that never fills the buffer.
 
         Raises:
             Misfit: No fake comes from the buffer, it is too small for a batch, or too large for the memory.

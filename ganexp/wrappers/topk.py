@@ -1,4 +1,4 @@
-"""A wrapper that lets G learn only from the fakes that D scores highest."""
+"""A wrapper that lets G learn only from the fakes that D takes to be most real."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar

@@ -401,6 +401,7 @@ def _protocol(results: Results) -> str:
 def _counts(found: Sequence[Block]) -> str:
     """Say how the fixed comparisons came out."""
     standings = Counter(one.standing for block in found for one in block.fixed)
+    standings["worse"] += sum(rule in RULES for block in found for rule in block.lost)
     better, worse, unclear = (standings[name] for name in ("better", "worse", "unclear"))
     return (
         f"After equally many images, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "

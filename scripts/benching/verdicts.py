@@ -75,7 +75,7 @@ class Block:
     Args:
         workload: The workload.
         division: The name of the optimiser's division.
-        verdicts: Those on the rules whose runs are complete, the best first.
+        verdicts: The verdicts on the rules whose runs are complete, the best first.
         lost: Rules all of whose points diverged.
         missing: Rules whose runs are not complete.
         misfits: Rules that do not fit, and why.

@@ -51,7 +51,7 @@ def feeding(data: Path | None, cases: Sequence[str], turns: int, seconds: float)
         f"behind a DataLoader that shuffles, with {_workers()} workers kept alive between epochs; the sets are at their native "
         "sizes. Decoding, which the cache does once per machine, is not included.\n\n"
         + (table(rows) if rows else "(No data given by --data-root; not run.)\n")
-        + "\nThe share of an iteration that is spent waiting for data, which is resident:\n\n"
+        + "\nThe share of an iteration that is spent waiting for data, with `feed=resident`:\n\n"
         + table(waits),
     )
 

@@ -17,9 +17,9 @@ from ganexp.ranges import checked
 class CAS(Measure[LabelledImages]):
     """Classification accuracy score: the accuracy on real images of a classifier trained on generated ones only.
 
-    (Ravuri & Vinyals 2019, section 3.) The classifier is our own, whose features images are compared in by default. It is
-    retrained at every evaluation, in the same way each time. The score of one half of the real data against the other is the
-    best that can be expected. The paper's authors train a ResNet-50 and test it on held-out images: `evaluation.against=test`.
+    (Ravuri & Vinyals 2019, section 3.) The classifier is ours, of the kind that gives the default features. It is retrained at
+    every evaluation, in the same way each time. The score of one half of the real data against the other is the best that can
+    be expected. The paper's authors train a ResNet-50 and test it on held-out images: `evaluation.against=test`.
     Scores compare only where data, classifier and number of samples are the same, and so with no published score.
 
     Args:

@@ -17,7 +17,7 @@ WIDTH, HEIGHT, MARGIN = 200, 16, 5
 
 
 def metric_of(given: Sequence[Path]) -> str | None:
-    """Return the metric that a sweep is ranked by, if only one sweep is shown and it names a metric."""
+    """Return the metric that a sweep is ranked by, if nothing but one sweep is shown and it names a metric."""
     sweep = _sweep(given)
     return sweep.metric if sweep else None
 
