@@ -58,7 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--seeds", type=int, default=SEEDS, choices=[0, *range(2, 101)], metavar="N", help="how many runs each rule has (default 5)"
+        "--seeds",
+        type=int,
+        default=SEEDS,
+        choices=[0, *range(2, 101)],
+        metavar="N",
+        help="how many runs each rule has (default 5)",
     )
     parser.add_argument("--shorter", type=int, default=1, metavar="N", help="divide all iterations by N")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default 1)")
