@@ -1,5 +1,6 @@
 """One job of a sweep: whatever happens to it, the others are run."""
 
+import gc
 import logging
 import shutil
 import time
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from omegaconf import DictConfig
 
 from ganexp.cli.checks import settle_groups
@@ -55,6 +57,8 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
             summary = _train(cfg, hydra, folder, overrides)
     finally:
         unlock(folder)
+        gc.collect()  # a run refers to itself: its tensors would stay until Python happens to collect it
+        torch.cuda.empty_cache()
     if hydra.launcher._target_.endswith(".BasicLauncher"):
         if summary.get("state") == "finished" and not state.timed:
             state.timed = True

@@ -8,6 +8,7 @@ from benchmarks.section import Section
 from ganexp.cli.commands.cases import CASES, trainer_of
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.racing import Contender, race_for
+from ganexp.training import Trainer
 
 ON_CPU = {
     "own gradients only": ("redundant_gradients=true", "redundant_gradients=false"),
@@ -33,7 +34,7 @@ def switches(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     for name, pair in options.items():
         row: dict[str, object] = {"switched on": name}
         for case in cases:
-            off, on = (trainer_of(*CASES[case], *settings.split()) for settings in pair)
+            off, on = (_recorded(*CASES[case], *settings.split()) for settings in pair)
             contenders = {"off": Contender.of(off), "on": Contender.of(on)}
             times = race_for(contenders, turns=turns, turn_s=turn_s, device=on.gan.prior.device)
             row[case] = times["on"].over(times["off"])
@@ -45,13 +46,21 @@ def switches(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     )
 
 
+def _recorded(*settings: str) -> Trainer:
+    """Return a trainer that has recorded its iteration, if it records: the number format is a switch of the whole process."""
+    trainer = trainer_of(*settings)
+    for _ in range(6):
+        Contender.of(trainer).step()
+    return trainer
+
+
 def threads(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     """Time runs on a CPU with other numbers of threads than torch's own."""
     most = torch.get_num_threads()
     counts = sorted({1, *(2**i for i in range(1, 12) if 2**i < most), most})
     rows = []
     for case in cases:
-        contenders = {str(count): _on(count, Contender.of(trainer_of(*CASES[case]))) for count in counts}
+        contenders = {str(count): _on(count, Contender.of(trainer_of(*CASES[case], "device=cpu"))) for count in counts}
         times = race_for(contenders, turns=turns, turn_s=turn_s, device=torch.device("cpu"))
         torch.set_num_threads(most)
         rows.append({"case": case, **{f"{n} threads": times[str(n)].over(times[str(most)]) for n in counts}})

@@ -64,7 +64,12 @@ def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
     weights = []
     for recorded in (False, True):
         cfg = composed(
-            *NARROW, f"optimizer={optimizer}", "iterations=8", "average.decay=0.9", "discriminator.spectral_norm=true"
+            *NARROW,
+            "device=cpu",
+            f"optimizer={optimizer}",
+            "iterations=8",
+            "average.decay=0.9",
+            "discriminator.spectral_norm=true",
         )
         made = build(cfg)
         if recorded:

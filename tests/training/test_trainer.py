@@ -2,12 +2,14 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from ganexp import build, strategies, wrappers
+from ganexp.data import Resident
 from ganexp.logging import FolderLogger
 from ganexp.logging.keys import known
 from ganexp.strategies.base import as_strategy
@@ -192,7 +194,8 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("further", ["cuda_graph=auto", "cuda_graph=false", "feed=streamed"])
 @pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one())
-def test_the_loop_never_waits_for_the_host(strategy, loss, further):
+def test_the_loop_never_waits_for_the_host(strategy, loss, further, monkeypatch):
+    monkeypatch.setattr(sys.modules[Resident.__module__], "CHUNK", 1)  # so that each batch is gathered by itself
     chosen = [
         "device=cuda",
         f"strategy={strategy}",
@@ -206,8 +209,8 @@ def test_the_loop_never_waits_for_the_host(strategy, loss, further):
     cfg.dataset = composed("dataset=fake", "dataset.n=9").dataset  # an epoch ends every few iterations
     made = build(cfg)
     iterate(made, 5)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         iterate(made, 5)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -46,8 +46,8 @@ def main(options: argparse.Namespace) -> Path:
             raise SamplingError("--with-discriminator goes with --save")
         if options.method and options.task not in GUIDED:
             raise SamplingError(f"--method goes with {', '.join(GUIDED)}, and not with --{options.task}")
-        generator = processes.together(lambda: _loaded(options))
         torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
+        generator = processes.together(lambda: _loaded(options))
         written = TASKS[options.task](generator, options)
         processes.close()
     except (ConfigError, CheckpointError, SamplingError, CannotJoin) as error:
