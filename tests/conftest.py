@@ -13,6 +13,9 @@ import torch
 from tests import processes
 from tests.composing import suited
 
+os.environ.setdefault(
+    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+)  # read when cuBLAS is first used: deterministic tests may come later
 os.environ["GANEXP_DATA"] = tempfile.mkdtemp(prefix="ganexp-tests-")
 os.environ["GANEXP_CACHE"] = os.environ["GANEXP_DATA"]  # decoded sets go there, not to the user's cache
 atexit.register(shutil.rmtree, os.environ["GANEXP_DATA"], ignore_errors=True)

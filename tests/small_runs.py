@@ -20,8 +20,8 @@ NETWORKS = [one for one in SMALL if one.startswith(("generator", "discriminator"
 CONVOLUTIONAL = [one for one in SMALL if one not in NETWORKS]
 CONVOLUTIONAL += ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
 BEGAN = [*CONVOLUTIONAL, "loss=began", "generator=began", "discriminator=began"]
-NARROW = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "logger=[]"]
-"""The default's networks and data."""
+NARROW = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3", "logger=[]", "device=cpu"]
+"""The default's networks and data; tests of a GPU name it afterwards."""
 
 
 class Interrupting(Logger):

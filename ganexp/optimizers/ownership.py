@@ -103,8 +103,9 @@ class Optimized:
         own = self.optimizer.state_dict()["param_groups"]
         groups = [{**ours, "lr": theirs["lr"]} for ours, theirs in zip(own, state["param_groups"], strict=True)]
         parameters = _parameters(self.optimizer)
+        on_device = getattr(self.optimizer, "reads_rate_on_device", False)  # torch moves the step counts of its own optimisers
         moments = {
-            index: {name: _copied(parameters[index], value) for name, value in values.items()}
+            index: {name: _copied(parameters[index], value, on_device) for name, value in values.items()}
             for index, values in state["state"].items()
         }
         rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -172,11 +173,11 @@ def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     return tensor if tensor.stride() == parameter.stride() else torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
-def _copied(parameter: Tensor, value: Any) -> Any:
+def _copied(parameter: Tensor, value: Any, on_device: bool) -> Any:
     if not isinstance(value, Tensor):
         return value
     if value.shape != parameter.shape:
-        return value.clone()
+        return value.to(parameter.device if on_device else value.device, copy=True)
     return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 

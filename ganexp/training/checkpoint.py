@@ -251,6 +251,7 @@ def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
     stand_in.grad = torch.zeros_like(stand_in)
     like = copy.copy(optimizer)
     like.param_groups, like.state = [{**group, "params": [stand_in]}], defaultdict(dict)
+    like._warned_capturable_if_run_uncaptured = True  # or torch warns, since copying drops it
     try:
         like.step()
     except Exception:  # of a user's own optimiser

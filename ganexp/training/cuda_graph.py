@@ -1,5 +1,6 @@
 """A whole iteration as one CUDA graph: recorded once, then replayed without any of the host's work."""
 
+import gc
 import logging
 import warnings
 from collections import Counter
@@ -126,7 +127,8 @@ class Recorded(Step):
             recording.record(lambda: self.iterate(iter(self._batches)), streams)
             self._increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
         except (RuntimeError, StopIteration) as error:
-            reason = "it draws a varying number of batches" if isinstance(error, StopIteration) else str(error).splitlines()[0]
+            first = _first(error)
+            reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else str(first).splitlines()[0]
             log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
             self.recording = None
             self.gan.timer.restart()
@@ -136,6 +138,13 @@ class Recorded(Step):
 
     def _counters(self) -> list[Counter[str]]:
         return [self.gan.meter.updates, self.gan.meter.counts]
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the error that came first: ending a recording that has failed raises another one."""
+    while error.__context__ is not None and not error.__suppress_context__:
+        error = error.__context__
+    return error
 
 
 class CudaRecording:
@@ -157,8 +166,16 @@ class CudaRecording:
         with warnings.catch_warnings(action="ignore"):  # torch warns where it does this itself
             for stream in streams:
                 getattr(self.graph, "register_generator_state", lambda _: None)(stream)
-        with torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local"):
-            call()
+        collecting = gc.isenabled()
+        gc.collect()
+        gc.disable()  # an older graph that is freed meanwhile would end the recording
+        try:
+            recording = torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local")
+            with torch.cuda.stream(self.aside), recording:  # the stream is left even if the recording cannot be ended
+                call()
+        finally:
+            if collecting:
+                gc.enable()
 
     def replay(self) -> None:
         """Launch the graph."""

@@ -110,7 +110,7 @@ def detectable(n: int, comparisons: int) -> float:
 
 def spread(pair: Pair) -> float:
     """Return the standard deviation of log ratios over the seeds with which neither run diverged."""
-    finite = _logs(pair)[np.isfinite(pair).all(0)]
+    finite = _logs(pair)[np.isfinite(np.asarray(pair)).all(0)]
     return float(np.std(finite, ddof=1)) if len(finite) > 1 else math.nan
 
 

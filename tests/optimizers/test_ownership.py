@@ -9,6 +9,8 @@ from torch.nn.parallel import DataParallel
 
 from ganexp import GAN, Prior, strategies
 from ganexp.losses import NonSaturating
+from ganexp.optimizers import OptimisticAdam
+from ganexp.optimizers.ownership import Optimized
 from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, real_batches, tiny_gan
 
 
@@ -35,6 +37,17 @@ def refusals():
         "wrapped": ((DataParallel(G), D), "the generator is wrapped in DataParallel.* generator.module"),
         "wrapped within": ((G, nn.Sequential(DataParallel(D))), "the discriminator is wrapped in DataParallel"),
     }
+
+
+def test_step_counts_of_our_own_optimisers_are_loaded_onto_the_parameters_device():
+    parameter = nn.Parameter(torch.ones(2, 3))
+    parameter.grad = torch.ones(2, 3)
+    optimizer = OptimisticAdam([parameter])
+    optimizer.step()
+    elsewhere = nn.Linear(3, 2, bias=False, device="meta")  # for a GPU
+    moved = Optimized("discriminator", "optimizer_d", elsewhere, OptimisticAdam(elsewhere.parameters()))
+    moved.load_state_dict(optimizer.state_dict())
+    assert {value.device.type for value in moved.optimizer.state[elsewhere.weight].values()} == {"meta"}
 
 
 @pytest.mark.parametrize("name", refusals())
