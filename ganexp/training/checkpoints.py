@@ -66,7 +66,9 @@ class Checkpoints:
         Raises:
             OSError: The name of the last one could not be written.
         """
-        if self.folder is not None and path.parent.resolve() == self.folder.checkpoints.resolve():
+        if self.folder is None or path.name == self.folder.last.name:
+            return
+        if path.parent.resolve() == self.folder.checkpoints.resolve():
             point(self.folder.last, path)
 
     def look_at(self, run: Run, row: Row) -> None:

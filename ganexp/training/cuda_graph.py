@@ -128,7 +128,8 @@ class Recorded(Step):
             self._increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
         except (RuntimeError, StopIteration) as error:
             first = _first(error)
-            reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else str(first).splitlines()[0]
+            said = (str(first).splitlines() or [type(first).__name__])[0]
+            reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else said
             log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
             self.recording = None
             self.gan.timer.restart()
