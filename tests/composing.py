@@ -1,5 +1,6 @@
 """Compose configurations as the command line would, and find every option of a group by its file."""
 
+import copy
 import functools
 import inspect
 from pathlib import Path
@@ -22,6 +23,12 @@ CONF = Path(__file__).parent.parent / "conf"
 
 
 def composed(*overrides: str) -> DictConfig:
+    """Return a configuration of the test's own; composing is slow, so equal ones are copies of the first."""
+    return copy.deepcopy(_composed(*overrides))
+
+
+@functools.cache
+def _composed(*overrides: str) -> DictConfig:
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         return compose("train", [*overrides])
 

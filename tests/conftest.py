@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+import yaml
 
 from tests import processes
 from tests.composing import suited
@@ -35,6 +36,7 @@ def _is_repeated(case: object) -> bool:
     return isinstance(strategy, str) and isinstance(loss, str) and suited(strategy, loss) != loss
 
 
+yaml.SafeLoader = yaml.CSafeLoader  # OmegaConf's parser of YAML builds on it: a fifth of the time of composing
 torch.set_num_threads(1)  # fastest for networks this small, and kind to whatever else runs
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganexp.config.parsing import check_type
-from ganexp.config.schema import ConfigError
 from ganexp.ranges import checked
 from tests.composing import CONF
 
@@ -68,8 +67,3 @@ def test_every_number_has_a_range_that_is_kept(name):
     assert not [key for key, hint in hints.items() if hint in (int, float) and key not in OF_THE_RUN]
     if any("Annotated" in str(hint) for hint in hints.values()):
         assert call.__code__ is function.__code__, f"{name} is not @checked"
-
-
-def test_a_refusal_by_the_configuration_names_the_key():
-    with pytest.raises(ConfigError, match=r"^loss\.gamma should be less than or equal to 1, not 7\.$"):
-        check_type("loss.gamma", 7, Annotated[float, Gt(0), Le(1)])

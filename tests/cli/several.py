@@ -15,8 +15,8 @@ LONG = [*RUN, "hydra.run.dir=run", "checkpoint_every=50", "log_every=50", "sampl
 LONG += ["iterations=1000000"]
 
 
-def started_by_hand(commands, cwd, *, without=()):
-    """Run the entry point once for each command's arguments, as torchrun does but for what is left out of the environment."""
+def started_by_hand(commands, cwd):
+    """Run the entry point once for each command's arguments, as torchrun does."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -24,7 +24,7 @@ def started_by_hand(commands, cwd, *, without=()):
     asked = []
     for rank, arguments in enumerate(commands):
         environment = {**known, "RANK": rank, "LOCAL_RANK": rank, "GLOO_SOCKET_IFNAME": "lo"}
-        asked.append((arguments, {key: str(value) for key, value in environment.items() if key not in without}))
+        asked.append((arguments, {key: str(value) for key, value in environment.items()}))
     return [(done.returncode, done.stdout, done.stderr) for done in train_at_once(asked, cwd)]
 
 

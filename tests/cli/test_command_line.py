@@ -42,7 +42,7 @@ def broken(gan, reals, *, d_steps, g_steps):
 
 
 def test_a_run_ends_with_where_everything_is(tmp_path):
-    done = train(*TINY, "loss=softmaxgan", "strategy=joint", "d_steps=1", "g_steps=2", cwd=tmp_path)
+    done = forked.train(*TINY, "loss=softmaxgan", "strategy=joint", "d_steps=1", "g_steps=2", "logger=[]", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no bar where there is no terminal
     lines = [line for line in done.stdout.splitlines() if not line.startswith("Decoded images are kept in")]
@@ -59,14 +59,13 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     lines = lines[next(i for i, line in enumerate(lines) if line.startswith("Trained")) :]
     assert re.match(r"Trained 4 iterations in \d+ s: D [\d.]+, G [\d.]+, [\d,]+ images/s\.", lines[0])
     places = dict(line.split(None, 1) for line in lines[1:] if line.startswith("  "))
-    assert set(places) == {"samples", "checkpoint", "rows", "W&B"}
-    assert places["W&B"] == "wandb leet outputs/wandb"
+    assert set(places) == {"samples", "checkpoint", "rows"}
     with Image.open(tmp_path / places["samples"]) as grid:
         assert grid.size == (274, 274)
     assert torch.load(tmp_path / places["checkpoint"], weights_only=True)["config"]["g_steps"] == 2
     rows = [json.loads(line) for line in (tmp_path / places["rows"]).read_text().splitlines()]
     assert rows[-1]["progress/g_updates"] == 8
-    (run,) = (path for path in (tmp_path / "outputs").iterdir() if path.name not in ("wandb", "latest"))
+    (run,) = (path for path in (tmp_path / "outputs").iterdir() if path.name != "latest")
     changed = "generator.width4_discriminator.width4_d_steps1_g_steps2"
     assert run.name.endswith(f"_digits_softmaxgan_joint_{changed}_seed0")
     assert {"metrics.jsonl", "samples", "checkpoints", "summary.json", "config.json", "provenance.json", ".hydra"} <= {
@@ -98,10 +97,8 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
     ("arguments", "sentence"),
     [
         (["d_steps=0"], "d_steps"),
-        (["loss=hinge,wgan"], "loss=hinge,wgan"),
         (["hydra.run.dir=${nothing}"], "nothing"),
         (["hydra.run.dir=/proc/run"], "hydra.run.dir"),
-        ([f"hydra.run.dir={'x' * 300}"], "hydra.run.dir"),
         (["--loss=hinge"], "--loss=hinge is no option: keys are written without hyphens, here loss=hinge, "),
         (["-loss", "hinge"], "-loss is no option: keys are written without hyphens, here loss=…, "),
         (["iterations=2)"], "iterations=2)"),
@@ -164,11 +161,10 @@ def test_a_bug_shows_its_traceback_and_keeps_it_in_the_log(tmp_path, monkeypatch
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["state"] == "failed"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job", "--resolve"]])
-def test_help_and_configuration_are_printed_without_training(arguments, tmp_path):
-    done = forked.train(*arguments, cwd=tmp_path)
+def test_the_configuration_is_printed_without_training(tmp_path):
+    done = forked.train("--cfg", "job", "--resolve", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "softmaxgan" in done.stdout if arguments == ["--help"] else "batch_size: 32" in done.stdout
+    assert "batch_size: 32" in done.stdout
 
 
 def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
@@ -205,7 +201,7 @@ def test_the_end_of_a_run_that_has_no_row_yet():
 
 def test_latest_is_the_newest_run(tmp_path):
     for seed in (0, 1):
-        done = forked.train(*TINY, f"seed={seed}", "logger=[]", cwd=tmp_path)
+        done = forked.train(*SMALL, "iterations=4", f"seed={seed}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     link = tmp_path / "outputs" / "latest"
     assert link.is_symlink()
@@ -223,16 +219,15 @@ def test_shell_completion_knows_options(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
-def test_idle_threads_sleep_beside_other_work_unless_the_user_says_otherwise(given, policy, monkeypatch):
+def test_idle_threads_sleep_beside_other_work(monkeypatch):
     """OpenMP itself says, when it is loaded, what it has understood."""
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     busy = Begun(sys.executable, "-c", "while True: pass", cwd=CONF.parent)
     code = "from ganexp.cli.quiet import wait_quietly as w; w(); import torch"
-    done = run(sys.executable, "-c", code, cwd=CONF.parent, OMP_DISPLAY_ENV="true", **given)
+    done = run(sys.executable, "-c", code, cwd=CONF.parent, OMP_DISPLAY_ENV="true")
     busy.kill()
-    assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
+    assert "OMP_WAIT_POLICY = 'PASSIVE'" in done.stderr
 
 
 SCRIPTS = [path for path in sorted((CONF.parent / "scripts").glob("*.py")) if "def main(" in path.read_text()]
@@ -259,11 +254,22 @@ def test_every_command_looks_at_the_cores_before_it_imports_torch(command, monke
         runpy.run_path(str(command[0]), run_name="__main__")
 
 
-@pytest.mark.parametrize(("percent", "cores", "policy"), [(20, 2, None), (30, 2, "passive"), (2, 16, None), (5, 16, "passive")])
-def test_half_a_core_in_use_by_others_is_other_work(percent, cores, policy, monkeypatch):
+@pytest.mark.parametrize(
+    ("given", "percent", "cores", "policy"),
+    [
+        ({}, 20, 2, None),
+        ({}, 30, 2, "passive"),
+        ({}, 2, 16, None),
+        ({}, 5, 16, "passive"),
+        ({"OMP_WAIT_POLICY": "active"}, 5, 16, "active"),
+    ],
+)
+def test_half_a_core_in_use_by_others_is_other_work_unless_the_user_says_otherwise(given, percent, cores, policy, monkeypatch):
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
     monkeypatch.setattr("psutil.cpu_count", lambda: cores)
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     wait_quietly()
     assert os.environ.get("OMP_WAIT_POLICY") == policy

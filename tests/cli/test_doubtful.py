@@ -23,7 +23,6 @@ from tests.small_runs import SMALL
         ),
         ("penalty=[] experiment=wgan_gp", ["penalty=[] takes the place of penalty=[gradient_penalty]"]),
         ("penalty=[r1,gradient_penalty] loss=wgan_gp", []),
-        ("penalty=gradient_penalty loss=wgan_gp", []),
         ("penalty=r1 loss=hinge", []),
         ("loss=wgan_gp", []),
     ],

@@ -104,7 +104,7 @@ def test_settings_that_others_stand_for_and_values_that_must_be_given():
     assert folder.settings["path"] == "…"
 
 
-@pytest.mark.parametrize("columns", [80, 130, 300])
+@pytest.mark.parametrize("columns", [80, 300])
 def test_lines_fit_a_terminal_of_a_hundred_columns_and_use_no_more_than_130(columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     longest = max(len(line) for line in described([]).splitlines())

@@ -3,11 +3,9 @@
 import errno
 import json
 import multiprocessing
-import os
 import resource
 import time
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -22,7 +20,7 @@ from ganexp.data.vision import MNIST
 from ganexp.data.workers import loader
 from ganexp.training import checkpoint
 from tests.composing import composed
-from tests.processes import joined, train
+from tests.processes import joined
 from tests.small_runs import SMALL
 
 
@@ -65,49 +63,6 @@ class Undecodable(Dataset):
 def test_an_image_is_named_alike_in_this_process_and_in_a_worker(workers):
     with pytest.raises(DecodingError, match=r"\A/a/b\.png cannot be decoded as an image \(x\)\Z"):
         next(iter(loader(Undecodable(), workers, torch.Generator())))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("feed", "workers"), [("auto", 0), ("streamed", 1)])
-def test_an_image_that_cannot_be_decoded_is_named(workers, feed, tmp_path):
-    images = tmp_path / "images"
-    images.mkdir()
-    for i in range(6):
-        Image.fromarray(np.full((16, 16, 3), 40 * i, np.uint8)).save(images / f"{i}.png")
-    (images / "broken.png").write_bytes(b"no image")
-    small = ["generator=mlp", "discriminator=mlp", "generator.width=4", "discriminator.width=4", "batch_size=2", "log_every=1"]
-    data = [
-        "dataset=image_folder",
-        f"dataset.path={images}",
-        "dataset.image_size=16",
-        "dataset.strict=true",
-        f"workers={workers}",
-        f"feed={feed}",
-        "checkpoint_every=1",
-    ]
-    done = train("device=cpu", "logger=[]", *small, *data, cwd=tmp_path)
-    said = done.stdout + done.stderr
-    assert done.returncode == 1
-    assert "broken.png cannot be decoded as an image" in said
-    assert "Traceback" not in said
-    summaries = [json.loads(path.read_text())["state"] for path in tmp_path.glob("outputs/*_seed0/summary.json")]
-    assert summaries == (["failed"] if feed == "streamed" else [])  # decoded as a whole, it ends before a run begins
-
-
-def test_a_disk_that_fills_keeps_what_was_written(tmp_path):
-    made = build(composed(*SMALL, "log_every=1", "iterations=9"), tmp_path)
-    logger, write = made.loggers[0], made.loggers[0].write
-
-    def full(row):
-        if row["progress/iteration"] == 5:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(row)
-
-    logger.write = full
-    with pytest.raises(OSError, match="No space left on device"):
-        made.fit()
-    assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 5  # of the iterations 0 to 4
-    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
 
 
 def limited(folder, caplog):

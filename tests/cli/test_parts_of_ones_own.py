@@ -285,13 +285,7 @@ def test_the_help_describes_them(mine, tmp_path):
     ("mistake", "sentence"),
     [
         ("loss.shift=3", "loss.shift should be less than or equal to 2, not 3."),
-        ("discriminator.width=2", "discriminator.width should be greater than 2, not 2."),
         ("logger.shifted.most=0", "logger.shifted.most should be greater than 0, not 0."),
-        ("penalty.shifted.weight=nan", "penalty.shifted.weight should be a finite number, not nan."),
-        (
-            "+strategy.speed=2",
-            "strategy.speed is no key of the configuration; this strategy has none: choose the one that has it",
-        ),
         ("loss.shift=2", "loss=shifted shifts too far for small batches: choose loss.shift=1.0 or batch_size=8."),
         ("d_steps=2", "strategy=shifted moves D once: choose d_steps=1."),
         ("wrapper.shifted.every=3", "wrapper.shifted comes after the end of the run: choose wrapper.shifted.every=2."),
@@ -301,14 +295,9 @@ def test_the_help_describes_them(mine, tmp_path):
         ("flip=true", "augment=shifted wants images as they are: choose flip=false."),
         ("logger.shifted.most=1", "logger.shifted has no room for the run: choose logger.shifted.most=2."),
         ("pack=2", "measure.shifted looks at single samples: choose measure.shifted.times=2 or pack=1."),
-        ("measure.shifted.times=0", "measure.shifted.times should be greater than 0, not 0."),
         (
             "keep_best=shifted/gab",
             "keep_best=shifted/gab is not logged with loss=shifted and augment=shifted; did you mean shifted/gap?",
-        ),
-        (
-            "sweep.metric=began/k_t",
-            "sweep.metric=began/k_t is not logged with loss=shifted and augment=shifted; choose one of ",
         ),
         (f"loss._target_={MODULE}.Silent", "measures shifted/gap, shifted/spread without saying what that is"),
     ],
@@ -318,12 +307,6 @@ def test_mistakes_are_sentences(mine, tmp_path, mistake, sentence):
         ganexp.build(compose(*CHOICES, *SMALL, "logger=[shifted]", mistake, config_dir=mine), tmp_path / "run", trust=MODULE)
     assert sentence in str(refusal.value)
     assert not (tmp_path / "run").exists()
-
-
-def test_the_library_refuses_what_the_command_line_does(mine):
-    module = __import__(MODULE)
-    with pytest.raises(ValueError, match=r"^shift should be less than or equal to 2, not 3$"):
-        module.Shifted(shift=3)
 
 
 def test_it_trains_and_the_best_checkpoint_is_by_its_own_measure(run):

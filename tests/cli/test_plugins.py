@@ -7,16 +7,13 @@ from importlib.metadata import entry_points
 import pytest
 
 import ganexp
+from ganexp.cli.help import described
 from ganexp.config import plugins
 from ganexp.config.schema import ConfigError
-from tests.composing import CONF
-from tests.processes import run
 from tests.small_runs import SMALL
 
 PACKAGE, MODULE = "ganexp-shifted", "shifted_of_a_test"
 CODE = """
-print("imported")
-
 from ganexp.losses import Loss
 from ganexp.networks import MLPGenerator
 
@@ -74,14 +71,13 @@ def test_without_it_there_is_none():
         ganexp.compose(*TYPED)
 
 
-def test_its_options_are_in_the_help_and_it_is_not_imported_for_it(site):
-    code = "import sys; sys.argv = ['train.py', '--help']; from ganexp.cli.train import main; main()"
-    done = run(sys.executable, "-c", code, cwd=CONF.parent, PYTHONPATH=f"{CONF.parent}:{site}", COLUMNS="120")
-    assert done.returncode == 0, done.stderr
-    assert "  shifted           Nobody 2026: least squares around a shift (shift=1.0)\n" in done.stdout
-    assert "  shifted           Somebody's own (width=8)\n" in done.stdout
-    assert "imported" not in done.stdout
-    assert "Not ganexp's" not in done.stdout, "ganexp's own options come first"
+def test_its_options_are_in_the_help_and_it_is_not_imported_for_it(installed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    said = described(["--help"])
+    assert "  shifted           Nobody 2026: least squares around a shift (shift=1.0)\n" in said
+    assert "  shifted           Somebody's own (width=8)\n" in said
+    assert "Not ganexp's" not in said, "ganexp's own options come first"
+    assert MODULE not in sys.modules
 
 
 def test_it_trains_and_its_module_is_trusted_where_a_run_is_read(installed, tmp_path):

@@ -6,11 +6,13 @@ import shlex
 import signal
 import sys
 
+import filelock
 import pytest
 
 from ganexp.cli.ending import command_to_resume
 from ganexp.training import checkpoint
-from tests.processes import TRAIN, Begun, begin, train
+from tests import forked
+from tests.processes import TRAIN, begin, train
 
 TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "device=cpu", "logger=[]"]
 MINE = """
@@ -35,38 +37,34 @@ def contents(folder):
 
 
 @pytest.mark.slow
-def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(tmp_path):
+def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(tmp_path, monkeypatch):
     """In a folder with an awkward name, with configurations and a class of one's own."""
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "presets" / "experiment").mkdir(parents=True)
     (tmp_path / "presets" / "experiment" / "wide.yaml").write_text("# @package _global_\nbatch_size: 9\n")
     folder = tmp_path / "a (b), {c}='d' ü"
     quoted = str(folder).replace("'", "\\'")
     conditions = ["-cd", "presets", "experiment=wide", "loss._target_=mine.Loss", f"hydra.run.dir='{quoted}'"]
-    here = {"cwd": tmp_path, "PYTHONPATH": str(tmp_path)}
-    done = train(*conditions, *TINY, "iterations=4", "log_every=2", "checkpoint_every=2", **here)
+    done = forked.train(*conditions, *TINY, "iterations=4", "log_every=2", "checkpoint_every=2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "Loss"
 
     folder = folder.rename(tmp_path / "a (b), ${c}='d' ü")
     before = contents(folder)
     again = ["-cd", "presets", f"resume={folder.name}", "trust=mine"]
-    done = train(*again, "batch_size=7", **here)
+    done = forked.train(*again, "batch_size=7", cwd=tmp_path)
     assert done.returncode == 1
     assert "was trained with other values of batch_size" in done.stderr
     assert contents(folder) == before
-    holding = "import sys, time, filelock; x = filelock.FileLock(sys.argv[1]); x.acquire(); print(flush=True); time.sleep(300)"
-    holder = Begun(sys.executable, "-c", holding, folder / ".lock", cwd=tmp_path)
-    assert holder.until(lambda: holder.said()[0])
-    done = train(*again, "iterations=6", **here)
-    holder.kill()
-    holder.wait(60)
+    with filelock.FileLock(folder / ".lock"):
+        done = forked.train(*again, "iterations=6", cwd=tmp_path)
     assert done.returncode == 1
     assert "another process is training in" in done.stderr
     assert contents(folder) == before
 
     (folder / ".hydra" / "overrides.yaml").write_text("- [")  # as a kill might leave it
-    done = train(*again, "iterations=6", **here)
+    done = forked.train(*again, "iterations=6", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
     assert (kept["run"]["iteration"], kept["config"]["batch_size"]) == (6, 9)
@@ -75,9 +73,8 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
 @pytest.mark.slow
 def test_starts_in_one_second_all_get_a_folder_with_their_own_overrides(tmp_path):
     rates = ["1e-3", "1e-3", "2e-3"]
-    processes = [begin(*TINY, "iterations=1", f"optimizer.lr={rate}", cwd=tmp_path) for rate in rates]
-    ends = [process.ended() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], ends
+    ends = forked.train_at_once([((*TINY, "iterations=1", f"optimizer.lr={rate}"), {}) for rate in rates], tmp_path)
+    assert [end.returncode for end in ends] == [0, 0, 0], ends
     folders = [path for path in (tmp_path / "outputs").glob("*_seed0*") if not path.is_symlink()]
     assert len(folders) == 3
     for folder in folders:
@@ -94,12 +91,13 @@ def test_starts_in_one_second_all_get_a_folder_with_their_own_overrides(tmp_path
 def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed(launcher, name, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    sweep = ["-m", *launcher, "seed=0,1", "strategy._target_=mine.slow", "trust=mine", *TINY, "iterations=300", "log_every=5"]
+    monkeypatch.syspath_prepend(tmp_path)
+    sweep = ["-m", *launcher, "seed=0,1", "strategy._target_=mine.slow", "trust=mine", *TINY, "iterations=120", "log_every=5"]
     process = begin(*sweep, "checkpoint_every=0", cwd=tmp_path)
     assert process.until(lambda: any(path.read_text() for path in tmp_path.glob("outputs/*_multirun/*/metrics.jsonl")))
     (folder,) = tmp_path.glob("outputs/*_multirun")
     before = sorted(folder.rglob("attempt*"))
-    done = train("-m", f"sweep.resume={folder}", "trust=mine", cwd=tmp_path)
+    done = forked.train("-m", f"sweep.resume={folder}", "trust=mine", cwd=tmp_path)
     assert done.returncode == 1
     assert "is in use (another process is training in" in done.stderr
     assert sorted(folder.rglob("attempt*")) == before == []
@@ -118,7 +116,7 @@ def test_a_signal_stops_a_sweep_with_checkpoints_and_a_living_one_is_not_resumed
     done = train(*command[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     ends = [json.loads(path.read_text()) for path in folder.glob("*/summary.json")]
-    assert [(end["state"], end["iteration"]) for end in ends] == [("finished", 300)] * 2
+    assert [(end["state"], end["iteration"]) for end in ends] == [("finished", 120)] * 2
     for path in folder.glob("*/metrics.jsonl"):
         iterations = [json.loads(line)["progress/iteration"] for line in path.read_text().splitlines()]
         assert iterations == sorted(set(iterations))

@@ -127,19 +127,10 @@ def test_seeds_alone_are_one_combination(tmp_path):
     assert "No figure: job 0, job 1 missing." in ranking_text(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["sweep.direction=up", "loss=hinge,wgan"], "sweep.direction should be auto, minimize or maximize, not up"),
-        (
-            [*SEARCH, "sweep.direction=maximize", "hydra.sweeper.direction=minimize"],
-            "sweep.direction=maximize contradicts hydra.sweeper.direction=minimize: leave out one of them.",
-        ),
-    ],
-)
-def test_a_direction_that_makes_no_sense_is_one_sentence(arguments, sentence, tmp_path):
-    done = forked.train("-m", *arguments, cwd=tmp_path)
+def test_two_directions_that_contradict_each_other_are_refused(tmp_path):
+    done = forked.train("-m", *SEARCH, "sweep.direction=maximize", "hydra.sweeper.direction=minimize", cwd=tmp_path)
     assert done.returncode != 0
-    assert sentence in done.stderr
+    said = "sweep.direction=maximize contradicts hydra.sweeper.direction=minimize: leave out one of them."
+    assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "outputs").exists()

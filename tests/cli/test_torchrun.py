@@ -10,9 +10,12 @@ import torch
 
 from ganexp.cli import launching
 from ganexp.cli.launching import identity
+from ganexp.config.check import check
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
+from ganexp.distributed.group import FailedElsewhere
+from ganexp.distributed.joining import CannotJoin, join
 from tests.cli.several import LONG, RUN, process_of, started_by_hand, torchrun
 from tests.composing import composed
 from tests.data.samples import folder_of_images
@@ -20,10 +23,10 @@ from tests.forked import train
 from tests.small_runs import rows
 
 
-def refused(commands, cwd, monkeypatch, **settings):
+def refused(commands, cwd, monkeypatch):
     """Return the one sentence, of one process, with which all are refused."""
     monkeypatch.setattr(launching, "SPEAKING_S", 0.1)
-    ends = started_by_hand(commands, cwd, **settings)
+    ends = started_by_hand(commands, cwd)
     assert all(code == 1 for code, _, _ in ends), ends
     said = [err for _, _, err in ends if err]
     assert len(said) == 1, said
@@ -45,10 +48,6 @@ def test_one_process_writes_and_the_run_is_the_one_of_a_single_process(tmp_path)
     for one, two in zip(rows(tmp_path / "one"), rows(tmp_path / "two"), strict=True):
         assert one["progress/real_images"] == two["progress/real_images"]
         assert one.get("loss/d", 0) == pytest.approx(two.get("loss/d", 0), rel=1e-4)
-
-
-def test_a_batch_that_cannot_be_shared(tmp_path, monkeypatch):
-    assert "such as batch_size=8." in refused([[*RUN, "batch_size=7"]] * 2, tmp_path, monkeypatch)
 
 
 def test_processes_with_different_configurations(tmp_path, monkeypatch):
@@ -90,17 +89,31 @@ def test_processes_whose_data_have_no_digest_read_the_same_place():
         launching.refuse_different([here, there])
 
 
-@pytest.mark.parametrize("choice", ["strategy=unrolled", "cuda_graph=true"])
-def test_what_would_not_be_exact(choice, tmp_path, monkeypatch):
-    assert choice.partition("=")[0] in refused([[*RUN, choice]] * 2, tmp_path, monkeypatch)
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [("batch_size=7", "such as batch_size=8"), ("strategy=unrolled", "strategy"), ("cuda_graph=true", "cuda_graph")],
+)
+def test_what_several_processes_cannot_do_is_refused(choice, said):
+    with pytest.raises(ConfigError, match=said):
+        check(composed(*RUN, choice), processes=2)
 
 
-def test_no_address(tmp_path, monkeypatch):
-    assert "MASTER_ADDR is not set" in refused([RUN] * 2, tmp_path, monkeypatch, without=("MASTER_ADDR",))
+@pytest.mark.parametrize(("rank", "error"), [("0", CannotJoin), ("1", FailedElsewhere)])
+def test_one_process_says_that_there_is_no_address(rank, error, monkeypatch):
+    for name, value in {"WORLD_SIZE": "2", "RANK": rank, "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(error, match="MASTER_ADDR is not set"):
+        join()
 
 
-def test_a_sweep(tmp_path, monkeypatch):
-    assert "-m trains one job after another" in refused([["-m", *RUN, "seed=0,1"]] * 2, tmp_path, monkeypatch)
+@pytest.mark.parametrize(("rank", "error"), [("0", ConfigError), ("1", SystemExit)])
+def test_one_process_refuses_a_sweep(rank, error, monkeypatch):
+    monkeypatch.setattr(launching, "SPEAKING_S", 0)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", rank)
+    with pytest.raises(error):
+        launching.refuse_distributed()
 
 
 @pytest.mark.slow

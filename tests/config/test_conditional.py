@@ -8,7 +8,7 @@ from PIL import Image
 import ganexp
 from ganexp import Prior, build
 from ganexp.data import Digits, Resident, Streamed
-from tests.composing import composed, each_with_a_usual_one
+from tests.composing import composed
 from tests.tiny import iterate
 
 IMAGES = ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
@@ -16,24 +16,11 @@ POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width
 SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0"]
 
 
-def slow(*cases):
-    """Return cases that are for CI."""
-    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
-
-
-@pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one(but=("began", "ebgan")))
-def test_every_strategy_and_loss_trains_on_labels(strategy, loss):
-    made = build(composed(*SMALL, *POINTS, f"strategy={strategy}", f"loss={loss}", "iterations=3", "log_every=1"))
-    before = made.gan.discriminator.projection.embedding.weight.clone()
-    assert made.fit()["state"] == "finished"
-    assert not torch.equal(before, made.gan.discriminator.projection.embedding.weight)
-
-
 @pytest.mark.parametrize("family", ["resnet", "r3gan"])
-@pytest.mark.parametrize("further", [[], *slow(["precision=bf16"], ["loss=wgan_gp"], ["strategy=one_stage"])])
-def test_residual_networks_train_on_labels(family, further):
-    networks = [f"generator={family}", f"discriminator={family}", "generator.width=2", "discriminator.width=2"]
-    made = build(composed(*SMALL, *networks, "dataset.image_size=32", *further, "iterations=3", "batch_size=4"))
+def test_residual_networks_train_on_labels(family):
+    networks = [f"generator={family}", f"discriminator={family}", "generator.width=1", "discriminator.width=1"]
+    further = ["precision=bf16"] if family == "resnet" else []
+    made = build(composed(*SMALL, *networks, *further, "dataset.image_size=32", "iterations=3", "batch_size=4"))
     read = [made.gan.discriminator.projection, made.gan.generator]
     before = [[p.detach().clone() for p in part.parameters()] for part in read]
     assert made.fit()["state"] == "finished"
@@ -96,16 +83,13 @@ def test_a_conditional_generator_is_loaded_and_asked_for_a_class(tmp_path):
     with torch.no_grad():
         expected = made.gan.generator(z, torch.full((4,), 7))
     assert torch.equal(G(z, torch.full((4,), 7)), expected)
-    sevens, mixed = G.sample(20, seed=1, label=7), G.sample(20, seed=1)
-    assert torch.allclose(sevens[[7, 17]], mixed[[7, 17]], atol=1e-6)  # classes take turns
-    assert not torch.equal(sevens[:2], mixed[:2])
-    with pytest.raises(ValueError, match="label should be one of 10 classes, counted from 0, not 10"):
-        G.sample(1, label=10)
 
 
 def test_a_label_moves_the_picture():
     made = build(composed(*SMALL, *POINTS, "iterations=200", "batch_size=64", "average=none"))
+    before = made.gan.discriminator.projection.embedding.weight.clone()
     iterate(made, 150)
+    assert not torch.equal(before, made.gan.discriminator.projection.embedding.weight)
     z = torch.zeros(8, 3)
     with torch.no_grad():
         points = made.gan.generator(z, torch.arange(8))

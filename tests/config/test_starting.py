@@ -56,10 +56,8 @@ def test_a_resumed_run_does_not_look_for_the_other(run, tmp_path):
     [
         (["init_from=nowhere"], "^init_from: "),
         (["generator.width=5"], r"^init_from: the networks of .* are others \(generator\..*choose generator and discriminator"),
-        (["conditional=true"], r"^init_from: the networks of .* are others \(generator "),
         (["discriminator=mlp"], r"^init_from: the networks of .* are others \(discriminator "),
         (["freeze_d=4"], "freeze_d=4 would leave nothing of D to train, which has 3 layers: choose fewer"),
-        (["freeze_d=-1"], "freeze_d should be greater than or equal to 0"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said, run):

@@ -19,16 +19,14 @@ from tests.small_runs import SMALL
 PLACES = ("dataset", "generator", "discriminator", "loss", "penalty.r1", "augment", "strategy", "optimizer.g", "optimizer.d")
 
 
-@pytest.mark.parametrize(
-    ("place", "name"), [*((place, "os.system") for place in PLACES), *(("loss", name) for name in DANGEROUS[1:])]
-)
-def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp_path):
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, tmp_path):
     cfg = composed("penalty=[r1]")
     group, _, side = place.partition(".")
     node = cfg[group][side] if side else cfg[group]
     witness = tmp_path / "witness"
     code = {"command": f"touch {witness}", "args": f"touch {witness}", "cmd": f"touch {witness}", "file": str(witness)}
-    changed = {"_target_": name, **code}
+    changed = {"_target_": "os.system", **code}
     if side:
         cfg[group][side] = changed
     else:
@@ -38,6 +36,14 @@ def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, name, tmp
         with pytest.raises(ConfigError, match=rf"\A{place}\._target_[^\n]*\.\Z"):
             check(cfg, trust=trust)
     assert not witness.exists()
+
+
+@pytest.mark.parametrize("name", DANGEROUS)
+def test_no_name_is_called_to_find_out_what_it_is(name, tmp_path):
+    for trust in ((), None):
+        with pytest.raises(ConfigError, match=r"\Aloss\._target_[^\n]*\.\Z"):
+            target({"_target_": name, "command": f"touch {tmp_path}/witness"}, "loss", trust)
+    assert not (tmp_path / "witness").exists()
 
 
 MINE = """

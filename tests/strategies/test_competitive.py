@@ -37,7 +37,7 @@ def dense(gan, x, z, rate_d, rate_g):
         return gan.loss.g_loss(None, functional_call(networks[1], found[1], (fake,)))
 
     at = torch.cat([p.detach().reshape(-1) for network in networks for p in network.parameters()])
-    mixed = torch.autograd.functional.hessian(f, at).numpy()[:n, n:]  # D_θψ
+    mixed = torch.autograd.functional.hessian(f, at, vectorize=True).numpy()[:n, n:]  # D_θψ
     d, g = gan.gradients(*gan.losses(x, gan.generate(z)))
     m = len(at) - n
     system = np.block([[np.eye(n), rate_d * mixed], [-rate_g * mixed.T, np.eye(m)]])
@@ -106,7 +106,15 @@ def test_conjugate_gradients_end_at_the_tolerance(start):
 
 
 @pytest.mark.parametrize("around", [lambda inner: inner, lambda inner: wrappers.Lookahead(inner, every=3)])
-@pytest.mark.parametrize("make", [strategies.PastExtragradient, lambda: strategies.Competitive(rate=0.5, steps=2)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        strategies.PastExtragradient,
+        lambda: strategies.Competitive(rate=0.5, steps=2),
+        lambda: strategies.AlexGDA(gamma=1.7, delta=0.6),
+        lambda: strategies.Lead(alpha=0.7),
+    ],
+)
 def test_what_is_remembered_resumes_to_the_last_bit(make, around):
     def trained(gan, strategy, batches):
         for x in batches:

@@ -5,12 +5,10 @@ minimax loss, D(real) = 0 and L_D = sp(0) + sp(ψθ), L_G = −sp(ψθ), so with
     dL_D/dψ = θ σ(ψθ),    dL_G/dθ = −ψ σ(ψθ).
 """
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-import torch
 
 from ganexp import strategies, wrappers
 from ganexp.losses import WGAN, Minimax
@@ -67,20 +65,20 @@ RECURRENT = (
     *("resample", "reuse_z", "detach", "retain_graph", "g_first", "g_first_resample"),
     *("joint", "one_stage", "extragradient"),
 )
-LOSSES = {"minimax": (Minimax, lambda s: 1 / (1 + math.exp(-s))), "wgan": (WGAN, lambda s: 1.0)}
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("steps", [(1, 1), (3, 1), (1, 3), (3, 2), (2, 3)])
+def logistic(score):
+    return 1 / (1 + math.exp(-score))
+
+
+@pytest.mark.parametrize("steps", [(3, 2), (2, 3)])
 @pytest.mark.parametrize("strategy", RECURRENT)
-def test_recurrence(strategy, steps, loss):
+def test_recurrence(strategy, steps):
     d_steps, g_steps = steps
-    make_loss, sigma = LOSSES[loss]
-    gan, theta, psi = dirac_gan(make_loss()), 1.0, 0.7
-    reals = itertools.repeat(torch.zeros(4, 1, dtype=torch.float64))
-    for _ in range(20):
-        STRATEGIES[strategy](gan, reals, d_steps=d_steps, g_steps=g_steps)
-        theta, psi = recurrence(strategy, theta, psi, d_steps, g_steps, sigma)
+    gan, theta, psi = dirac_gan(Minimax()), 1.0, 0.7
+    for _ in range(10):
+        STRATEGIES[strategy](gan, REALS, d_steps=d_steps, g_steps=g_steps)
+        theta, psi = recurrence(strategy, theta, psi, d_steps, g_steps, logistic)
         assert gan.generator.theta.item() == pytest.approx(theta, rel=1e-12)
         assert gan.discriminator.psi.item() == pytest.approx(psi, rel=1e-12)
 

@@ -12,10 +12,11 @@ from tests.composing import GAMES, every_strategy, suited
 from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, real_batches, state, tiny_gan
 
 ITERATIONS = 4
-STEPS = list(itertools.product([1, 2, 3], repeat=2))
-every_loss = pytest.mark.parametrize("loss", CASES)
+STEPS = [(2, 1), (1, 2), (3, 2)]
 each_kind = pytest.mark.parametrize("loss", KINDS)
-every_count = pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (3, 2), (1, 3)])
+every_loss = pytest.mark.parametrize(
+    ("loss", "d_steps", "g_steps"), [*((loss, 3, 2) for loss in CASES), ("hinge", 1, 1), ("hinge", 1, 3)]
+)
 
 
 def train(strategy, loss, d_steps, g_steps, *, redundant_gradients=False):
@@ -39,7 +40,6 @@ def assert_close(first, second):
 
 
 @every_loss
-@every_count
 def test_detach_retain_graph_and_reuse_z_are_one_algorithm(loss, d_steps, g_steps):
     detach = train(strategies.detach, loss, d_steps, g_steps)
     assert_equal(detach, train(strategies.retain_graph, loss, d_steps, g_steps))
@@ -47,7 +47,6 @@ def test_detach_retain_graph_and_reuse_z_are_one_algorithm(loss, d_steps, g_step
 
 
 @every_loss
-@every_count
 def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_steps):
     def further_steps_then_joint(gan, reals, *, d_steps, g_steps):
         for _ in range(g_steps - 1):
@@ -58,25 +57,23 @@ def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_ste
 
 
 @each_kind
-@pytest.mark.parametrize(("d_steps", "g_steps"), [(3, 2)])
 @pytest.mark.parametrize("strategy", every_strategy(but=TWICE))  # theirs are joint's
-def test_redundant_gradients_change_nothing(strategy, loss, d_steps, g_steps):
+def test_redundant_gradients_change_nothing(strategy, loss):
     loss = suited(strategy, loss)
-    lean = train(STRATEGIES[strategy], loss, d_steps, g_steps)
-    assert_close(lean, train(STRATEGIES[strategy], loss, d_steps, g_steps, redundant_gradients=True))
+    lean = train(STRATEGIES[strategy], loss, 3, 2)
+    assert_close(lean, train(STRATEGIES[strategy], loss, 3, 2, redundant_gradients=True))
 
 
-@every_loss
-@pytest.mark.parametrize(("d_steps", "g_steps"), [(3, 2)])
-def test_a_zero_coefficient_is_joint(loss, d_steps, g_steps):
+@each_kind
+def test_a_zero_coefficient_is_joint(loss):
     zero = [strategies.Consensus(gamma=0), strategies.Symplectic(strength=0), strategies.Symplectic(strength=0, align=False)]
     zero += [strategies.Competitive(rate=0)] if suited("competitive", loss) == loss else []
-    joint = train(strategies.joint, loss, d_steps, g_steps)
+    joint = train(strategies.joint, loss, 3, 2)
     for strategy in zero:
-        assert_equal(joint, train(strategy, loss, d_steps, g_steps))
+        assert_equal(joint, train(strategy, loss, 3, 2))
 
 
-@every_loss
+@each_kind
 def test_the_three_classes_are_different_algorithms(loss):
     alternating = train(strategies.detach, loss, 1, 1)
     simultaneous = train(strategies.joint, loss, 1, 1)
@@ -86,18 +83,7 @@ def test_the_three_classes_are_different_algorithms(loss):
         assert any((a - b).abs().max() > 1e-6 for a, b in zip(first, second, strict=True))
 
 
-@every_loss
-def test_detaching_leaves_the_discriminators_gradient_untouched(loss):
-    gan = tiny_gan(CASES[loss])
-    x, fake = next(real_batches()), gan.generate(gan.sample())
-    weights = list(gan.discriminator.parameters())
-    attached = torch.autograd.grad(gan.loss.d_loss(gan.score_real(x), gan.score_fake(fake)), weights)
-    detached = torch.autograd.grad(gan.loss.d_loss(gan.score_real(x), gan.score_fake(fake.detach())), weights)
-    assert_equal(attached, detached)
-
-
-@each_kind
-@pytest.mark.parametrize("redundant_gradients", [False, True])
+@pytest.mark.parametrize(("loss", "redundant_gradients"), [("hinge", False), ("wgan_gp", True), ("softmaxgan", True)])
 @pytest.mark.parametrize("strategy", every_strategy())
 def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss, redundant_gradients):
     case, reals = CASES[suited(strategy, loss)], real_batches()
@@ -203,7 +189,7 @@ TRACES = {
 }
 
 
-@pytest.mark.parametrize("loss", ["nonsaturating", "softmaxgan", "ragan", "rpgan"])
+@pytest.mark.parametrize("loss", ["minimax", "softmaxgan"])
 @pytest.mark.parametrize("strategy", TRACES)
 def test_traces(strategy, loss):
     for (d_steps, g_steps), expected in zip([(1, 1), (2, 1), (1, 2)], TRACES[strategy], strict=True):

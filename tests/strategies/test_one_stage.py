@@ -23,8 +23,10 @@ NETWORKS = {
     "dcgan": (lambda: DCGANGenerator(3, SHAPE, width=2), lambda: DCGANDiscriminator(SHAPE, width=2)),
     "began": (lambda: BEGANGenerator(3, SHAPE, width=2), lambda: BEGANDiscriminator(SHAPE, width=2, code_dim=4)),
 }
-FITTING = [(n, loss) for n in NETWORKS for loss in CASES if (n == "began") == (loss in ("began", "ebgan"))] + [
-    ("began", "softmaxgan")
+FITTING = [
+    *(("mlp", loss) for loss in CASES if loss not in ("began", "ebgan")),
+    *(("dcgan", loss) for loss in ("hinge", "wgan_gp", "softmaxgan")),
+    *(("began", loss) for loss in ("began", "ebgan", "softmaxgan")),
 ]
 
 
@@ -45,13 +47,12 @@ def images(dtype=torch.float64):
 
 
 @pytest.mark.parametrize(("network", "loss"), FITTING)
-@pytest.mark.parametrize("steps", [(2, 1), pytest.param((1, 2), marks=pytest.mark.slow)])
-def test_equals_joint_after_twenty_iterations(network, loss, steps):
+def test_equals_joint_after_eight_iterations(network, loss):
     case, ends = CASES[loss], []
     for strategy in (strategies.joint, strategies.OneStage()):
         made, reals = gan(network, BEGAN(lambda_k=0.3) if loss == "began" else case.loss(), case.penalty()), images()
-        for _ in range(20):
-            strategy(made, reals, d_steps=steps[0], g_steps=steps[1])
+        for _ in range(8):
+            strategy(made, reals, d_steps=2, g_steps=1)
             made.finish_iteration()
         ends.append([*made.generator.parameters(), *made.discriminator.parameters(), *made.loss.buffers()])
     torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-10)
@@ -194,7 +195,7 @@ def test_any_coupling_is_exact_where_the_ratio_is_uniform(loss, coupling):
         torch.manual_seed(1)
         made = gan_with(Coupled(COUPLINGS[coupling]()).double(), loss())
         reals = images()
-        for _ in range(20):
+        for _ in range(5):
             strategy(made, reals, d_steps=1, g_steps=1)
         ends.append([*made.generator.parameters(), *made.discriminator.parameters()])
     torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-10)

@@ -33,13 +33,12 @@ def contents(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 3])
-def test_samples_are_those_of_one_process_to_the_last_bit(count, run, tmp_path, monkeypatch):
+def test_samples_are_those_of_one_process_to_the_last_bit(run, tmp_path, monkeypatch):
     for form in ("png", "tar", "npz"):
         how = [run, "--images", "--n", 23, "--format", form, "--batch-size", 4, "--shard-size", 9, "--output"]
         alone, shared = tmp_path / f"alone_{form}", tmp_path / f"shared_{form}"
         called(monkeypatch, "sample", *how, alone)()
-        assert several(count, called(monkeypatch, "sample", *how, shared), tmp_path / form) == [shared] * count
+        assert several(3, called(monkeypatch, "sample", *how, shared), tmp_path / form) == [shared] * 3
         if form == "npz":
             with np.load(alone) as one, np.load(shared) as other:
                 assert all(np.array_equal(one[key], other[key]) for key in ("arr_0", "arr_1"))
@@ -47,7 +46,7 @@ def test_samples_are_those_of_one_process_to_the_last_bit(count, run, tmp_path, 
         assert contents(shared) == contents(alone)
         for path in sorted(shared.iterdir())[::2]:
             path.unlink() if path.suffix != ".json" else None
-        several(count, called(monkeypatch, "sample", *how, shared), tmp_path / f"again_{form}")
+        several(3, called(monkeypatch, "sample", *how, shared), tmp_path / f"again_{form}")
         assert contents(shared) == contents(alone)
 
 
@@ -67,14 +66,13 @@ def test_what_one_process_does_is_refused_in_one_sentence(run, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 3])
-def test_figures_are_those_of_one_process(count, run, tmp_path, monkeypatch):
+def test_figures_are_those_of_one_process(run, tmp_path, monkeypatch):
     measures = ["--features", "raw", "--measure", "sliced_wasserstein", "density_coverage", "--samples", 900]
     how = [run, run.parent / "none.pt", *measures, "--output"]
     alone, shared = tmp_path / "alone", tmp_path / "shared"
     called(monkeypatch, "evaluate", *how, alone)()
-    ends = several(count, called(monkeypatch, "evaluate", *how, shared), tmp_path / "of")
-    assert ends == [shared / "evaluation.html"] * count
+    ends = several(2, called(monkeypatch, "evaluate", *how, shared), tmp_path / "of")
+    assert ends == [shared / "evaluation.html"] * 2
     one, other = (json.loads((folder / "evaluation.json").read_text()) for folder in (alone, shared))
     assert {**one, "date": ""} == {**other, "date": ""}
     assert (alone / "evaluation.html").read_text() == (shared / "evaluation.html").read_text()

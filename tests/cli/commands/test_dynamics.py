@@ -5,17 +5,18 @@ import re
 
 import pytest
 
-from ganexp.cli.main import command
 from ganexp.config.build import build
+from tests.calling import call
 from tests.composing import composed
 
-RUN = ["experiment=ring", "generator.width=6", "discriminator.width=6", "batch_size=8", "iterations=3", "sample_every=0"]
+RUN = ["experiment=ring", "batch_size=8", "iterations=2", "sample_every=0"]
+RUN += [f"{network}.{size}" for network in ("generator", "discriminator") for size in ("width=6", "depth=1")]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "run"
-    build(composed(*RUN, "checkpoint_every=1", "keep_checkpoints=3", "evaluate_every=0"), folder).fit()
+    build(composed(*RUN, "checkpoint_every=1", "keep_checkpoints=2", "evaluate_every=0"), folder).fit()
     return folder
 
 
@@ -26,11 +27,11 @@ def charts(page):
 
 def test_a_finished_run_is_looked_at_where_it_has_checkpoints(folder, capsys):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    command(["dynamics", str(folder), "--rules", "joint", "consensus", "--rate", "0.1"])()
+    call("dynamics", folder, "--rules", "joint", "--rate", "0.1")
     page = (folder / "dynamics.html").read_text()
     assert str(folder / "dynamics.html") in capsys.readouterr().out
     shown = charts(page)
-    assert [frame["name"] for frame in shown["plane"]["frames"]] == ["1", "2", "3"]
+    assert [frame["name"] for frame in shown["plane"]["frames"]] == ["1", "2"]
     assert len(shown["path"]["data"][0]["y"]) == 36
     real, imag = (shown["plane"]["data"][0][axis] for axis in "xy")
     upper = [complex(a, b) for a, b in zip(real, imag, strict=True) if b >= 0]
@@ -44,4 +45,4 @@ def test_a_finished_run_is_looked_at_where_it_has_checkpoints(folder, capsys):
 def test_a_folder_without_checkpoints_is_refused(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("")
     with pytest.raises(SystemExit, match="has no checkpoint"):
-        command(["dynamics", str(tmp_path)])()
+        call("dynamics", tmp_path)
