@@ -1,7 +1,5 @@
 """What samples are compared with: the training data or those that are held out, with their labels where classes count."""
 
-import struct
-
 import numpy as np
 import pytest
 import torch
@@ -18,6 +16,7 @@ from ganexp.evaluation import Evaluator, Raw, SlicedWasserstein, real_batches
 from ganexp.evaluation.evaluator import labelled
 from ganexp.training import Evaluation
 from tests.composing import composed
+from tests.data.torchvision_sets import write_idx
 from tests.small_runs import assert_same
 
 SHORT = ("device=cpu", "iterations=3", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8", "evaluate_every=3")
@@ -68,12 +67,9 @@ def mnist(tmp_path, monkeypatch):
     """MNIST of noise: 60 images for training and 40 for tests, of the class that is their number modulo 10."""
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "MNIST" / "raw"
-    folder.mkdir(parents=True)
     for part, n in (("train", 60), ("t10k", 40)):
-        pixels = np.random.default_rng(n).integers(0, 256, n * 28 * 28, np.uint8)
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, n, 28, 28) + pixels.tobytes())
-        labels = bytes(i % 10 for i in range(n))
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + labels)
+        images = np.random.default_rng(n).integers(0, 256, (n, 28, 28), np.uint8)
+        write_idx(folder, images, [i % 10 for i in range(n)], parts=(part,))
     return MNIST(str(tmp_path), image_size=4)
 
 

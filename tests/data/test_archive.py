@@ -1,6 +1,5 @@
 """Images in a zip archive: those of the folder that it unpacks to, read by each process for itself."""
 
-import io
 import os
 import pickle
 import tracemalloc
@@ -10,20 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from ganexp.data import ImageFolder, Streamed, load_cached
 from ganexp.data.archive import Archive
 from tests.data.samples import noise
+from tests.data.tars import png
 from tests.processes import reaped
 
 NAMES = ["b/2.png", "a/deep/1.png", "b/10.png", "a-b/3.png", "a/4.JPG"]
-
-
-def png(pixels):
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "png")
-    return file.getvalue()
 
 
 @pytest.fixture

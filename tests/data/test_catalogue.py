@@ -1,12 +1,13 @@
-"""Further sets of torchvision's, with what is odd about each of their formats."""
+"""torchvision's sets, in the originals' formats, with what is odd about each; nothing here touches a network."""
 
+import struct
 from urllib.error import URLError
 
 import numpy as np
 import pytest
 import torch
 
-from ganexp.data import CIFAR100, EMNIST, KMNIST, STL10, SVHN, CelebA, load_cached
+from ganexp.data import CIFAR10, CIFAR100, EMNIST, KMNIST, MNIST, STL10, SVHN, CelebA, FashionMNIST, load_cached
 from tests.data import torchvision_sets as sets
 from tests.data.samples import noise
 from tests.data.torchvision_sets import write_idx
@@ -33,10 +34,41 @@ def assert_holds(dataset, images, labels, classes):
     assert dataset.digest().startswith("files-")
 
 
-def test_kmnist(tmp_path):
-    images = noise(3, 28, 28)
-    write_idx(tmp_path / "KMNIST" / "raw", images)
-    assert_holds(KMNIST(str(tmp_path), image_size=28), images[:, None], [0, 0, 0], 10)
+@pytest.mark.parametrize("dataset", [MNIST, FashionMNIST, KMNIST])
+def test_sets_in_idx_files(dataset, tmp_path):
+    images = noise(4, 28, 28)
+    write_idx(tmp_path / dataset.__name__ / "raw", images, [3, 0, 9, 3])
+    assert_holds(dataset(str(tmp_path), image_size=28), images[:, None], [3, 0, 9, 3], 10)
+    resized = dataset(str(tmp_path)).load()
+    assert (resized.shape, resized.dtype) == ((4, 1, 32, 32), torch.uint8)
+
+
+def test_cifar10_spans_its_files(tmp_path, monkeypatch):
+    images = noise(4, 3, 32, 32)
+    sets.write_cifar10(tmp_path, images, [1, 8, 2, 7], monkeypatch)
+    assert_holds(CIFAR10(str(tmp_path)), images, [1, 8, 2, 7], 10)
+
+
+def idx(magic, *sizes, content=b""):
+    return struct.pack(f">{1 + len(sizes)}I", magic, *sizes) + content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"<html>not found</html>",
+        idx(2051, 12, 28, 28, content=bytes(100)),  # cut off
+        idx(2051, 0, 28, 28),
+        idx(2049, 12, content=bytes(12)),  # the labels
+        idx(0x0D03, 2, 2, 2, content=bytes(32)),  # floats
+    ],
+)
+def test_broken_files_are_named_with_the_remedy(content, tmp_path):
+    write_idx(tmp_path / "MNIST" / "raw", noise(12, 28, 28))
+    (tmp_path / "MNIST" / "raw" / "train-images-idx3-ubyte").write_bytes(content)
+    with pytest.raises(OSError, match=r"^the files of MNIST in .*raw are broken"):
+        MNIST(str(tmp_path)).load()
 
 
 @pytest.mark.parametrize(
@@ -106,7 +138,8 @@ def test_celeba_is_cut_to_the_central_square(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("dataset", "place"),
     [
-        (KMNIST, "KMNIST/raw"),
+        (FashionMNIST, "FashionMNIST/raw"),
+        (CIFAR10, "cifar-10-batches-py"),
         (EMNIST, "EMNIST/raw"),
         (CIFAR100, "cifar-100-python"),
         (SVHN, "."),

@@ -1,7 +1,5 @@
 """Samples that a data set has beside those that are trained on; nothing is downloaded for them."""
 
-import struct
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,7 @@ from ganexp.config.run_data import held_out_of
 from ganexp.data import CIFAR10, MNIST, SVHN, Digits, Grid, Ring, StackedMNIST
 from ganexp.training.execution import Machine
 from tests.data.samples import noise
+from tests.data.torchvision_sets import write_idx
 
 CPU = Machine(torch.device("cpu"), "fp32")
 
@@ -18,12 +17,8 @@ CPU = Machine(torch.device("cpu"), "fp32")
 def both_parts(tmp_path):
     """MNIST with white images for training and grey ones for tests, of the class that is their number modulo 10."""
     folder = tmp_path / "MNIST" / "raw"
-    folder.mkdir(parents=True)
     for part, n, value in (("train", 20, 255), ("t10k", 12, 128)):
-        pixels = struct.pack(">IIII", 2051, n, 28, 28) + bytes([value]) * (n * 28 * 28)
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(pixels)
-        labels = bytes(i % 10 for i in range(n))
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + labels)
+        write_idx(folder, np.full((n, 28, 28), value, np.uint8), [i % 10 for i in range(n)], parts=(part,))
     return str(tmp_path)
 
 

@@ -1,18 +1,11 @@
 """The class of every sample, in the order in which the samples are loaded."""
 
-import hashlib
-import pickle
-import struct
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torchvision import datasets
 
-from ganexp.data import CIFAR10, MNIST, Digits, FashionMNIST, Grid, ImageFolder, Ring
-from tests.data.samples import noise
-from tests.data.torchvision_sets import write_idx
+from ganexp.data import MNIST, Digits, Grid, ImageFolder, Ring
 
 
 def test_digits_are_labelled_as_scikit_learn_labels_them():
@@ -30,30 +23,6 @@ def test_the_class_of_a_point_is_the_mode_that_is_nearest(mixture):
     assert labels.dtype == torch.int64
     assert torch.equal(labels, torch.cdist(mixture.load(), mixture.centers).argmin(1))  # 14 deviations lie between modes
     assert mixture.classes == len(mixture.centers)
-
-
-@pytest.mark.parametrize(("dataset", "folder"), [(MNIST, "MNIST"), (FashionMNIST, "FashionMNIST")])
-def test_labels_of_idx_files(dataset, folder, tmp_path):
-    raw = tmp_path / folder / "raw"
-    write_idx(raw, noise(4, 28, 28))
-    (raw / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II4B", 2049, 4, 3, 0, 9, 3))
-    found = dataset(str(tmp_path))
-    assert found.labels().tolist() == [3, 0, 9, 3]
-    assert (found.labels().dtype, found.classes) == (torch.int64, 10)
-
-
-def test_labels_of_cifar10_span_its_files(tmp_path, monkeypatch):
-    folder = tmp_path / "cifar-10-batches-py"
-    folder.mkdir()
-    batches = {f"data_batch_{i}": pickle.dumps({"data": noise(2, 3072), "labels": [i, 9 - i]}) for i in (1, 2)}
-    batches["batches.meta"] = pickle.dumps({"label_names": ["thing"]})
-    sums = [[name, hashlib.md5(content).hexdigest()] for name, content in batches.items()]
-    for name, content in batches.items():
-        (folder / name).write_bytes(content)
-    monkeypatch.setattr(datasets.CIFAR10, "train_list", sums[:2])
-    monkeypatch.setattr(datasets.CIFAR10, "test_list", [])
-    monkeypatch.setattr(datasets.CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": sums[2][1]})
-    assert CIFAR10(str(tmp_path)).labels().tolist() == [1, 8, 2, 7]
 
 
 def test_labels_that_are_not_there_are_missed_in_a_sentence(tmp_path, monkeypatch):

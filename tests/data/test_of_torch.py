@@ -11,7 +11,6 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError, Torch
 from tests.composing import composed
-from tests.config.dangerous import DANGEROUS
 from tests.data.own import Floats, Listed, Own, Pictures, Points, WithoutLength, pixels
 from tests.tiny import iterate
 
@@ -44,9 +43,8 @@ def test_samples_are_those_of_the_dataset_on_the_usual_scale(kind, channels):
     assert len(data) == 9
 
 
-@pytest.mark.parametrize("kind", ["Own", "Floats", "Pictures"])
-def test_a_run_sees_each_sample_once_an_epoch(kind):
-    trainer = build(configured(f"tests.data.own.{kind}", "+dataset.dataset.n=12", "+dataset.dataset.side=4"), trust="tests")
+def test_a_run_sees_each_sample_once_an_epoch():
+    trainer = build(configured("tests.data.own.Own", "+dataset.dataset.n=12", "+dataset.dataset.side=4"), trust="tests")
     seen = torch.cat([next(trainer.reals).values for _ in range(3)])
     expected = pixels(12, 3, 4) / 127.5 - 1
     order = [(expected - one).abs().amax((1, 2, 3)).argmin().item() for one in seen]
@@ -160,10 +158,9 @@ def test_configurations_are_refused_in_a_sentence(overrides, sentence):
         check(composed(*SMALL, *overrides), trust=None)
 
 
-@pytest.mark.parametrize("name", DANGEROUS)
-def test_what_is_no_dataset_is_refused_without_a_call(name, tmp_path):
+def test_what_is_no_dataset_is_refused_without_a_call(tmp_path):
     cfg, witness = composed(*SMALL), tmp_path / "witness"
-    cfg.dataset.dataset = {"_target_": name, "command": f"touch {witness}", "args": f"touch {witness}", "file": str(witness)}
+    cfg.dataset.dataset = {"_target_": "os.system", "command": f"touch {witness}"}
     for trust in ((), None):
         with pytest.raises(ConfigError, match=r"\Adataset\.dataset\._target_[^\n]*\.\Z"):
             check(cfg, trust=trust)

@@ -1,7 +1,5 @@
 """Stacked MNIST: every channel is a digit, and the mode names them."""
 
-import struct
-
 import numpy as np
 import pytest
 import torch
@@ -15,9 +13,7 @@ LABELS = [3, 0, 9, 3, 7]
 @pytest.fixture
 def root(tmp_path):
     """Five images, each of one shade."""
-    raw = tmp_path / "MNIST" / "raw"
-    write_idx(raw, np.arange(5, dtype=np.uint8).repeat(28 * 28).reshape(5, 28, 28))
-    (raw / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II5B", 2049, 5, *LABELS))
+    write_idx(tmp_path / "MNIST" / "raw", np.arange(5, dtype=np.uint8).repeat(28 * 28).reshape(5, 28, 28), LABELS)
     return str(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """Tiny sets in the formats in which their makers publish them; sums that torchvision would compare are taken as they are."""
 
+import hashlib
 import pickle
 import struct
 
@@ -67,9 +68,25 @@ def write_celeba(root, images, parts, monkeypatch):
     monkeypatch.setattr(datasets.CelebA, "file_list", [("none", None, f"{name}.txt") for name in tables])
 
 
-def write_idx(folder, images):
-    folder.mkdir(parents=True)
+def write_idx(folder, images, labels=None, parts=("train", "t10k")):
+    folder.mkdir(parents=True, exist_ok=True)
     n, h, w = images.shape
-    for part in ("train", "t10k"):
+    for part in parts:
         (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, n, h, w) + images.tobytes())
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + bytes(n))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, n) + bytes(labels or n))
+
+
+def write_cifar10(root, images, labels, monkeypatch):
+    """Its images lie in several files, here of two images each."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir()
+    parts = [slice(i, i + 2) for i in range(0, len(images), 2)]
+    files = [pickle.dumps({"data": images[part].reshape(-1, 3072), "labels": labels[part]}) for part in parts]
+    files.append(pickle.dumps({"label_names": ["thing"]}))
+    names = [*(f"data_batch_{i}" for i, _ in enumerate(parts)), "batches.meta"]
+    sums = [[name, hashlib.md5(content).hexdigest()] for name, content in zip(names, files, strict=True)]
+    for name, content in zip(names, files, strict=True):
+        (folder / name).write_bytes(content)
+    monkeypatch.setattr(datasets.CIFAR10, "train_list", sums[:-1])
+    monkeypatch.setattr(datasets.CIFAR10, "test_list", [])
+    monkeypatch.setattr(datasets.CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": sums[-1][1]})

@@ -1,7 +1,5 @@
 """Whole runs in several processes: what is written is what one process writes, and either can go on from it."""
 
-import json
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from ganexp import build
 from ganexp.distributed.processes import Processes
 from tests.composing import composed
 from tests.distributed.forks import several
-from tests.small_runs import SMALL
+from tests.small_runs import SMALL, untimed
 
 RUN = [one for one in SMALL if not one.startswith(("dataset", "generator", "discriminator"))]
 RUN += ["batch_size=12", "precision=fp64", "log_every=2", "sample_every=5", "checkpoint_every=5"]
@@ -32,7 +30,6 @@ CASES = {
     "ada": [*MLP, *FAKE, "augment=ada", "augment.images=500", "pack=2", "penalty=dragan"],
     "batch norm": [*FAKE, "generator=dcgan", "generator.width=4", "discriminator=dcgan", "discriminator.width=4"],
 }
-UNTIMED = ("time/", "speed/", "memory/", "progress/wall_s")
 
 
 def run(folder, case, processes, *, iterations=10, checkpoint=None):
@@ -48,8 +45,7 @@ def left(folder):
     tensors = {name: state["gan"][name] for name in ("generator", "discriminator", "prior")} | {
         "average": state["step"]["average"]
     }
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return tensors, [{key: value for key, value in row.items() if not key.startswith(UNTIMED)} for row in rows]
+    return tensors, untimed(folder)
 
 
 def assert_alike(folder, other):
@@ -70,8 +66,9 @@ def test_a_run_is_that_of_one_process_and_any_number_can_go_on(case, tmp_path):
     run(tmp_path / "alone", case, Processes())
     several(2, lambda processes: run(tmp_path / "two", case, processes), tmp_path / "of two")
     assert_alike(tmp_path / "two", tmp_path / "alone")
-    half = tmp_path / "two" / "checkpoints" / "iteration_000000005.pt"
-    several(3, lambda processes: run(tmp_path / "two", case, processes, checkpoint=half), tmp_path / "of three")
-    assert_alike(tmp_path / "two", tmp_path / "alone")
-    run(tmp_path / "two", case, Processes(), checkpoint=half)
-    assert_alike(tmp_path / "two", tmp_path / "alone")
+    if case == "much":  # which has every state
+        half = tmp_path / "two" / "checkpoints" / "iteration_000000005.pt"
+        several(3, lambda processes: run(tmp_path / "two", case, processes, checkpoint=half), tmp_path / "of three")
+        assert_alike(tmp_path / "two", tmp_path / "alone")
+        run(tmp_path / "two", case, Processes(), checkpoint=half)
+        assert_alike(tmp_path / "two", tmp_path / "alone")

@@ -6,7 +6,7 @@ import torch
 from scipy.linalg import sqrtm
 from scipy.stats import linregress
 
-from ganexp.data import Digits, Ring
+from ganexp.data import Digits
 from ganexp.evaluation import EvaluationError, Raw
 from ganexp.evaluation.frechet import frechet_distances
 from ganexp.evaluation.measures.cas import CAS
@@ -230,11 +230,6 @@ def test_measures_of_classes_refuse_runs_without(kind):
     with pytest.raises(Misfit) as error:
         kind().check(Facts(dataset=Digits(), shape=(1, 32, 32)))
     assert error.value.remedy["conditional"] is True
-
-
-def test_cas_refuses_points():
-    with pytest.raises(Misfit, match="images"):
-        CAS().check(Facts(dataset=Ring(), shape=(2,), conditional=True, classes=8))
 
 
 @pytest.mark.parametrize(

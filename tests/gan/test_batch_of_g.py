@@ -9,7 +9,7 @@ from ganexp.config.schema import ConfigError
 from ganexp.losses import RaGAN
 from ganexp.strategies import g_first_resample, resample
 from tests.composing import composed
-from tests.small_runs import SMALL, assert_resumes
+from tests.small_runs import SMALL
 from tests.tiny import BATCH, CASES, iterate, real_batches, state, tiny_gan
 
 
@@ -75,12 +75,6 @@ def test_wrappers_move_and_choose_the_fakes_of_g_s_own_batch():
     made.gan.loss.g_loss = lambda real, fake: seen.append(len(fake)) or inside(real, fake)
     iterate(made, 3)
     assert seen == [10, 7, 5]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [BOTH, ["strategy=resample", "strategy.new_reals=true", "loss=rpgan", "penalty=r1r2"]])
-def test_it_resumes(settings, tmp_path):
-    assert_resumes(tmp_path, [*SMALL, *settings], 7, stop_after=4)
 
 
 @pytest.mark.parametrize("strategy", ["detach", "joint", "reuse_z", "extragradient"])

@@ -12,12 +12,10 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.gan.micro_batches import MicroBatches, refuse_inexact
 from ganexp.gan.passes import Passes
-from ganexp.losses import Hinge
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
-from ganexp.penalties import R1
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, Case, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, TWICE, real_batches, state, tiny_gan
 
 
 def gan_in_parts(count, case, **settings):
@@ -35,19 +33,11 @@ def trained(gan, strategy, iterations=3, wrap=lambda step: step):
     return state(gan)
 
 
-@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("loss", ["wgan_gp", "softmaxgan", "began"])
 @pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
 def test_every_strategy_moves_as_with_whole_batches(strategy, loss):
-    whole, *parts = (trained(gan_in_parts(n, CASES[loss]), STRATEGIES[strategy]) for n in (1, 2, 4))
-    for found in parts:
-        for a, b in zip(whole, found, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-13)
-
-
-@pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
-def test_with_penalties_and_redundant_gradients(strategy):
-    case = Case(Hinge, R1)
-    whole, parts = (trained(gan_in_parts(n, case, redundant_gradients=True), STRATEGIES[strategy]) for n in (1, 3))
+    whole = trained(gan_in_parts(1, CASES[loss]), STRATEGIES[strategy])
+    parts = trained(gan_in_parts(4, CASES[loss], redundant_gradients=True), STRATEGIES[strategy])
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-13)
 
@@ -152,17 +142,6 @@ def test_the_peak_of_memory_falls(strategy):
 
 def test_chosen_on_the_command_line():
     assert build(composed(*NARROW, "generator.batch_norm=false", "accumulate=2")).gan._passes.parts.count == 2
-    refused = {
-        "accumulate=2": "accumulate=2 is exact only for networks that .* generator=dcgan changes its running_mean",
-        "accumulate=33": "accumulate=33 is more parts than batch_size=32 has samples",
-        "accumulate=0": "accumulate should be greater than or equal to 1, not 0",
-    }
-    for wrong, sentence in refused.items():
-        with pytest.raises(ConfigError, match=sentence):
-            check(composed(wrong))
-    norm = ["generator.batch_norm=false", "discriminator.spectral_norm=true", "accumulate=4"]
-    with pytest.raises(ConfigError, match=r"discriminator=dcgan changes its .* choose accumulate=1"):
-        check(composed(*norm))
 
 
 def test_more_fits_into_memory_in_parts():

@@ -1,7 +1,8 @@
 """What W&B has recorded, through W&B's own inspect command."""
 
 import json
-import sys
+
+from wandb.util import get_core_path
 
 from tests import processes
 
@@ -14,7 +15,8 @@ def records(directory):
 
 def inspected(log, *, check=True):
     """Return the records of W&B's own file, by type."""
-    done = processes.run(sys.executable, "-m", "wandb", "leet", "inspect", "--json", log, cwd=log.parent)
+    inspect = (get_core_path(), "leet", "inspect", "--no-observability", "--json")  # `wandb leet inspect --json` runs this
+    done = processes.run(*inspect, "--run-file", log, log.parent, cwd=log.parent)
     assert not check or done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     found = {}

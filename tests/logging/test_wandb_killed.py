@@ -87,6 +87,7 @@ while service.status() != psutil.STATUS_STOPPED:
 """
 
 
+@pytest.mark.slow
 def test_a_wandb_process_that_is_stopped_delays_neither_rows_nor_the_end(tmp_path):
     start = time.monotonic()
     done = processes.run(sys.executable, "-c", HANGING, tmp_path, cwd=CONF.parent)

@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.config.check import check
 from ganexp.losses import EBGAN
 from ganexp.losses.ebgan import alike
 from ganexp.networks import BEGANDiscriminator
-from tests.composing import composed
-
-SMALL = ["batch_size=4", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0", "dataset.image_size=16"]
-EBGAN_PT = [
-    *("generator=began", "discriminator=began", "loss=ebgan", "generator.width=2", "discriminator.width=2"),
-    *("loss.pulling_away=0.1", "discriminator.returns_code=true", "discriminator.code_dim=5"),
-]
 
 
 def by_pairs(codes):
@@ -53,7 +45,3 @@ def test_the_code_stands_behind_each_energy():
     outputs = D(x)
     assert torch.equal(outputs[:, 1:], D.encoder(x))
     torch.testing.assert_close(outputs[:, 0], (x - D.reconstruct(x)).abs().mean((1, 2, 3)))
-
-
-def test_without_it_ebgan_works_as_typed():
-    check(composed(*SMALL, "loss=ebgan", "discriminator=began"))

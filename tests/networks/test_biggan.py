@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import avg_pool2d, batch_norm, conv2d, interpolate, linear, max_pool2d
 
 from ganexp import build
@@ -56,9 +57,13 @@ def scattered(network):
 
 
 def settled(network, *inputs):
+    """Let batch norm see data, and power iterations come to their end: each look at a weight is one."""
     with torch.no_grad():
-        for _ in range(300):  # power iterations
-            network(*inputs)
+        network(*inputs)
+        for layer in network.modules():
+            if isinstance(layer, (nn.Conv2d, nn.Linear, nn.Embedding)):
+                for _ in range(300):
+                    layer.weight  # noqa: B018
     return network.eval()
 
 
@@ -156,7 +161,6 @@ def test_latents_without_a_part_for_each_block_are_refused():
     [
         ["conditional=true", "penalty=[r1,lecam]", "channels_last=true"],
         ["precision=bf16", "pack=2", "loss=hinge"],
-        ["precision=fp64", "strategy=one_stage"],
     ],
 )
 def test_it_trains_and_resumes(overrides):

@@ -101,11 +101,3 @@ def test_an_embedding_follows_the_latents(generator):
     z = torch.randn(5, 3)
     by_hand = torch.cat([z, generator.condition.embedding.weight[LABELS]], 1)
     assert torch.equal(generator(z, LABELS), generator.layers(by_hand))
-
-
-@pytest.mark.parametrize("network", [MLPGenerator, DCGANGenerator])
-def test_without_classes_a_network_has_the_weights_that_it_always_had(network):
-    torch.manual_seed(0)
-    plain = network(3, (1, 16, 16), width=2)
-    assert not any("condition" in name or "gain" in name or "embedding" in name for name in plain.state_dict())
-    assert plain(torch.randn(4, 3)).shape == (4, 1, 16, 16)

@@ -6,8 +6,6 @@ import torch
 from torch import nn
 
 from ganexp import GAN, Prior, build, strategies
-from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.losses import WGAN, NonSaturating
 from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator, MLPGenerator
 from tests.composing import composed
@@ -104,7 +102,7 @@ ON = "discriminator.minibatch_deviation=true"
     "overrides",
     [
         [*NARROW],
-        pytest.param([*NARROW, "discriminator=mlp", "strategy=unrolled"], marks=pytest.mark.slow),
+        pytest.param([*NARROW, "discriminator=mlp"], marks=pytest.mark.slow),
         pytest.param([*NARROW, "discriminator.spectral_norm=true", "conditional=true"], marks=pytest.mark.slow),
     ],
 )
@@ -114,9 +112,3 @@ def test_it_trains_as_an_option(overrides):
     assert sum(isinstance(module, MinibatchDeviation) for module in trainer.gan.discriminator.modules()) == 1
     if "discriminator.spectral_norm=true" in overrides:
         assert torch.linalg.matrix_norm(trainer.gan.discriminator.layers[-2][1].weight.flatten(1), 2).item() < 1.5
-
-
-def test_one_stage_refuses_the_option():
-    for discriminator in ("dcgan", "mlp"):
-        with pytest.raises(ConfigError, match="depend on other images of the batch"):
-            check(composed(f"discriminator={discriminator}", ON, "strategy=one_stage"))

@@ -1,5 +1,7 @@
 """Networks: shapes, ranges, what they promise of themselves, and what they refuse."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -19,10 +21,9 @@ CONVOLUTIONAL = [(DCGANGenerator, DCGANDiscriminator), (BEGANGenerator, BEGANDis
 
 
 @pytest.mark.parametrize("networks", CONVOLUTIONAL)
-@pytest.mark.parametrize("size", [16, 32, 64, 128])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_any_power_of_two_from_16_up(networks, size, channels):
-    shape = (channels, size, size)
+@pytest.mark.parametrize("size", [16, 128])
+def test_any_power_of_two_from_16_up(networks, size):
+    shape = (3, size, size)
     generator, discriminator = networks[0](5, shape, width=2), networks[1](shape, width=2)
     fake = generator(torch.randn(3, 5))
     assert fake.shape == (3, *shape)
@@ -30,8 +31,7 @@ def test_any_power_of_two_from_16_up(networks, size, channels):
 
 
 @pytest.mark.parametrize("networks", [(DCGANGenerator, DCGANDiscriminator), (R3GANGenerator, R3GANDiscriminator)])
-@pytest.mark.parametrize("shape", [(3, 32, 64), (1, 64, 16)])
-@pytest.mark.parametrize("classes", [0, 2])
+@pytest.mark.parametrize(("shape", "classes"), [((3, 32, 64), 0), ((1, 64, 16), 2)])
 def test_images_need_not_be_square(networks, shape, classes):
     """D's last layer sees every place of its last map once: its gradient by the image is nowhere 0."""
     labels = (torch.ones(3).long(),) if classes else ()
@@ -69,12 +69,6 @@ def test_convolutions_refuse_what_they_cannot_make(network, shape):
         network(*arguments)
 
 
-@pytest.mark.parametrize("network", [DCGANDiscriminator, BEGANDiscriminator, MLPDiscriminator])
-def test_widths_below_one_are_refused(network):
-    with pytest.raises(ValueError, match=r"^width should be"):
-        network((1, 16, 16), width=0)
-
-
 def test_channels_of_dcgan_at_64_are_the_papers():
     generator, discriminator = DCGANGenerator(100, (3, 64, 64), width=128), DCGANDiscriminator((3, 64, 64), width=128)
     ups = [m.out_channels for m in generator.modules() if isinstance(m, nn.ConvTranspose2d)]
@@ -97,13 +91,12 @@ def test_dcgan_batch_norm_can_be_had_and_left():
 def test_spectral_norm_bounds_every_layer():
     torch.manual_seed(0)
     discriminator = DCGANDiscriminator((1, 16, 16), width=4, spectral_norm=True)
-    with torch.no_grad():
-        for _ in range(100):  # power iterations
-            discriminator(torch.randn(2, 1, 16, 16))
+    layers = [layer for layer in discriminator.modules() if isinstance(layer, nn.Conv2d)]
+    for layer, _ in itertools.product(layers, range(100)):
+        layer.weight  # noqa: B018 - each look at it is a power iteration
     discriminator.eval()
-    for layer in discriminator.modules():
-        if isinstance(layer, nn.Conv2d):
-            assert torch.linalg.matrix_norm(layer.weight.flatten(1), 2).item() == pytest.approx(1, abs=1e-3)
+    for layer in layers:
+        assert torch.linalg.matrix_norm(layer.weight.flatten(1), 2).item() == pytest.approx(1, abs=1e-3)
 
 
 def test_outputs_are_named_and_energies_are_what_the_paper_says():

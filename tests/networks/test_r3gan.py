@@ -11,7 +11,7 @@ from torch.nn import functional
 from ganexp import build
 from ganexp.networks import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.r3gan import Bottleneck, Down, Up
-from tests.composing import composed, options, suited
+from tests.composing import composed
 
 TINY = [
     *("generator=r3gan", "discriminator=r3gan", "generator.width=2", "discriminator.width=2"),
@@ -53,8 +53,7 @@ def test_published_networks_have_the_parameters_of_the_authors_plans(size):
     assert widths == [c for c in reversed(channels) for _ in range(2)]
 
 
-@pytest.mark.parametrize("size", [16, 32, 64, 128])
-@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize(("size", "width"), [(16, 2), (16, 3), (128, 2)])
 def test_any_power_of_two_from_16_up(size, width):
     shape = (1, size, size)
     generator, discriminator = R3GANGenerator(5, shape, width=width, blocks=1), R3GANDiscriminator(shape, width=width)
@@ -136,7 +135,8 @@ def test_images_do_not_see_each_other_in_the_discriminator():
 
 
 CASES = {
-    **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
+    "detach": ["strategy=detach"],
+    "consensus": ["strategy=consensus"],
     "fp64": ["precision=fp64"],
     "bf16": ["precision=bf16", "channels_last=true"],
     "penalty": ["loss=wgan_gp"],

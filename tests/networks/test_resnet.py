@@ -1,5 +1,6 @@
 """SNGAN's residual networks, against counts and formulas that are written out by hand."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from ganexp import build
 from ganexp.networks import ResNetDiscriminator, ResNetGenerator
 from ganexp.networks.attention import SelfAttention
 from ganexp.networks.residual import DownBlock, FirstBlock, UpBlock
-from tests.composing import composed, options, suited
+from tests.composing import composed
 
 TINY = [
     *("generator=resnet", "discriminator=resnet", "generator.width=1", "discriminator.width=1"),
@@ -186,15 +187,13 @@ def test_weights_start_from_xaviers_distribution_with_the_published_gains():
 
 def test_spectral_norm_bounds_every_layer_of_the_discriminator_and_can_be_had_in_the_generator():
     torch.manual_seed(0)
-    x, z = torch.randn(2, 1, 32, 32), torch.randn(2, 5)
     discriminator = ResNetDiscriminator((1, 32, 32), width=2, attention=True)
     generator = ResNetGenerator(5, (1, 32, 32), width=1, attention=True, spectral_norm=True)
-    for network, given in ((discriminator, x), (generator, z)):
-        with torch.no_grad():
-            for _ in range(50):  # power iterations
-                network(given)
-        network.eval()
+    for network in (discriminator, generator):
         layers = [layer for layer in network.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+        for layer, _ in itertools.product(layers, range(50)):
+            layer.weight  # noqa: B018 - each look at it is a power iteration
+        network.eval()
         assert len(layers) == 15
         for layer in layers:
             assert torch.linalg.matrix_norm(layer.weight.flatten(1), 2).item() == pytest.approx(1, abs=2e-2)
@@ -235,7 +234,8 @@ def test_attention_is_the_papers_equations():
 
 
 CASES = {
-    **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
+    "detach": ["strategy=detach"],
+    "consensus": ["strategy=consensus"],
     "fp64": ["precision=fp64"],
     "bf16": ["precision=bf16", "channels_last=true"],
     "penalty": ["loss=wgan_gp", "generator.attention=true", "discriminator.attention=true"],

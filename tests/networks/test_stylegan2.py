@@ -199,7 +199,6 @@ def test_several_processes_would_draw_the_same_numbers():
     [
         ["penalty=[r1,path_length]", "penalty.r1.every=2", "conditional=true", "channels_last=true"],
         pytest.param(["precision=bf16", "augment=ada"], marks=pytest.mark.slow),
-        pytest.param(["precision=fp64", "pack=2", "penalty=path_length"], marks=pytest.mark.slow),
         pytest.param(
             ["strategy=one_stage", "loss=minimax", "penalty=[r1,path_length]", "discriminator.minibatch_deviation=false"],
             marks=pytest.mark.slow,

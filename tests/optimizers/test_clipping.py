@@ -7,8 +7,6 @@ import torch
 
 from ganexp import Step, build, strategies
 from ganexp.batch import Batch
-from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.distributed.processes import Processes
 from ganexp.optimizers.ownership import clip
 from tests.composing import composed
@@ -89,8 +87,4 @@ def test_the_sum_over_processes_is_clipped_and_rows_show_its_norm():
 
 def test_the_key():
     assert build(composed(*NARROW, "clip_gradients=0.5")).gan._g.max_norm == 0.5
-    for off in ([], ["clip_gradients=off"], ["clip_gradients=false"]):
-        assert build(composed(*NARROW, *off)).gan._d.max_norm is None
-    for wrong in ("-1", "true", "nan", "much"):
-        with pytest.raises(ConfigError, match=r"^clip_gradients should be off or a norm above 0, such as 1, not "):
-            check(composed(f"clip_gradients={wrong}"))
+    assert build(composed(*NARROW)).gan._d.max_norm is None

@@ -56,16 +56,6 @@ def test_it_weighs_as_many_times_as_much_and_looking_moves_no_count():
         assert gan.d_loss(x, fake).penalty is None
 
 
-def test_each_time_is_the_plain_penalty():
-    ends = []
-    for every in (None, 1):
-        gan, reals = tiny_gan(Case(NonSaturating, R1 if every is None else lambda: R1(every=1))), real_batches()
-        strategies.detach(gan, reals, d_steps=3, g_steps=1)
-        ends.append(state(gan))
-        assert gan.penalty.state_dict() == {}
-    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
-
-
 def test_a_plain_loop_with_a_lazy_penalty():
     gan, loop = lazy_gan(2), lazy_gan(2)
     reals, plain = real_batches(), real_batches()

@@ -13,17 +13,15 @@ from tests.full import on_a_full_disk
 from tests.sampling import tiny_generators as tiny
 
 OF_TORCH = ["torchscript", "torch_export"]
-WITH_ONNX = [*OF_TORCH, "onnx"]
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
 @pytest.mark.parametrize("form", [*OF_TORCH, pytest.param("onnx", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("classes", [pytest.param(0, marks=pytest.mark.slow), 3])
-def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form, classes):
+def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form):
     if form == "onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             pytest.importorskip(package)
-    G = tiny.images(classes)
+    G = tiny.images(3)
     path = tmp_path / f"x{SUFFIXES[form]}"
     assert 0 <= export(G, form, path) <= 1e-5
     z, labels = G.latents(range(20, 33)).values, G.labels(range(20, 33))
@@ -31,10 +29,9 @@ def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form, class
     assert [*tmp_path.iterdir()] == [path]
 
 
-@pytest.mark.parametrize("form", OF_TORCH)
-def test_on_a_full_disk_nothing_aborts_and_nothing_is_left(tmp_path, form):
-    path = tmp_path / f"x{SUFFIXES[form]}"
-    said = on_a_full_disk(export, tiny.points(), form, path, room=1000)
+def test_on_a_full_disk_nothing_aborts_and_nothing_is_left(tmp_path):
+    path = tmp_path / "x.ts"
+    said = on_a_full_disk(export, tiny.points(), "torchscript", path, room=1000)
     assert said == f"OSError: [Errno 27] File too large: '{path}'"
     assert not [*tmp_path.iterdir()]
 

@@ -30,7 +30,7 @@ def test_a_gif_passes_the_samples_and_is_a_loop(tmp_path):
                 np.testing.assert_allclose(picture[top : top + 16, left : left + 16], wanted, atol=1)
 
 
-@pytest.mark.parametrize("per_second", [1, 7, 20, 30, 40, 45, 50])
+@pytest.mark.parametrize("per_second", [1, 30, 45])
 def test_a_gif_lasts_as_long_as_its_frames(per_second, tmp_path):
     frames = [np.full((2, 2, 3), value, np.uint8) for value in range(90)]
     write_film(frames, tmp_path / "x.gif", per_second=per_second)

@@ -22,6 +22,7 @@ from tests.training.tape import Tape
 N = 4
 BEGAN = [*CONVOLUTIONAL, "generator=began", "discriminator=began"]
 LABELS = [*NARROW, "device=cpu", "conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
+LOOKAHEAD = ["wrapper=[lookahead]", "wrapper.lookahead.every=2"]
 FIXED = {"wrapper.topk.gamma", "loss.k_0", "average.width", "penalty.cr.shift", "penalty.bcr.shift"}
 
 
@@ -70,26 +71,36 @@ def same(first, second):
 
 
 @pytest.mark.parametrize(
-    ("settings", "key", "to"),
+    ("settings", "ends_at"),
     [
-        ([*SMALL, "penalty=[r1,spectral]", "penalty.r1.every=2"], "penalty.r1.weight", 0.1),
-        ([*SMALL, "penalty=weight_clipping"], "penalty.weight_clipping.bound", 0.2),
-        ([*SMALL, "augment=ada", "augment.p=0"], "augment.p", 0.9),
-        pytest.param([*BEGAN, "loss=began", "loss.k_0=0.5"], "loss.lambda_k", 0.5, marks=pytest.mark.slow),
-        ([*SMALL, "strategy=consensus"], "strategy.gamma", 2.0),
-        ([*SMALL, "wrapper=[lookahead]", "wrapper.lookahead.every=2"], "wrapper.lookahead.alpha", 0.9),
-        (SMALL, "optimizer.betas.1", 0.9),
-        (SMALL, "optimizer.d.betas.0", 0.0),
-        ([*SMALL, "optimizer=sgd"], "optimizer.momentum", 0.9),
-        ([*SMALL, "average.decay=0.1"], "average.decay", 0.05),
-        ([*SMALL, "average.half_life=0"], "average.half_life", 5.0),
+        (
+            [
+                *SMALL,
+                "penalty=[r1,spectral]",
+                "penalty.r1.every=2",
+                "augment=ada",
+                "augment.p=0",
+                "average.decay=0.1",
+                *LOOKAHEAD,
+            ],
+            {"penalty.r1.weight": 0.1, "augment.p": 0.9, "average.decay": 0.05, "optimizer.betas.1": 0.9}
+            | {"wrapper.lookahead.alpha": 0.9},
+        ),
+        (
+            [*SMALL, "penalty=weight_clipping", "strategy=consensus", "average.half_life=0"],
+            {"penalty.weight_clipping.bound": 0.2, "strategy.gamma": 2.0, "average.half_life": 5.0, "optimizer.d.betas.0": 0.0},
+        ),
+        ([*SMALL, "optimizer=sgd"], {"optimizer.momentum": 0.9}),
+        pytest.param([*BEGAN, "loss=began", "loss.k_0=0.5"], {"loss.lambda_k": 0.5}, marks=pytest.mark.slow),
     ],
 )
-def test_a_number_that_moves_is_one_that_is_written_before_each_iteration(settings, key, to):
+def test_numbers_that_move_are_written_before_each_iteration(settings, ends_at):
     cfg = composed(*settings)
-    moved = ends(cfg, {key: to}, moving=True)
-    assert same(moved, ends(cfg, {key: to}, moving=False))
-    assert not same(moved, ends(cfg, {}, moving=False))
+    moved = ends(cfg, ends_at, moving=True)
+    assert same(moved, ends(cfg, ends_at, moving=False))
+    for key in ends_at:
+        others = {other: to for other, to in ends_at.items() if other != key}
+        assert not same(moved, ends(cfg, others, moving=False)), key
 
 
 def with_every_float(group, option):
@@ -152,8 +163,10 @@ def test_numbers_stay_where_the_first_run_was_to_end(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "moving"),
     [
-        ([*SMALL, "penalty=r1", "average.half_life=0"], "moving={penalty.r1.weight:0.1,average.half_life:3}"),
-        ([*SMALL, "augment=ada", "augment.p=0.2"], "moving={augment.p:0.9,average.decay:0.2}"),
+        (
+            [*SMALL, "penalty=r1", "average.half_life=0", "augment=ada", "augment.p=0.2"],
+            "moving={penalty.r1.weight:0.1,average.half_life:3,augment.p:0.9}",
+        ),
         ([*SMALL, *RISING], "moving={augment.target:0.99}"),
         pytest.param(
             [*BEGAN, "loss=began", "loss.k_0=0.5"], "moving={loss.gamma:0.1,loss.lambda_k:0.4}", marks=pytest.mark.slow
@@ -191,12 +204,9 @@ def test_what_is_read_on_the_host_is_not_recorded(moving):
         (["optimizer.d.betas=[0,0.9]", "moving={optimizer.betas.1:0.99}"], "moving.optimizer.betas.1"),
         (["penalty=r1", "moving={penalty.r1.every:2}"], "moving.penalty.r1.every"),
         (["penalty=r1", "moving={penalty.r1.weight:-1}"], "penalty.r1.weight"),
-        (["penalty=r1", "moving={penalty.r1.weight:few}"], "moving.penalty.r1.weight"),
         (["moving={dataset.n:3}"], "moving.dataset.n"),
-        (["moving={batch_size:3}"], "moving.batch_size"),
         (["moving={average.half_life:3}"], "moving.average.half_life"),
         (["moving={average.decay:{to:0.9,end:99}}", "iterations=10"], "moving.average.decay.end"),
-        (["moving={average.decay:{to:0.9,warm_up:10}}", "iterations=10"], "moving.average.decay.warm_up"),
         (["moving={average.decay:{to:0.9,begin:2}}"], "moving.average.decay.begin"),
         (["moving={average.decay:{to:0.9,by:steps}}"], "moving.average.decay.by"),
         (["moving={average.decay:{to:0.9,ends:3}}"], "moving.average.decay.ends"),

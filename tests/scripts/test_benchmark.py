@@ -1,9 +1,7 @@
 """The benchmark: that contenders do the work which their names say, and end on a page."""
 
-import struct
 import zipfile
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -16,6 +14,8 @@ from ganexp.compare.cost import operations
 from ganexp.compare.intervals import Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from tests.data.samples import noise
+from tests.data.torchvision_sets import write_idx
 
 TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
 
@@ -76,17 +76,11 @@ def test_every_switch_can_be_thrown():
 
 @pytest.mark.usefixtures("_tiny_cases")
 def test_feeds_are_timed_on_sets_that_are_there(tmp_path):
-    raw = tmp_path / "mnist" / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    for part in ("train", "t10k"):
-        pixels = rng.integers(0, 256, (70, 28, 28), dtype=np.uint8)
-        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, 70, 28, 28) + pixels.tobytes())
-        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, 70) + bytes(70))
+    write_idx(tmp_path / "mnist" / "MNIST" / "raw", noise(70, 28, 28))
     with zipfile.ZipFile(tmp_path / "cifar10-train.zip", "w") as archive:
-        for i in range(66):
+        for i, image in enumerate(noise(66, 32, 32, 3)):
             with archive.open(f"cat/{i}.jpg", "w") as file:
-                Image.fromarray(rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)).save(file, format="JPEG")
+                Image.fromarray(image).save(file, format="JPEG")
     text = feeding.feeding(tmp_path, ("mlp",), turns=1, seconds=0.01).text
     for set_name, ways in {"MNIST, idx files": 3, "CIFAR-10, JPEG files": 4}.items():
         assert text.count(f"| {set_name} |") == ways

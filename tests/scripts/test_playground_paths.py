@@ -20,14 +20,6 @@ from playing.tape import Unrepeatable, program
 NODE = shutil.which("node")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 

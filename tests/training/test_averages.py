@@ -118,15 +118,6 @@ def test_a_width_chosen_afterwards_gives_nearly_the_average_that_was_not_kept():
         post_hoc(snapshots, 49, 0.07)
 
 
-def test_the_average_is_chosen_by_its_name():
-    made = build(composed(*SMALL, "precision=fp64", "iterations=6", "average=uniform", "average.start=2"))
-    saved = []
-    for _ in range(6):
-        iterate(made, 1)
-        saved.append(next(made.gan.generator.parameters()).detach().numpy().copy())
-    np.testing.assert_allclose(first(made.step.average), np.mean(saved[2:], 0), rtol=1e-12)
-
-
 def test_without_one_samples_come_from_the_generator_itself():
     made = build(composed(*SMALL, "average=none"))
     assert made.step.average.generator is made.gan.generator
@@ -160,7 +151,7 @@ def shares(name, n):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_discriminator_is_averaged_alike(name, tmp_path):
+def test_the_discriminator_is_averaged_alike(name):
     chosen = [*([f"average={name}"] if name != "half_life" else []), *EVERY[name], "average.of=both"]
     settings = [*SMALL, *chosen, "precision=fp64", "iterations=6"]
     made, weights = build(composed(*settings)), []
@@ -171,7 +162,11 @@ def test_the_discriminator_is_averaged_alike(name, tmp_path):
     for key, average in made.step.average.networks().items():
         by_hand = np.tensordot(shares(name, 6), np.array([one[key] for one in weights]), 1)
         np.testing.assert_allclose(next(average.parameters()).numpy(), by_hand, rtol=1e-10)
-    build(composed(*settings), tmp_path).fit()
+
+
+def test_a_discriminator_is_loaded_averaged_or_not(tmp_path):
+    made = build(composed(*SMALL, "average.of=both", "iterations=6"), tmp_path)
+    made.fit()
     for averaged, network in ((True, made.step.average.discriminator), (False, made.gan.discriminator)):
         loaded = load_discriminator(tmp_path, averaged=averaged)
         assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), network.parameters(), strict=True))

@@ -20,7 +20,7 @@ from tests.processes import begin, joined
 from tests.small_runs import SMALL, assert_same, state
 from tests.small_runs import untimed as rows
 
-ITERATIONS = 400
+ITERATIONS = 200
 OFTEN = [*SMALL, "strategy=one_stage", "log_every=10", "sample_every=1000", "checkpoint_every=2", f"iterations={ITERATIONS}"]
 
 
@@ -48,14 +48,14 @@ def test_a_killed_child_holds_no_lock_of_progress_bars():
 
 
 @pytest.mark.slow
-def test_thirty_kills_change_nothing(tmp_path):
+def test_a_dozen_kills_change_nothing(tmp_path):
     """A process killed every few milliseconds, checkpoints being written most of the time, gets to the same end."""
     whole = build(composed(*OFTEN), tmp_path / "whole")
     whole.fit()
     folder, moment = tmp_path / "killed", random.Random(0)
     context = multiprocessing.get_context("fork")
     kills, tries = 0, 0
-    while kills < 30:
+    while kills < 12:
         process = context.Process(target=train_from_wherever, args=(folder,))
         process.start()
         before = {path.name for path in folder.glob("checkpoints/*")}
@@ -70,7 +70,7 @@ def test_thirty_kills_change_nothing(tmp_path):
         process.kill()
         joined(process)
         kills, tries = kills + (process.exitcode == -signal.SIGKILL), tries + 1
-        assert tries < 60, "it ends before it can be killed: more iterations are needed"
+        assert tries < 24, "it ends before it can be killed: more iterations are needed"
         if (folder / "checkpoints" / "last.pt").exists():
             checkpoint.load(folder / "checkpoints" / "last.pt")  # whole at any moment
     last = folder / "checkpoints" / "last.pt"
@@ -84,33 +84,28 @@ def test_thirty_kills_change_nothing(tmp_path):
 TINY = ["generator.width=4", "discriminator.width=4", "dataset.image_size=16", "log_every=5", "device=cpu", "iterations=100000"]
 
 
-def wait_for_rows(process, cwd):
-    assert process.until(lambda: sum(file.read_text().count("\n") for file in cwd.glob("outputs/*_seed0/metrics.jsonl")) > 2)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_a_run_in_order_and_it_goes_on_from_there(name, tmp_path):
-    number = getattr(signal, name)
-    process = begin(*TINY, "logger=[wandb]", "logger.wandb.mode=offline", cwd=tmp_path)
-    wait_for_rows(process, tmp_path)
-    process.send_signal(number)
+def test_a_signal_to_the_whole_group_ends_a_run_in_order_and_it_goes_on_from_there(tmp_path):
+    typed = [*TINY, "feed=streamed", "workers=2", "logger=[wandb]", "logger.wandb.mode=offline"]
+    process = begin(*typed, cwd=tmp_path)
+    assert process.until(
+        lambda: sum(file.read_text().count("\n") for file in tmp_path.glob("outputs/*_seed0/metrics.jsonl")) > 2
+    )
+    os.killpg(process.pid, signal.SIGTERM)
     out, err = process.ended()
-    assert process.returncode == 128 + number, err
+    assert process.returncode == 128 + signal.SIGTERM, err
     assert "Traceback" not in err
     (folder,) = tmp_path.glob("outputs/*_seed0")
-    assert f"Stopped by {name}; to resume: python" in out
+    assert "Stopped by SIGTERM; to resume: python" in out
     assert f"resume=outputs/{folder.name}" in out
-    assert f"Stopped by {name}; to resume: python" in (folder / "train.log").read_text()
+    assert "Stopped by SIGTERM; to resume: python" in (folder / "train.log").read_text()
     summary = json.loads((folder / "summary.json").read_text())
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")
     assert summary["state"] == "preempted"
     assert kept["run"]["iteration"] == summary["iteration"] < 100_000
 
     more = kept["run"]["iteration"] + 20
-    how = "resume=auto" if name == "SIGTERM" else f"resume=outputs/{folder.name}"
-    again = [*TINY, "logger=[wandb]", "logger.wandb.mode=offline"] if name == "SIGTERM" else []
-    process = begin(*again, how, f"iterations={more}", cwd=tmp_path)
+    process = begin(*typed, "resume=auto", f"iterations={more}", cwd=tmp_path)
     out, err = process.ended()
     assert process.returncode == 0, err
     iterations = [row["progress/iteration"] for row in rows(folder)]
@@ -139,21 +134,6 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
     assert time.monotonic() - start < 20
     assert "Interrupted; what was written is kept." in err
     assert "Traceback" not in err
-
-
-@pytest.mark.slow
-def test_a_signal_to_the_whole_group_ends_a_streamed_run_in_order(tmp_path):
-    streamed = ["feed=streamed", "workers=2", "logger=[wandb]", "logger.wandb.mode=offline"]
-    process = begin(*TINY, *streamed, cwd=tmp_path)
-    wait_for_rows(process, tmp_path)
-    os.killpg(process.pid, signal.SIGTERM)
-    out, err = process.ended()
-    assert process.returncode == 128 + signal.SIGTERM, err
-    assert "Stopped by SIGTERM; to resume: python" in out
-    (folder,) = tmp_path.glob("outputs/*_seed0")
-    summary = json.loads((folder / "summary.json").read_text())
-    assert summary["state"] == "preempted"
-    assert checkpoint.load(folder / "checkpoints" / "last.pt")["run"]["iteration"] == summary["iteration"] > 0
 
 
 class Late(Logger):

@@ -2,7 +2,6 @@
 
 import copy
 import random
-import shutil
 
 import numpy as np
 import pytest
@@ -13,18 +12,19 @@ from ganexp import build
 from ganexp.config.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.training import Checkpoints, checkpoint
-from tests.composing import composed, options, suited
+from tests.composing import composed, options
 from tests.small_runs import CONVOLUTIONAL, SMALL, assert_resumes, assert_same, state, trained
 from tests.small_runs import untimed as rows
 from tests.tiny import iterate
 
 UNFED = [one for one in SMALL if not one.startswith("dataset")]
+IN_SCHEDULES = ("adam", "negative_momentum", "rmsprop")
+"""Optimisers of other cases."""
 CASES = {
-    **{strategy: [f"strategy={strategy}", f"loss={suited(strategy)}"] for strategy in options("strategy")},
-    **{f"optimizer {name}": [f"optimizer={name}"] for name in options("optimizer")},
-    **{f"wrapper {name}": [f"wrapper=[{name}]"] for name in options("wrapper")},
+    "detach": ["strategy=detach"],
+    **{f"optimizer {name}": [f"optimizer={name}"] for name in options("optimizer") if name not in IN_SCHEDULES},
+    "loss change": ["wrapper=[loss_change]", "d_steps=2"],
     "began": ["loss=began", "generator=began", "discriminator=began", "dataset.image_size=16"],
-    "penalty": ["loss=wgan_gp", "d_steps=2"],
     "lazy penalty": ["penalty=dragan", "penalty.dragan.every=2", "d_steps=3"],
     "several penalties": [
         "penalty=[dragan,wgan_lp]",
@@ -36,8 +36,6 @@ CASES = {
     "softmaxgan": ["loss=softmaxgan", "strategy=joint", "g_steps=2"],
     "lookahead": ["wrapper=[lookahead]", "wrapper.lookahead.every=3"],
     "lookahead around a state": ["wrapper=[lookahead]", "wrapper.lookahead.every=3", "strategy=past_extragradient"],
-    "nested lookahead": ["wrapper=[outer_lookahead,lookahead]", "wrapper.outer_lookahead.every=4", "wrapper.lookahead.every=2"],
-    "anchoring": ["wrapper=[anchoring]", "strategy=extragradient"],
     "topk": ["wrapper=[topk]", "wrapper.topk.nu=0.5", "wrapper.topk.gamma=0.6", "wrapper.topk.every=4"],
     "replay": [
         "wrapper=[lookahead,replay]",
@@ -58,9 +56,7 @@ CASES = {
     "balanced": ["wrapper=[balanced]", "wrapper.balanced.bound=0.55", "wrapper.balanced.window=3"],
     "without ema": ["average=none"],
     "uniform average": ["average=uniform", "average.start=3"],
-    "power average": ["average=power"],
     "spectral norm": ["generator=dcgan", "discriminator=dcgan", "dataset.image_size=16", "discriminator.spectral_norm=true"],
-    "flipped": ["flip=true"],
     "bf16, channels last": [
         "precision=bf16",
         "channels_last=true",
@@ -68,9 +64,7 @@ CASES = {
         "discriminator=dcgan",
         "dataset.image_size=16",
     ],
-    "points": ["dataset=ring", "dataset.n=23"],
     "labels": ["generator=dcgan", "discriminator=dcgan", "dataset=digits", "dataset.image_size=16", "conditional=true"],
-    "acgan": ["loss=acgan", "discriminator.conditioning=classifier", "conditional=true", "dataset=digits"],
     "acgan, of ragan": [
         *("loss=acgan", "loss@loss.base=ragan", "discriminator.conditioning=classifier", "conditional=true", "dataset=digits"),
         *("dataset.image_size=16", "generator=dcgan", "discriminator=dcgan", "discriminator.spectral_norm=true"),
@@ -79,7 +73,6 @@ CASES = {
         *("loss=ebgan", "loss.pulling_away=0.1", "generator=began", "discriminator=began"),
         *("discriminator.returns_code=true", "discriminator.code_dim=5"),
     ],
-    "linear": ["schedule=linear", "schedule.begin=2"],
     "cosine, momentum": ["schedule=cosine", "schedule.warm_up=3", "optimizer=negative_momentum"],
     "cosine of g": ["schedule=cosine", "schedule.of=g", "optimizer=rmsprop"],
     "stalled": [
@@ -92,7 +85,7 @@ CASES = {
 def overrides(case):
     mine = CASES[case]
     settings = CONVOLUTIONAL if any(one in mine for one in ("generator=began", "generator=dcgan")) else SMALL
-    if {"dataset=ring", "dataset=digits"} & {*mine}:
+    if "dataset=digits" in mine:
         settings = [one for one in settings if not one.startswith("dataset")]
     return [*settings, *mine]
 
@@ -116,13 +109,12 @@ def test_ten_and_ten_iterations_are_twenty(tmp_path):
     assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_streamed_images_go_on_where_they_were(workers, tmp_path):
+def test_streamed_images_go_on_where_they_were(tmp_path):
     images = tmp_path / "images"
     images.mkdir()
     for i in range(13):
         Image.new("RGB", (4, 4), (i * 15, 255 - i * 15, 7 * i)).save(images / f"{i}.png")
-    settings = [*UNFED, "dataset=image_folder", f"dataset.path={images}", "dataset.image_size=4", f"workers={workers}"]
+    settings = [*UNFED, "dataset=image_folder", f"dataset.path={images}", "dataset.image_size=4", "workers=2"]
     assert_resumes(tmp_path, settings, 12, stop_after=7)
 
 
@@ -168,14 +160,6 @@ def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):
     with pytest.raises(ConfigError, match="checkpoint"):
         build(composed(*settings, "iterations=20"), tmp_path, checkpoint=last)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
-
-
-def test_a_copy_of_a_run_folder_resumes_as_well(tmp_path):
-    settings = overrides("one_stage")
-    trained(tmp_path / "here", settings, 20, stop_after=5)
-    shutil.copytree(tmp_path / "here", tmp_path / "there")
-    ends = [trained(tmp_path / place, settings, 20, resume=True) for place in ("here", "there")]
-    assert_same(state(ends[0]), state(ends[1]))
 
 
 class Noisy(MLPGenerator):

@@ -132,16 +132,15 @@ GROWN = {
 }
 
 
-@pytest.mark.parametrize("change", GROWN)
-def test_what_a_new_run_does_not_have_yet_is_compared_with_its_parameters(change):
+def test_what_a_new_run_does_not_have_yet_is_compared_with_its_parameters():
     settings = [*CASES["adam"], "wrapper=[lookahead]", "wrapper.lookahead.every=2", "precision=fp64", "iterations=10"]
     trained, new = build(composed(*settings)), build(composed(*settings))
     iterate(trained)
-    name, changed = GROWN[change]
     genuine = trained.state_dict()
-    kept = genuine["step"]["strategy"][name]
-    with pytest.raises(CheckpointError, match="does not fit this run"):
-        new.load_state_dict(tampered(genuine, ("step", "strategy", name), changed(kept)))
+    for name, changed in GROWN.values():
+        kept = genuine["step"]["strategy"][name]
+        with pytest.raises(CheckpointError, match="does not fit this run"):
+            new.load_state_dict(tampered(genuine, ("step", "strategy", name), changed(kept)))
     new.load_state_dict(genuine)
     assert_same(state(new), state(trained))
 
@@ -182,10 +181,9 @@ def test_two_moments_that_share_memory_in_the_file_do_not_in_the_run():
     assert held["exp_avg"].data_ptr() != held["exp_avg_sq"].data_ptr()
 
 
-@pytest.mark.parametrize("iteration", [None, 10**30, GONE])
-def test_an_odd_iteration_is_one_sentence(iteration, tmp_path):
+def test_an_odd_iteration_is_one_sentence(tmp_path):
     trainer = build(composed(*CASES["adam"], "iterations=10"))
     iterate(trainer)
-    torch.save(tampered(saved(trainer), ("run", "iteration"), iteration), tmp_path / "x.pt")
+    torch.save(tampered(saved(trainer), ("run", "iteration"), 10**30), tmp_path / "x.pt")
     with pytest.raises(ConfigError, match=r"\Aresume: [^\n]*(iteration|too long)"):
         build(composed(*CASES["adam"], "iterations=10"), checkpoint=tmp_path / "x.pt")

@@ -25,6 +25,11 @@ def genuine(tmp_path_factory):
     return (folder / "checkpoints" / "last.pt").read_bytes()
 
 
+@pytest.fixture(scope="module")
+def trainer():
+    return build(composed(*SMALL, "iterations=4"))
+
+
 class Evil:
     def __reduce__(self):
         return (Path.touch, (Path("evil"),))
@@ -112,19 +117,12 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, tmp_path):
+def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, trainer, tmp_path):
     torch.save({"format": checkpoint.FORMAT, "run": {}, **CLAIMS[claim]()}, tmp_path / "x.pt")
-    settings = [*SMALL, "iterations=4"]
-    build(composed(*settings))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ConfigError, match=r"\Aresume: [^\n]{1,400}\Z"):
-        build(composed(*settings), checkpoint=tmp_path / "x.pt")
+        build(composed(*SMALL, "iterations=4"), checkpoint=tmp_path / "x.pt")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
-
-
-@pytest.fixture(scope="module")
-def trainer():
-    return build(composed(*SMALL, "iterations=4"))
 
 
 @settings(max_examples=round(120 * float(os.environ.get("GANEXP_EXAMPLES", "1"))), deadline=None, derandomize=True)

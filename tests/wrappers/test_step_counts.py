@@ -58,7 +58,7 @@ def test_an_accuracy_that_is_the_bound_is_not_below_it(batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["detach", "joint", "unrolled", "past_extragradient"])
 def test_d_rests_exactly_while_its_accuracy_is_at_its_bound(strategy):
     gan, reals = tiny_gan(CASES[suited(strategy)]), real_batches()
     wrapped = Balanced(STRATEGIES[strategy], bound=0.6, window=2)
@@ -73,7 +73,7 @@ def test_d_rests_exactly_while_its_accuracy_is_at_its_bound(strategy):
         assert same != due
         assert len(wrapped.right) <= 2
         rested, moved = rested + (not due), moved + due
-    assert rested or strategy == "hamiltonian"  # which leads D to where its gradient is short, not to where it is right
+    assert rested
     assert moved
 
 
@@ -139,7 +139,8 @@ def test_a_plain_loop_agrees_whatever_is_inside_and_whatever_around(loss, topk, 
     assert 0 < sum(rested) < 10
     inner = [lambda inside: TopK(inside, nu=NU, gamma=GAMMA, every=2)] * topk
     inner += [lambda inside: LatentStep(inside, alpha=ALPHA, beta=BETA)] * latent_step
-    for order in itertools.permutations([lambda inside: Balanced(inside, bound=BOUND, window=WINDOW), *inner]):
+    wraps = [lambda inside: Balanced(inside, bound=BOUND, window=WINDOW), *inner]
+    for order in (wraps, wraps[::-1]):
         gan, reals, wrapped = tiny_gan(CASES[loss]), real_batches(), detach
         for wrap in order:
             wrapped = wrap(wrapped)

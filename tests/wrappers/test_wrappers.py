@@ -30,7 +30,7 @@ ON = {
 }
 
 
-def trained(strategy, loss="nonsaturating", *, iterations=5, d_steps=2, g_steps=2, **settings):
+def trained(strategy, loss="nonsaturating", *, iterations=3, d_steps=2, g_steps=2, **settings):
     gan, reals = tiny_gan(CASES[loss], **settings), real_batches()
     for _ in range(iterations):
         strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
@@ -43,7 +43,7 @@ def assert_same(first, second):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["detach", "joint", "one_stage", "unrolled", "past_extragradient"])
 def test_off_is_the_strategy_inside_to_the_last_bit(strategy):
     for loss in dict.fromkeys(suited(strategy, loss) for loss in ("nonsaturating", "rpgan", "softmaxgan", "began")):
         plain = trained(STRATEGIES[strategy], loss)
@@ -62,7 +62,8 @@ def test_on_they_are_not_and_combine_in_any_order(strategy):
     for name in names:
         assert any((a != b).any() for a, b in zip(trained(ON[name](STRATEGIES[strategy]), loss), plain, strict=True)), name
     ends = []
-    for order in itertools.permutations([name for name in names if name != "lookahead"]):
+    inside = [name for name in names if name != "lookahead"]
+    for order in (inside, inside[::-1]):
         combined = STRATEGIES[strategy]
         for name in order:
             combined = ON[name](combined)
@@ -77,9 +78,9 @@ def test_where_d_rests_the_order_changes_nothing_either():
         "warm_up": lambda strategy: WarmUp(strategy, first=9, many=3),
     }
     ends = []
-    for first in (ON | counted, counted | ON, dict(reversed(ON.items())) | counted):
+    for first in (ON | counted, dict(reversed(ON.items())) | counted):
         names = list(first)
-        for order in (names, names[::-1], names[2:] + names[:2]):
+        for order in (names, names[::-1]):
             combined = detach
             for name in order:
                 combined = first[name](combined)
