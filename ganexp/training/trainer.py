@@ -111,7 +111,7 @@ class Trainer:
         for callback in self.callbacks:
             callback.begin(self)
         try:
-            if self.iteration == 0:
+            if self.iteration == 0 and not self.last_row:  # else it was stopped here, with this row
                 self.reals.ahead()  # whatever callbacks observe: a loader draws its seed from torch's global stream now
                 self.write({key: value for callback in self.callbacks for key, value in callback.before(self).items()})
             while self.iteration < self.iterations and not self.asked_to_stop():

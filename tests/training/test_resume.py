@@ -2,6 +2,7 @@
 
 import copy
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from PIL import Image
 from ganexp import build
 from ganexp.config.schema import ConfigError
 from ganexp.networks import MLPGenerator
-from ganexp.training import Checkpoints, checkpoint
+from ganexp.training import Checkpoints, Stopping, checkpoint
 from tests.composing import composed, options
 from tests.small_runs import CONVOLUTIONAL, SMALL, assert_resumes, assert_same, state, trained
 from tests.small_runs import untimed as rows
@@ -116,6 +117,17 @@ def test_streamed_images_go_on_where_they_were(tmp_path):
         Image.new("RGB", (4, 4), (i * 15, 255 - i * 15, 7 * i)).save(images / f"{i}.png")
     settings = [*UNFED, "dataset=image_folder", f"dataset.path={images}", "dataset.image_size=4", "workers=2"]
     assert_resumes(tmp_path, settings, 12, stop_after=7)
+
+
+def test_a_run_that_was_stopped_before_its_first_iteration_goes_on(tmp_path):
+    whole = trained(tmp_path / "whole", SMALL, 8)
+    with Stopping() as stopping:
+        stopped = build(composed(*SMALL, "iterations=8"), tmp_path / "parts", stopping=stopping)
+        stopping.received = signal.SIGTERM
+        assert stopped.fit()["iteration"] == 0
+    resumed = trained(tmp_path / "parts", SMALL, 8, resume=True)
+    assert_same(state(resumed), state(whole))
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
 
 
 def test_half_a_row_of_a_killed_run_is_written_again(tmp_path):
