@@ -2,6 +2,7 @@
 
     python scripts/packing.py                 # GAN and PacGAN2 on both, three seeds each, 400 epochs: more than a day of a core
     python scripts/packing.py --epochs 40     # their first tenth; more epochs go on from there
+    python scripts/packing.py --beta 0.2      # with the other reading of the authors' beta1
     python scripts/packing.py --table         # only the table and the picture of what there is
 
 Every evaluation of a trial is a line of docs/packing.csv, and a trial that has the epochs asked for is not run again. A trial
@@ -26,7 +27,7 @@ from ganexp.logging.documents import refuse_unwritable
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import read
 from ganexp.printable import printable
-from published.pacgan import EPOCHS, PUBLISHED, Figures, Trial, append, drawn, results, summary
+from published.pacgan import EPOCHS, PUBLISHED, READINGS, Figures, Trial, append, drawn, results, summary
 
 ROOT = Path(__file__).resolve().parent.parent
 ITERATIONS = 1000
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> str:
     for path in (options.results, picture):
         with writing(path, "name another place with --results"):
             refuse_unwritable(path)
-    wanted = [Trial(data, pack, seed) for seed in range(options.trials) for data, pack in PUBLISHED]
+    wanted = [Trial(data, pack, seed, options.beta) for seed in range(options.trials) for data, pack in PUBLISHED]
     there = results(options.results)
     missing = [] if options.table else [trial for trial in wanted if options.epochs not in there.get(trial, {})]
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -67,7 +68,7 @@ def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) 
     Raises:
         RuntimeError: It did not get that far, or has gone further already.
     """
-    place = (folder / f"{trial.data}-{trial.pack}-{trial.seed}").resolve()
+    place = (folder / f"{trial.data}-{trial.pack}-{trial.seed}-beta{trial.beta}").resolve()
     there = evaluations(place)
     if epochs not in there:
         if there and max(there) > epochs:
@@ -102,6 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trials", type=int, default=3, choices=range(1, 11), metavar="N", help="seeds of each (default 3)")
     parser.add_argument(
         "--epochs", type=int, default=EPOCHS, choices=range(1, EPOCHS + 1), metavar="N", help=f"of each (default {EPOCHS})"
+    )
+    parser.add_argument(
+        "--beta",
+        type=float,
+        default=READINGS[0],
+        choices=READINGS,
+        help=f"Adam's β₁: {READINGS[1]} is what 0.8 was in Blocks once",
     )
     parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="trials at a time (default 2)")
     parser.add_argument("--table", action="store_true", help="run nothing")

@@ -1,6 +1,7 @@
 """PacGAN's trials: what each one is, where its figures are kept, and their means beside the published ones."""
 
 import csv
+import itertools
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -20,20 +21,26 @@ PUBLISHED = {
 }
 """Modes of GAN and PacGAN2 after `EPOCHS`: mean and standard error of ten trials (Lin et al. 2018, table 1)."""
 EPOCHS = 400
+READINGS = (0.8, 0.2)
+"""What the authors' `beta1` of 0.8 may mean: how much of the past Adam's mean keeps, or, as in Blocks until January 2017, the
+share of the new gradient in it. Their code names no version of Blocks."""
 COLOURS = {1: "tab:blue", 2: "tab:orange"}
+LINES = dict(zip(READINGS, ("-", ":"), strict=True))
 
 
 class Trial(NamedTuple):
-    """One run: its data, how many samples D scores together, and its seed."""
+    """One run: its data, how many samples D scores together, its seed, and Adam's β₁."""
 
     data: str
     pack: int
     seed: int
+    beta: float = READINGS[0]
 
     @property
     def overrides(self) -> tuple[str, ...]:
         """As for `train.py`."""
-        return (f"experiment=pacgan_{self.data}", f"pack={self.pack}", f"seed={self.seed}", "logger=[]", "device=cpu")
+        chosen = (f"experiment=pacgan_{self.data}", f"pack={self.pack}", f"seed={self.seed}")
+        return (*chosen, f"optimizer.betas=[{self.beta},0.999]", "logger=[]", "device=cpu")
 
 
 class Figures(NamedTuple):
@@ -54,8 +61,8 @@ def results(path: Path) -> dict[Trial, dict[int, Figures]]:
     if path.exists():
         with path.open(newline="") as file:
             for row in list(csv.reader(file))[1:]:
-                trial = Trial(row[0], int(row[1]), int(row[2]))
-                found.setdefault(trial, {})[int(row[3])] = Figures(*map(float, row[4:7]))
+                trial = Trial(row[0], int(row[1]), int(row[2]), float(row[3]))
+                found.setdefault(trial, {})[int(row[4])] = Figures(*map(float, row[5:8]))
     return found
 
 
@@ -67,7 +74,7 @@ def append(path: Path, trial: Trial, course: Course) -> None:
     with path.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         if new:
-            writer.writerow(["data", "pack", "seed", "epochs", "modes", "high_quality", "mode_kl", "machine"])
+            writer.writerow(["data", "pack", "seed", "beta", "epochs", "modes", "high_quality", "mode_kl", "machine"])
         for epochs, figures in course.items():
             if epochs not in there:
                 writer.writerow([*trial, epochs, *figures, f"{date.today()}, {machine()}"])
@@ -82,8 +89,8 @@ def summary(found: Mapping[Trial, Course]) -> str:
 def means(found: Mapping[Trial, Course]) -> list[dict[str, str]]:
     """Return the rows of the table: each at the largest number of epochs at which all its trials have been evaluated."""
     rows = []
-    for (data, pack), published in PUBLISHED.items():
-        courses = _courses(found, data, pack)
+    for (data, pack), beta in itertools.product(PUBLISHED, READINGS):
+        courses = _courses(found, data, pack, beta)
         common = _common(courses)
         if common:
             modes, quality, divergence = np.array([course[common[-1]] for course in courses]).T
@@ -91,10 +98,11 @@ def means(found: Mapping[Trial, Course]) -> list[dict[str, str]]:
                 {
                     "data": data,
                     "packs of": str(pack),
+                    "β₁": str(beta),
                     "trials": str(len(courses)),
                     "epochs": str(common[-1]),
                     "modes": _mean(modes, 1),
-                    f"published, {EPOCHS} epochs": "{:.1f} ± {:.1f}".format(*published),
+                    f"published, {EPOCHS} epochs": "{:.1f} ± {:.1f}".format(*PUBLISHED[data, pack]),
                     "of high quality": f"{_mean(100 * quality, 1)} %",
                     "KL divergence": _mean(divergence, 2),
                 }
@@ -106,15 +114,21 @@ def drawn(found: Mapping[Trial, Course]) -> Figure:
     """Draw modes and samples of high quality over the epochs: every trial, the means, and the published figures."""
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     for column, data in zip(figure.subplots(2, 2, sharex="col").T, dict.fromkeys(data for data, _ in PUBLISHED), strict=True):
-        for pack, colour in COLOURS.items():
-            courses = _courses(found, data, pack)
+        for (pack, colour), (beta, line) in itertools.product(COLOURS.items(), LINES.items()):
+            courses = _courses(found, data, pack, beta)
             common = _common(courses)
+            name = f"{f'PacGAN{pack}' if pack > 1 else 'GAN'}, β₁ = {beta}"
             for axes, at, unit in ((column[0], 0, 1), (column[1], 1, 100)):
                 for course in courses:
-                    axes.plot([*course], [unit * one[at] for one in course.values()], color=colour, linewidth=0.7, alpha=0.5)
+                    axes.plot(
+                        [*course], [unit * one[at] for one in course.values()], line, color=colour, linewidth=0.7, alpha=0.5
+                    )
                 means = [unit * np.mean([course[epochs][at] for course in courses]) for epochs in common]
-                axes.plot(common, means, color=colour, linewidth=2.2, label=f"PacGAN{pack}" if pack > 1 else "GAN")
-                axes.grid(alpha=0.3)
+                if common:
+                    axes.plot(common, means, line, color=colour, linewidth=2.2, label=name)
+        for axes in column:
+            axes.grid(alpha=0.3)
+        for pack, colour in COLOURS.items():
             mean, error = PUBLISHED[data, pack]
             column[0].axhline(mean, color=colour, linestyle="--", linewidth=1)
             column[0].axhspan(mean - error, mean + error, color=colour, alpha=0.1)
@@ -124,8 +138,8 @@ def drawn(found: Mapping[Trial, Course]) -> Figure:
     return figure
 
 
-def _courses(found: Mapping[Trial, Course], data: str, pack: int) -> list[Course]:
-    return [course for trial, course in found.items() if (trial.data, trial.pack) == (data, pack)]
+def _courses(found: Mapping[Trial, Course], data: str, pack: int, beta: float) -> list[Course]:
+    return [course for trial, course in found.items() if (trial.data, trial.pack, trial.beta) == (data, pack, beta)]
 
 
 def _common(courses: list[Course]) -> list[int]:
