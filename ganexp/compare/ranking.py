@@ -192,18 +192,13 @@ def _of_best(places: Sequence[Place]) -> list[float | None]:
     return [found.get(id(place)) for place in places[1:]]
 
 
-def is_paired(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Return whether two combinations are compared seed by seed: one of them has all seeds of the other."""
-    return one.keys() <= other.keys() or other.keys() <= one.keys()
-
-
 @np.errstate(all="ignore")  # figures of runs that have nearly diverged overflow
 def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """Return the two-sided p-value of the difference of two means, each given as two or more values by seed.
 
     Without any spread, t is 0/0 or infinite: p is then 1 if the means are equal, and 0 otherwise.
     """
-    if is_paired(one, other):
+    if one.keys() <= other.keys() or other.keys() <= one.keys():  # compared seed by seed
         d = np.array([one[seed] - other[seed] for seed in one if seed in other])
         difference, degrees, variance = d.mean(), len(d) - 1.0, d.var(ddof=1) / len(d)
     else:

@@ -49,22 +49,13 @@ class TracingGAN(GAN):
         return super().sample()
 
     def generate(self, z: Batch) -> Batch:
-        self._begin("G")
-        fake = super().generate(z)
-        self.running = None
-        return fake
+        return self._during("G", super().generate, z)
 
     def score_real(self, x: Batch) -> Tensor:
-        self._begin("r")
-        scores = super().score_real(x)
-        self.running = None
-        return scores
+        return self._during("r", super().score_real, x)
 
     def score_fake(self, fake: Batch) -> Tensor:
-        self._begin("f")
-        scores = super().score_fake(fake)
-        self.running = None
-        return scores
+        return self._during("f", super().score_fake, fake)
 
     def update_d(self, d: Objective, *, retain_graph: bool = False, gradients: Gradients | None = None) -> None:
         super().update_d(d, retain_graph=retain_graph, gradients=gradients)
@@ -86,10 +77,13 @@ class TracingGAN(GAN):
         self.trace[-1] = "DG+"
         return moved
 
-    def _begin(self, letter: str) -> None:
+    def _during(self, letter: str, run: Callable[[Batch], Any], batch: Batch) -> Any:
         self.running = Pass(letter, len(self.trace), len(self.trace))
         self.passes.append(self.running)
         self.trace.append(letter)
+        made = run(batch)
+        self.running = None
+        return made
 
 
 class LivesOfGraphs(SavedTensors):

@@ -166,7 +166,7 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
     Raises:
         ConfigError: The mistake has another cause.
     """
-    reason = str(error).splitlines()[0]
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
     if "meta" not in reason:
         raise ConfigError(f"{choices.typed('strategy')} cannot run one iteration: {reason}.") from error
     return reason

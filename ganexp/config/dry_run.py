@@ -44,7 +44,7 @@ def try_networks(
                 remedy = "choose another discriminator or other data"
                 discriminator(packed(Batch(fake), config.pack).values, *conditions)
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         if "meta" in reason:
             raise
         raise ConfigError(f"{cannot} ({reason}): {remedy}.") from error

@@ -31,7 +31,8 @@ def read(folder: Path, name: str, shape: tuple[int, ...]) -> Tensor | None:
             continue
         n = len(images) if images.ndim else 0
         if images.dtype == np.uint8 and images.shape == (n, *shape) and n > 0 and path.stem == f"{name}-{n}":
-            _mark_as_used(path)
+            with suppress(OSError):  # the file is another user's
+                os.utime(path)  # so that it counts as used
             return torch.from_numpy(images)
     return None
 
@@ -91,8 +92,3 @@ def _sizes(folder: Path) -> list[tuple[Path, int, float]]:
             stat = path.stat()
             found.append((path, stat.st_size, stat.st_mtime))
     return found
-
-
-def _mark_as_used(path: Path) -> None:
-    with suppress(OSError):  # the file is another user's
-        os.utime(path)

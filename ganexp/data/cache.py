@@ -13,11 +13,11 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import default_convert
 
 from ganexp.data import array_files, corrupt
 from ganexp.data.corrupt import Corrupt, TolerantDataset
@@ -25,7 +25,6 @@ from ganexp.data.dataset import Dataset
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 BATCH = 256
 VERSION = 2
@@ -137,19 +136,16 @@ def _batches(data: Tensor | MapStyle[Tensor], workers: int) -> Iterable[Tensor]:
     from tqdm import tqdm
 
     found: dict[int, str] = {}
-    collate = {"collate_fn": _as_it_is} if isinstance(data, TolerantDataset) else {}
+    collate = {"collate_fn": default_convert} if isinstance(data, TolerantDataset) else {}
     with tqdm(total=len(data), desc="Decoding images, once", unit="image", disable=None) as bar:  # type: ignore[arg-type]
         for batch in loader(data, workers, torch.Generator(), batch_size=BATCH, **collate):
             images, broken = batch if isinstance(data, TolerantDataset) else (batch, {})
             found |= broken
             bar.update(len(images) + len(broken))
-            yield images
+            if len(images):  # in a batch, all may be corrupt
+                yield images
     if found:
         raise Corrupt(found)
-
-
-def _as_it_is(batch: T) -> T:
-    return batch
 
 
 def _has_room(folder: Path, size: int) -> bool:

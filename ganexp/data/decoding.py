@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,9 @@ def decoded(
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:
             image.load()
-            upright = _upright(image)
+            with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
+                ImageOps.exif_transpose(image, in_place=True)
+            upright: Image.Image = image
             if crop:
                 left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
                 upright = upright.crop((left, top, left + crop, top + crop))
@@ -54,15 +57,6 @@ def decoded(
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
     pixels = np.array(middle if channels == 3 else middle.convert("L"))
     return torch.from_numpy(pixels.reshape(*sides(size), channels)).permute(2, 0, 1)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """Turn an image as its EXIF orientation says; one whose EXIF is broken is taken to be upright."""
-    try:
-        ImageOps.exif_transpose(image, in_place=True)
-    except Exception:  # as above; the pixels have been read by now
-        return image
-    return image
 
 
 def _of_eight_bits(image: Image.Image) -> Image.Image:

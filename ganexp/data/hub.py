@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import importlib.util
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,7 +77,7 @@ class Hub(Dataset):
             raise ValueError(f"path should be a folder, or a repository of the hub as in owner/name, and {path} is neither")
         if revision and self.folder.is_dir():
             raise ValueError(f"revision is of a repository, and {path} is a folder: leave dataset.revision out")
-        if not _is_installed():
+        if importlib.util.find_spec("datasets") is None:
             raise ValueError('it is read by the package datasets, which is missing: pip install "ganexp[datasets]"')
 
     def fingerprint(self) -> list[object]:
@@ -156,18 +157,28 @@ class Hub(Dataset):
         """Read every split, and download it unless it is in the library's cache."""
         import datasets
 
-        with _saying_what_is_wrong(self), _without_bars(self.folder.is_dir()):
-            if (self.folder / "dataset_dict.json").exists():
-                found: Any = datasets.load_from_disk(str(self.folder))
-            elif (self.folder / "state.json").exists():
-                table: Any = datasets.load_from_disk(str(self.folder))
-                found = {str(table.split or "train"): table}
-            else:
-                where = str(self.folder) if self.folder.is_dir() else self.path
-                return datasets.load_dataset(where, self.subset, revision=self.revision)
-        if self.subset:
+        is_here = self.folder.is_dir()
+        is_saved = any((self.folder / name).exists() for name in ("dataset_dict.json", "state.json"))
+        where = str(self.folder) if is_here else self.path
+        try:
+            with _without_bars(is_here):
+                found: Any = (
+                    datasets.load_from_disk(where)
+                    if is_saved
+                    else datasets.load_dataset(where, self.subset, revision=self.revision)
+                )
+        except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
+            reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+            remedy = (
+                ""
+                if is_here
+                else "; there is no folder of that name, and of a repository only what was downloaded before can be read "
+                "without a network: correct dataset.path, dataset.subset or dataset.revision"
+            )
+            raise OSError(f"{printable(self.path)} cannot be read by the package datasets ({reason}){remedy}") from error
+        if is_saved and self.subset:
             raise OSError(f"{printable(self.path)} was saved as a whole, without subsets: leave dataset.subset out")
-        return found
+        return found if isinstance(found, dict) else {str(found.split or "train"): found}
 
     @functools.cached_property
     def _table(self) -> "datasets.Dataset":
@@ -291,32 +302,6 @@ def _content(stored: dict[str, Any]) -> bytes:
 def _tells_classes(kind: str) -> bool:
     """Return whether a column of this type may hold classes."""
     return kind in ("string", "large_string") or kind.startswith(("int", "uint"))
-
-
-def _is_installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("datasets") is not None
-
-
-@contextmanager
-def _saying_what_is_wrong(of: Hub) -> Iterator[None]:
-    """Let the library read a set, and if it cannot, say why in one sentence.
-
-    Raises:
-        OSError: The library cannot read the set.
-    """
-    try:
-        yield
-    except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
-        reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
-        remedy = (
-            ""
-            if of.folder.is_dir()
-            else "; there is no folder of that name, and of a repository only what was downloaded before can be read without a "
-            "network: correct dataset.path, dataset.subset or dataset.revision"
-        )
-        raise OSError(f"{printable(of.path)} cannot be read by the package datasets ({reason}){remedy}") from error
 
 
 @contextmanager

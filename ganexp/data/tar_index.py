@@ -101,7 +101,7 @@ def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
         OSError: A shard is missing or cannot be reached.
     """
     with ThreadPoolExecutor(storage.at_once) as pool:
-        return list(pool.map(lambda path: _told(path, storage.stamp, path), paths))
+        return list(pool.map(functools.partial(_told, storage.stamp), paths))
 
 
 def _kept(file: Path) -> Index | None:
@@ -127,9 +127,13 @@ def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
 
     rows: list[tuple[Any, ...]] = []
     skipped: Counter[str] = Counter()
-    list_one = functools.partial(_list_one, storage, label)
+
+    def read(path: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
+        with storage.open(path) as file:
+            return listed(file, label)
+
     with ThreadPoolExecutor(storage.at_once) as pool, tqdm(total=len(paths), desc="Listing shards, once", disable=None) as bar:
-        for number, (found, others) in enumerate(pool.map(list_one, paths)):
+        for number, (found, others) in enumerate(pool.map(functools.partial(_told, read), paths)):
             rows += [(number, *row) for row in found]
             skipped += others
             bar.update()
@@ -138,14 +142,6 @@ def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
     kinds = np.array(sorted(skipped.elements()), dtype=np.str_)
     shard, start, size, labels, width, height = numbers
     return Index(shard, start, size, labels, width, height, np.array(names, dtype=np.bytes_), kinds)
-
-
-def _list_one(storage: Storage, label: str, path: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
-    def read() -> tuple[list[tuple[Any, ...]], Counter[str]]:
-        with storage.open(path) as file:
-            return listed(file, label)
-
-    return _told(path, lambda _: read(), path)
 
 
 def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
@@ -206,10 +202,10 @@ def _pixels(file: IO[bytes]) -> tuple[int, int]:
         return 0, 0
 
 
-def _told(path: str, action: Callable[[str], Any], argument: str) -> Any:
+def _told(action: Callable[[str], Any], path: str) -> Any:
     """Do something with a shard, and if it fails, say in one sentence what is wrong with the shard."""
     try:
-        return action(argument)
+        return action(path)
     except FileNotFoundError as error:
         raise OSError(f"the shard {path} is not there") from error
     except tarfile.TarError as error:

@@ -2,11 +2,12 @@
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
@@ -32,25 +33,31 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
-    listed: Any = ImageFolder(str(place), image_size=1).load()
+    folder = ImageFolder(str(place), image_size=1, channels=1 if shape[0] == 1 else 3)
+    listed: Any = folder.load()
+    size = shape[2], shape[1]
     for path in listed.files:
-        _refuse_other_size(path, io.BytesIO(listed.read(path)) if listed.read else path, (shape[2], shape[1]))
-    folder = ImageFolder(str(place), image_size=(shape[1], shape[2]), channels=1 if shape[0] == 1 else 3)
+        found = _upright_size(io.BytesIO(listed.read(path)) if listed.read else path)
+        if found not in (None, size):
+            said = ["×".join(map(str, one)) for one in (found, size)]
+            raise ValueError(
+                f"{printable(path)} has {said[0]} pixels, and the data {said[1]}: scale the images yourself, or set "
+                "dataset.image_size, since scaling changes every figure"
+            )
+    folder.shape = tuple(shape)  # only now, so that smaller images are refused, and not reported as enlarged
     data: Any = load(folder, default_folder())
     if most is None or most >= len(data):
         return data
     return Subset(data, torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:most].tolist())
 
 
-def _refuse_other_size(path: Path, file: Any, size: tuple[int, int]) -> None:
+def _upright_size(file: Any) -> tuple[int, int] | None:
+    """Return an image's width and height, turned as when it is decoded; None for a broken one, which decoding will leave out."""
     try:
         with Image.open(file) as image:
-            found = image.size
+            orientation = 1
+            with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
+                orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+            return image.size[::-1] if orientation > 4 else image.size
     except Exception:  # Pillow's errors for broken files have no common type
-        return  # it is left out when all are decoded
-    if found != size:
-        said = ["×".join(map(str, one)) for one in (found, size)]
-        raise ValueError(
-            f"{printable(path)} has {said[0]} pixels, and the data {said[1]}: scale the images yourself, or set "
-            "dataset.image_size, since scaling changes every figure"
-        )
+        return None

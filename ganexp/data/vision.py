@@ -19,6 +19,8 @@ class _Vision(Downloaded):
     test_files: str
     """Where the images of the test part lie, as `files` for the training part."""
     test_arguments: Mapping[str, Any] = {"train": False}
+    labels_in = "targets"
+    """The attribute of torchvision's class that holds the labels."""
 
     def load(self) -> Tensor:
         """Return `(N, C, image_size, image_size)`, uint8.
@@ -55,12 +57,14 @@ class _Vision(Downloaded):
         return images
 
     def _arranged(self, images: Tensor) -> Tensor:
-        """Bring torchvision's array, here `(N, H, W)` or `(N, H, W, C)`, to `(N, C, H, W)`."""
-        return images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+        """Bring torchvision's array, `(N, H, W)`, `(N, H, W, C)` or `(N, C, H, W)`, to `(N, C, H, W)`."""
+        if images.dim() == 3:
+            return images.unsqueeze(1)
+        return images if images.shape[1] == self.channels else images.permute(0, 3, 1, 2)
 
     def _classes(self, source: Any) -> Tensor:
         """Return the labels of torchvision's set as classes from 0 on."""
-        return torch.as_tensor(source.targets).long()
+        return torch.as_tensor(getattr(source, self.labels_in)).long()
 
 
 class MNIST(_Vision):
@@ -144,12 +148,7 @@ class SVHN(_Vision):
     channels = 3
     arguments: Mapping[str, Any] = {"split": "train"}
     test_arguments: Mapping[str, Any] = {"split": "test"}
-
-    def _arranged(self, images: Tensor) -> Tensor:
-        return images
-
-    def _classes(self, source: Any) -> Tensor:
-        return torch.as_tensor(source.labels).long()
+    labels_in = "labels"
 
 
 class STL10(_Vision):
@@ -164,6 +163,7 @@ class STL10(_Vision):
     test_files = "stl10_binary/test_X.bin"
     channels = 3
     test_arguments: Mapping[str, Any] = {"split": "test"}
+    labels_in = "labels"
 
     @checked
     def __init__(
@@ -184,9 +184,3 @@ class STL10(_Vision):
         if not self.classes:
             raise ValueError(f"split should be train where labels are needed, not {self.arguments['split']}")
         return super().labels()
-
-    def _arranged(self, images: Tensor) -> Tensor:
-        return images
-
-    def _classes(self, source: Any) -> Tensor:
-        return torch.as_tensor(source.labels).long()

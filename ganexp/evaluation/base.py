@@ -49,6 +49,9 @@ class Measure(Generic[S]):
     library: ClassVar[str] = ""
     """The external package that computes the figures; empty if there is none."""
 
+    max_samples: int = 0
+    """How many samples of a set are looked at, at most; 0 for a statistic without such a bound."""
+
     @property
     def settings(self) -> str:
         """Its settings, in words: "subsets 10, subset_size 1000"."""
@@ -62,18 +65,22 @@ class Measure(Generic[S]):
         """Refuse data that the measure has no value for, before they are read.
 
         Raises:
-            Misfit: The measure has no value for these data.
+            Misfit: The measure has no value for these data, or looks at the classes of samples that have none.
         """
+        if self.looks_at_labels and not run.conditional:
+            raise Misfit("needs samples that are generated under class labels, and these have none", conditional=True)
 
     def sees_features(self, modes: Modes | None) -> bool:
         """Return whether the figures depend on features, given the known modes of the data."""
-        return True
+        return not self.keeps.of_samples
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
         """Return why these features do not suit the measure, as in "it needs features with classes"; empty if they suit it.
 
         With several features, a measure is left out of those that do not suit it.
         """
+        if self.keeps.of_logits and not features.classes:
+            return f"it needs features with classes, and {features.name} have none"
         return ""
 
     def refuse(self, features: Features, n: int, of: str) -> None:
@@ -87,7 +94,7 @@ class Measure(Generic[S]):
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
         """Return an empty statistic for a generated set."""
-        return self.keeps()
+        return self.keeps(self.max_samples) if self.max_samples else self.keeps()  # type: ignore[call-arg]
 
     def statistic_of_reals(self, features: Features, modes: Modes | None) -> S:
         """Return an empty statistic for the real set."""
@@ -120,18 +127,3 @@ def refuse_without_neighbours(n: int, k: int, of: str) -> None:
     """
     if n <= k:
         raise EvaluationError(f"it needs more than {k} {of} samples, and there are {n}")
-
-
-def refuse_without_labels(run: Facts) -> None:
-    """Refuse a run whose samples have no classes.
-
-    Raises:
-        Misfit: The run is not conditional.
-    """
-    if not run.conditional:
-        raise Misfit("needs samples that are generated under class labels, and these have none", conditional=True)
-
-
-def without_classes(features: Features) -> str:
-    """Return why a measure of classes does not suit features without classes; empty if they have classes."""
-    return "" if features.classes else f"it needs features with classes, and {features.name} have none"

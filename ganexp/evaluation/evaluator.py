@@ -122,7 +122,8 @@ class Evaluator:
         Raises:
             EvaluationError: The set is not finite, has another number of samples than announced, or a measure has no value.
         """
-        return self.compare(map(self.extract, batches))
+        statistics = self.empty()
+        return self.figures(statistics, update(statistics, map(self.extract, batches)))
 
     @torch.no_grad()
     def extract(self, samples: Batch | Tensor) -> FeatureBatch:
@@ -134,16 +135,6 @@ class Evaluator:
         batch = self._extracted(samples, "generated")
         looked_at = any(measure.keeps.of_samples for measure in self.measures.values())
         return batch if looked_at else replace(batch, samples=batch.samples.new_empty(0))
-
-    @torch.no_grad()
-    def compare(self, batches: Iterable[FeatureBatch]) -> dict[str, float]:
-        """Compare a generated set, given as `extract` returns it, and return the figures by key.
-
-        Raises:
-            EvaluationError: The set has another number of samples than announced, or a measure has no value.
-        """
-        statistics = self.empty()
-        return self.figures(statistics, update(statistics, batches))
 
     def figures(self, statistics: Statistics, count: int) -> dict[str, float]:
         """Return the figures of a generated set of `count` samples from its statistics.
@@ -166,7 +157,8 @@ class Evaluator:
         figures: dict[str, float] = {}
         for measure in self.measures.values():
             with suppress(EvaluationError):
-                measure.refuse(self.features, self._half, "real")
+                for of in ("real", "generated"):  # one half stands for a generated set
+                    measure.refuse(self.features, self._half, of)
                 figures |= self._figures(measure, one, other)
         return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 

@@ -1,7 +1,6 @@
 """One generated set, measured in several features."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,6 @@ from ganexp.evaluation.evaluator import Evaluator, update
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FeatureBatch
 from ganexp.instruments.scalar import Scalar
-
-
-@dataclass
-class SeenBatch:
-    """A batch as each evaluator sees it, in the order of the evaluators."""
-
-    by_each: list[FeatureBatch]
-
-    def to(self, device: torch.device | str) -> "SeenBatch":
-        """Return it on a device."""
-        return SeenBatch([one.to(device) for one in self.by_each])
 
 
 class Evaluators:
@@ -97,7 +85,6 @@ class Evaluators:
         for one in self.each.values():
             one.see_reals(batches(), n, folder=folder, identity=identity)
 
-    @torch.no_grad()
     def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
@@ -106,17 +93,16 @@ class Evaluators:
         """
         return self.compare(map(self.extract, batches))
 
-    @torch.no_grad()
-    def extract(self, samples: Batch | Tensor) -> SeenBatch:
-        """Return what the measures look at in a batch of a generated set.
+    def extract(self, samples: Batch | Tensor) -> list[FeatureBatch]:
+        """Return what the measures look at in a batch of a generated set, in each of the features.
 
         Raises:
             EvaluationError: The samples or their features are not finite.
         """
-        return SeenBatch([one.extract(samples) for one in self.each.values()])
+        return [one.extract(samples) for one in self.each.values()]
 
     @torch.no_grad()
-    def compare(self, batches: Iterable[SeenBatch]) -> dict[str, float]:
+    def compare(self, batches: Iterable[list[FeatureBatch]]) -> dict[str, float]:
         """Compare a generated set, given as `extract` returns it, and return the figures by key.
 
         Raises:
@@ -124,7 +110,7 @@ class Evaluators:
         """
         statistics, counts = [one.empty() for one in self.each.values()], [0] * len(self.each)
         for batch in batches:
-            for i, seen in enumerate(batch.by_each):
+            for i, seen in enumerate(batch):
                 counts[i] += update(statistics[i], [seen])
         figures: dict[str, float] = {}
         for (one, by), kept, count in zip(self.each.items(), statistics, counts, strict=True):

@@ -65,6 +65,8 @@ class Statistic:
     n = 0
     of_samples = False
     """Whether it looks at samples themselves."""
+    of_logits = False
+    """Whether it needs logits, so features with classes."""
 
     @property
     def kind(self) -> Kind:
@@ -229,6 +231,8 @@ class FirstFeatures(_FirstRows):
 
 class FirstLogits(_FirstRows):
     """Logits `(n, K)` of the first samples."""
+
+    of_logits = True
 
     def _rows(self, batch: FeatureBatch) -> Tensor:
         assert batch.logits is not None

@@ -23,8 +23,3 @@ class Scalar:
     best: str = "lowest"
     basis: str = ""
     real: float | None = None
-
-    @property
-    def low_is_good(self) -> bool:
-        """Whether the lowest value of a run is worth comparing."""
-        return "min" in self.summary.split(",")

@@ -85,11 +85,11 @@ class Loss(nn.Module, Part):
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return D's objective, a scalar."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no d_loss")
 
     def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
         """Return G's objective, a scalar; `real` is None unless `g_needs_real`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no g_loss")
 
     def observe(self, real: Tensor, fake: Tensor) -> None:
         """Move the loss's own state after an iteration, by the scores of its last D update and its last G update."""

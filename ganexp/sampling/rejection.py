@@ -12,6 +12,7 @@ from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.latents import latents, one_latent
 from ganexp.sampling.scored import Scored
 from ganexp.sampling.trained import AT_ONCE, Trained
+from ganexp.streams import undisturbed
 
 EPSILON = 1e-14
 
@@ -50,10 +51,10 @@ class Rejection(Scored):
         super().__init__(trained, discriminator)
         self.percentile, self.most = percentile, most
         found = []
-        for start in range(0, pilot, AT_ONCE):
-            indices = range(start, min(start + AT_ONCE, pilot))
-            z = torch.stack([one_latent(rng, self.latent_dim, self.prior) for rng in self.streams(indices, 0, "pilot")])
-            with torch.no_grad():
+        with undisturbed(self.device), torch.no_grad():  # networks may draw noise of their own
+            for start in range(0, pilot, AT_ONCE):
+                indices = range(start, min(start + AT_ONCE, pilot))
+                z = torch.stack([one_latent(rng, self.latent_dim, self.prior) for rng in self.streams(indices, 0, "pilot")])
                 found.append(self.scores(z.to(self.device, self.dtype), self.labels(indices)).double())
         scores = torch.cat(found)
         self.largest = float(scores.max())

@@ -10,6 +10,7 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
 from ganexp.data import Dataset
+from ganexp.losses import Loss
 from ganexp.optimizers import adam
 from ganexp.strategies import detach
 from tests.composing import composed
@@ -115,6 +116,28 @@ def test_a_setting_without_an_annotation_is_a_number_where_its_default_is_one():
     check(composed(*own, "+strategy.n=3", "+strategy.rate=0.5", "+strategy.mode=5"), trust=__name__)
     with pytest.raises(ConfigError, match=r"^strategy\.n should be a valid number, not banana\.$"):
         check(composed(*own, "+strategy.n=banana"), trust=__name__)
+
+
+class Unfinished(Loss):
+    def d_loss(self, real, fake):
+        return fake.mean() - real.mean()
+
+
+class Silent(torch.nn.Module):
+    def __init__(self, latent_dim, shape):
+        super().__init__()
+
+    def forward(self, z):
+        raise NotImplementedError
+
+
+def test_a_part_that_lacks_a_method_is_one_sentence():
+    with pytest.raises(ConfigError, match=r"cannot run one iteration: Unfinished has no g_loss\.$"):
+        check(composed(*SMALL, f"loss._target_={__name__}.Unfinished"), trust="tests")
+    cfg = composed()
+    cfg.generator = {"_target_": f"{__name__}.Silent"}
+    with pytest.raises(ConfigError, match=r"Silent cannot run on latents of .*\(NotImplementedError\): "):
+        check(cfg, trust="tests")
 
 
 def test_a_data_set_without_a_shape_is_one_sentence():

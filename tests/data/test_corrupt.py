@@ -70,6 +70,17 @@ def test_the_next_run_knows_them_until_the_folder_changes(folders, tmp_path, mon
     assert "2 of 8 images are skipped" in caplog.text
 
 
+def test_a_batch_may_hold_no_whole_image_where_nothing_can_be_kept(folders, tmp_path, monkeypatch):
+    some, whole = folders
+    monkeypatch.setattr("ganexp.data.cache.BATCH", 1)
+    (tmp_path / "file").touch()
+    assert torch.equal(load_cached(of(some), tmp_path / "file"), torch.stack(list(of(whole).load())))
+    for path in ("cat/3.png", "dog/1.png", "dog/4.png", "dog/7.png", "ant/5.png"):
+        (some / path).write_bytes(b"")
+    with pytest.raises(OSError, match=r"none of the images in .* can be decoded: "):
+        load_cached(of(some), tmp_path / "file")
+
+
 def test_strict_refuses_the_first_of_them(folders, tmp_path):
     for _ in range(2):  # the second time, they are known
         with pytest.raises(DecodingError, match=r"all/ant/2\.png cannot be decoded"):

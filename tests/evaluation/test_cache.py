@@ -71,6 +71,13 @@ def test_a_measure_to_which_half_of_the_data_are_too_few_has_nothing_beside_it()
     assert [key for key, one in evaluator.keys.items() if one.real is not None] == ["eval/sliced_wasserstein"]
 
 
+def test_nor_has_one_that_would_refuse_half_of_the_data_as_a_generated_set():
+    for half in (29, 30):  # ten parts of three points have covariances of two features
+        evaluator = Evaluator(measures("fid_infinity"), Raw((2,)), samples=300)
+        evaluator.see_reals([points(0)[: 2 * half]], 2 * half)
+        assert (evaluator.keys["eval/fid_infinity"].real is not None) == (half == 30)
+
+
 def test_on_a_full_disk_nothing_is_kept_and_nothing_left(tmp_path):
     assert on_a_full_disk(figures, tmp_path, room=1000) == repr(figures(tmp_path / "elsewhere"))
     assert [*tmp_path.iterdir()] == [tmp_path / "elsewhere"]

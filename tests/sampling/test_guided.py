@@ -74,6 +74,19 @@ def test_an_index_is_the_same_sample_in_any_company(method, classes):
         torch.testing.assert_close(whole[1::3].mean().item(), whole[::3].mean().item() + 1, rtol=0, atol=0.3)
 
 
+def test_a_generator_with_noise_of_its_own_neither_disturbs_nor_depends_on_what_was_drawn_before():
+    class Noisy(Itself):
+        def forward(self, z):
+            return z + 0.1 * torch.randn_like(z)
+
+    noisy = Trained(Noisy(), latent_dim=1, prior="normal", shape=(1,), classes=0, dtype=torch.float64)
+    state = torch.get_rng_state()
+    first = Rejection(noisy, Best(), pilot=500).sample(50)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.rand(3)
+    assert torch.equal(Rejection(noisy, Best(), pilot=500).sample(50), first)
+
+
 def test_what_cannot_be_had_is_refused():
     class Unbounded(nn.Module):
         def forward(self, x):

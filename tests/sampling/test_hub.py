@@ -40,7 +40,7 @@ def hub(monkeypatch, tmp_path):
 
 
 def test_what_is_pushed_is_what_is_saved_and_is_loaded_again(run, hub, tmp_path, capsys):
-    assert call("push", run, "someone/digits", "--license", "mit", "--private") == f"{hub.url}/someone/digits"
+    assert call("push", run, "hf://someone/digits", "--license", "mit", "--private") == f"{hub.url}/someone/digits"
     assert 'ganexp.load("hf://someone/digits")' in capsys.readouterr().out
     assert hub.private == {"someone/digits": True}
     G = ganexp.load(run)

@@ -94,7 +94,7 @@ def charted(measured: Mapping[str, Mapping[str, Scalar]]) -> dict[str, list[str]
 
 def columns(measured: Mapping[str, Mapping[str, Scalar]]) -> list[str]:
     """Return the columns of the table of runs: last losses, each loss's measures that are good when low, and the cost."""
-    lowest = [f"{key}.min" for measures in measured.values() for key, measure in measures.items() if measure.low_is_good]
+    lowest = [f"{key}.min" for measures in measured.values() for key, measure in measures.items() if "min" in measure.summary]
     return ["loss/d", "loss/g", *lowest, "time/iteration_ms.mean", "memory/peak_mib.max"]
 
 

@@ -12,12 +12,13 @@ from ganexp.training import CheckpointError
 
 def main(options: argparse.Namespace) -> str:
     """Publish a generator, and return its address."""
+    repo = options.repo.removeprefix("hf://")
     try:
         how = {"trust": options.trust, "averaged": not options.plain_weights}
         discriminator = load_discriminator(options.run, **how) if options.with_discriminator else None
         address = push(
             load(options.run, **how),
-            options.repo,
+            repo,
             discriminator=discriminator,
             licence=options.license,
             private=options.private,
@@ -27,7 +28,7 @@ def main(options: argparse.Namespace) -> str:
         sys.exit(f"Error: {str(error).rstrip('.')}.")
     except OSError as error:
         sys.exit(f"Error: {unwritten(error)}.")
-    print(f'Published at {address}; in Python: ganexp.load("hf://{options.repo}")')
+    print(f'Published at {address}; in Python: ganexp.load("hf://{repo}")')
     if not options.license:
         print("It has no licence yet: push it again with --license, or choose one there.")
     return address

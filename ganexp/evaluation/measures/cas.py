@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 import torch
 from annotated_types import Ge, Le
 
-from ganexp.evaluation.base import Measure, high, refuse_without_labels
+from ganexp.evaluation.base import Measure, high
 from ganexp.evaluation.classifier import BATCH, Origin, accuracy, fitted
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
@@ -43,7 +43,7 @@ class CAS(Measure[LabelledImages]):
         Raises:
             Misfit: The run is not conditional, or its data are points.
         """
-        refuse_without_labels(run)
+        super().check(run)
         if len(run.shape) != 3:
             raise Misfit("trains a classifier of images, and these data are points")
 
@@ -51,14 +51,6 @@ class CAS(Measure[LabelledImages]):
         """Refuse sets that are smaller than one batch of the classifier."""
         if n < BATCH:
             raise EvaluationError(f"it needs at least {BATCH} {of} samples, and there are {n}")
-
-    def statistic(self, features: Features, modes: object) -> LabelledImages:
-        """Return an empty set of images."""
-        return LabelledImages(self.max_samples)
-
-    def sees_features(self, modes: object) -> bool:
-        """Return False: images themselves are looked at."""
-        return False
 
     def __call__(self, real: LabelledImages, fake: LabelledImages) -> dict[str, float]:
         """Return the accuracy, from 0 to 1."""

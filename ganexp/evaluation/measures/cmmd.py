@@ -38,10 +38,6 @@ class CMMD(Measure[FirstFeatures]):
     ) -> None:
         self.sigma, self.max_samples = sigma, max_samples
 
-    def statistic(self, features: Features, modes: Modes | None) -> FirstFeatures:
-        """Return an empty statistic for `max_samples` features."""
-        return FirstFeatures(self.max_samples)
-
     def unsuited(self, features: Features, modes: Modes | None) -> str:
         """Refuse features that are not CLIP's."""
         if isinstance(features, CLIP):

@@ -33,10 +33,6 @@ class DensityCoverage(Measure[FirstFeatures]):
     ) -> None:
         self.neighbours, self.max_samples = neighbours, max_samples
 
-    def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return an empty statistic for `max_samples` features."""
-        return FirstFeatures(self.max_samples)
-
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse real sets in which a sample has no k-th neighbour: only real samples have balls."""
         super().refuse(features, n, of)

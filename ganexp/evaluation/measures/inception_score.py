@@ -4,8 +4,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from ganexp.data.modes import Modes
-from ganexp.evaluation.base import Measure, high, without_classes
+from ganexp.evaluation.base import Measure, high
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
@@ -32,14 +31,6 @@ class InceptionScore(Measure[FirstLogits]):
     @checked
     def __init__(self, *, splits: Annotated[int, Ge(1)] = 10, max_samples: Annotated[int, Ge(10), Le(10**7)] = 10_000) -> None:
         self.splits, self.max_samples = splits, max_samples
-
-    def statistic(self, features: Features, modes: object) -> FirstLogits:
-        """Return an empty statistic for `max_samples` logits."""
-        return FirstLogits(self.max_samples)
-
-    def unsuited(self, features: Features, modes: Modes | None) -> str:
-        """Refuse features without classes."""
-        return without_classes(features)
 
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse splits of fewer than ten samples."""

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, low
-from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstFeatures
 from ganexp.ranges import checked
@@ -38,10 +37,6 @@ class KID(Measure[FirstFeatures]):
         max_samples: Annotated[int, Ge(2), Le(10**7)] = 10_000,
     ) -> None:
         self.subsets, self.subset_size, self.max_samples = subsets, subset_size, max_samples
-
-    def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return an empty statistic for `max_samples` features."""
-        return FirstFeatures(self.max_samples)
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return the distance."""

@@ -55,10 +55,6 @@ class Memorisation(Measure[FirstFeatures]):
         if run.against != "train":
             raise Misfit("looks for copies of training data, and these are held out", **{"evaluation.against": "train"})
 
-    def statistic(self, features: Features, modes: object) -> FirstFeatures:
-        """Return an empty statistic for `max_samples` features."""
-        return FirstFeatures(self.max_samples)
-
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse real sets in which a sample has no second neighbour."""
         super().refuse(features, n, of)

@@ -4,7 +4,6 @@ from typing import ClassVar
 
 import torch
 
-from ganexp.data.modes import Modes
 from ganexp.evaluation.base import Measure, low
 from ganexp.evaluation.statistics import Projections
 
@@ -19,10 +18,6 @@ class SlicedWasserstein(Measure[Projections]):
     keeps = Projections
     rank = 6
     default_of = "points"
-
-    def sees_features(self, modes: Modes | None) -> bool:
-        """Return False: samples themselves are compared."""
-        return False
 
     def __call__(self, real: Projections, fake: Projections) -> dict[str, float]:
         """Return the distance."""

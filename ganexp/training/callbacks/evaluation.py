@@ -135,7 +135,7 @@ class SharedEvaluation(Evaluation):
             latents = prior.measured(self.samples).split(BATCH)
             batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
             if self.processes.writes:
-                return self.evaluator.compare(one.to(prior.device) for one in batches)
+                return self.evaluator.compare([one.to(prior.device) for one in seen] for seen in batches)
             for _ in batches:  # it yields none here, but this process does its share
                 pass
             return {}
