@@ -33,7 +33,8 @@ class Augmentation(Part):
     gathers = False
     """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph can hold it."""
 
-    rng: torch.Generator
+    rng: torch.Generator | None = None
+    """The random stream that it draws from, if any."""
 
     processes = Processes()
     """The processes that train together: each draws random numbers for the global batch and takes its own share of them."""
@@ -48,7 +49,7 @@ class Augmentation(Part):
 
     def streams(self) -> list[torch.Generator]:
         """Return the random streams that it draws from."""
-        return [self.rng]
+        return [] if self.rng is None else [self.rng]
 
     def transform(self, images: Tensor) -> Tensor:
         """Transform images `(B, C, H, W)` in [-1, 1] differentiably, each independently, and keep their shape."""
@@ -104,11 +105,12 @@ class Augmentation(Part):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint."""
-        return {"rng": self.rng.get_state()}
+        return {} if self.rng is None else {"rng": self.rng.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state."""
-        self.rng.set_state(state["rng"])
+        if self.rng is not None:
+            self.rng.set_state(state["rng"])
 
     def uniform(self, images: Tensor, low: float = 0, high: float = 1) -> Tensor:
         """Draw a number from [low, high) for each image, `(B, 1, 1, 1)`."""
@@ -159,9 +161,6 @@ class NoAugmentation(Augmentation):
     def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         pass
 
-    def streams(self) -> list[torch.Generator]:
-        return []
-
     def refuse(self, shape: tuple[int, ...]) -> None:
         pass
 
@@ -170,9 +169,3 @@ class NoAugmentation(Augmentation):
 
     def before(self, discriminator: Discriminator) -> Discriminator:
         return discriminator
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass

@@ -150,9 +150,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
     _say_size(choices["generator"].called, generator, asked.g_flop if asked else None)
     _say_size(choices["discriminator"].called, discriminator, asked.d_flop if asked else None)
     for network in (generator, discriminator):
-        wanted = config.channels_last
-        if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
-            execution.channels_last(network)
+        execution.lay_out(network, machine, config.channels_last)
         if processes.count > 1:
             synchronise(network, processes)
     if machine.autocast:

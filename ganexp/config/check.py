@@ -2,7 +2,7 @@
 
 import functools
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,9 +10,9 @@ from torch import nn
 
 from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
-from ganexp.config.choices import Choices, ask, chosen_by
-from ganexp.config.demands import Demands
-from ganexp.config.dry_run import META, dry_iteration, refuse_too_large, try_networks, try_parts, try_values
+from ganexp.config.choices import Choices, chosen_by, said_of
+from ganexp.config.demands import Demands, refuse_too_large
+from ganexp.config.dry_run import META, dry_iteration, try_networks, try_parts, try_values
 from ganexp.config.evaluation import (
     Measures,
     figures_of,
@@ -64,10 +64,10 @@ class Plan:
     choices: Choices
     parts: Parts
     facts: Facts
-    measures: Measures = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    demands: Demands | None = None
-    missing: list[str] = field(default_factory=list)
+    measures: Measures
+    warnings: list[str]
+    demands: Demands | None
+    missing: list[str]
 
 
 def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
@@ -113,7 +113,8 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
     if config.dynamics.every:
-        ask("dynamics", {"every"}, Dynamics(**config.dynamics.model_dump()).check, facts)
+        with said_of("dynamics", {"every"}):
+            Dynamics(**config.dynamics.model_dump()).check(facts)
     moving = movables(choices)
     refuse_unmovable(choices, parts, moving)
     asked: Demands | None = None
@@ -123,11 +124,9 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             for key, network in (("generator", generator), ("discriminator", discriminator)):
                 choices[key].ask(functools.partial(contract.check, network), facts)
             try_networks(choices, shape, classes, generator, discriminator)
-            largest = max(config.batch_size, config.g_batch or 0)
-            share = config.model_copy(update={"batch_size": largest // processes})
             choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
             twice = parts.penalty.differentiates_gradients
-            asked = refuse_too_large(share, machine, generator, discriminator, differentiates_gradients=twice)
+            asked = refuse_too_large(config, machine, processes, generator, discriminator, differentiates_gradients=twice)
             networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
             starting.begin(config, *networks, resumed=config.resume is not None)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike

@@ -64,13 +64,24 @@ class Choice:
             raise ConfigError(f"{self.called}: {error}.") from error
 
     def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
-        """Ask the part that was made whether it fits; see the function `ask`."""
-        ask(self.called, self.takes, check, facts)
+        """Ask the part that was made whether it fits, and put its answer into the command line's words.
+
+        Args:
+            check: The function that tells whether the part fits.
+            facts: The facts of the run, to whose warnings the part may add.
+
+        Raises:
+            ConfigError: The part does not fit.
+        """
+        before = len(facts.warnings)
+        with self.saying():
+            check(facts)
+        facts.warnings[before:] = [f"{self.called} {said}." for said in facts.warnings[before:]]
 
     @contextmanager
     def saying(self) -> Iterator[None]:
         """Turn a `Misfit` raised inside into a `ConfigError` in the command line's words."""
-        with _said_of(self.called, self.takes):
+        with said_of(self.called, self.takes):
             yield
 
 
@@ -130,8 +141,7 @@ def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
 
 def measures_in(chosen: Mapping[str, Node]) -> Nodes:
     """Return the measures of a list by name, with `auto` replaced by all those that it may take."""
-    below = {AUTO: chosen[AUTO] or options_in("measure", [conf_folder()])} if AUTO in chosen else {}
-    listed = ({name: node} if name != AUTO else {**below[AUTO]} for name, node in chosen.items())
+    listed = ({name: node} if name != AUTO else node or options_in("measure", [conf_folder()]) for name, node in chosen.items())
     return {name: chosen.get(name, node) for one in listed for name, node in one.items()}
 
 
@@ -183,26 +193,9 @@ def settings_of(node: Node, key: str = "") -> dict[str, Any]:
     return {name: value for name, value in node.items() if name not in own}
 
 
-def ask(called: str, settings: Collection[str], check: Callable[[Facts], None], facts: Facts) -> None:
-    """Ask a part whether it fits, and put its answer into the command line's words.
-
-    Args:
-        called: The part's name in messages.
-        settings: Its settings that are written below its key.
-        check: The function that tells whether the part fits.
-        facts: The facts of the run, to whose warnings the part may add.
-
-    Raises:
-        ConfigError: The part does not fit.
-    """
-    before = len(facts.warnings)
-    with _said_of(called, settings):
-        check(facts)
-    facts.warnings[before:] = [f"{called} {said}." for said in facts.warnings[before:]]
-
-
 @contextmanager
-def _said_of(called: str, settings: Collection[str]) -> Iterator[None]:
+def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
+    """Put a misfit into the command line's words, for a part by its name, some of whose settings are written below its key."""
     try:
         yield
     except Misfit as misfit:

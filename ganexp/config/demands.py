@@ -9,7 +9,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from ganexp.batch import Batch
+from ganexp.config.schema import Config, ConfigError
 from ganexp.gan.packing import packed
+from ganexp.training.execution import Machine
 
 TRIED = 2
 """Samples, or packs of them, that are passed through the networks: batch norm wants more than one."""
@@ -65,6 +67,51 @@ def demands(
     fake, g_bytes, g_flop = _pass(generator, torch.zeros(tried, latent_dim, dtype=dtype, device="meta"), *conditions)
     _, d_bytes, d_flop = _pass(discriminator, packed(Batch(fake.detach()), pack).values, *conditions)
     return Demands(d_bytes / tried, g_bytes / tried, d_flop / tried, g_flop / tried)
+
+
+def refuse_too_large(
+    config: Config,
+    machine: Machine,
+    processes: int,
+    generator: nn.Module,
+    discriminator: nn.Module,
+    *,
+    differentiates_gradients: bool,
+) -> Demands:
+    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
+
+    Penalties that differentiate gradients keep a whole batch in D, even with accumulation.
+
+    Returns:
+        What the networks need per sample.
+
+    Raises:
+        ConfigError: The machine does not have enough memory.
+    """
+    there = machine.memory_bytes
+    count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
+    needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
+    if needed > there:
+        raise ConfigError(
+            f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
+            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
+        )
+    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional, pack=config.pack)
+    share, share_of_g = (batch // processes for batch in (config.batch_size, config.g_batch or 0))
+    least = {
+        "batch_size": asked.least_bytes(share, config.accumulate, whole=share if differentiates_gradients else 0),
+        "g_batch": -(-share_of_g // config.accumulate) * max(asked.d_bytes, asked.g_bytes),
+    }
+    key = max(least, key=least.__getitem__)
+    needed = least[key] * (machine.autocast or machine.dtype).itemsize / 4
+    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
+        size = getattr(config, key)
+        fits = max(1, int(size * 0.8 * there / needed))
+        raise ConfigError(
+            f"{key}={size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes keep, and there are "
+            f"{there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width of a network."
+        )
+    return asked
 
 
 def _pass(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 from ganexp.config.assemble import Parts, gan_of, networks_of
 from ganexp.config.choices import Choices
-from ganexp.config.demands import TRIED, Demands, demands
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.demands import TRIED
+from ganexp.config.schema import ConfigError
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.strategies import Strategy
@@ -55,46 +55,6 @@ def try_networks(
         )
 
 
-def refuse_too_large(
-    config: Config,
-    machine: Machine,
-    generator: nn.Module,
-    discriminator: nn.Module,
-    *,
-    differentiates_gradients: bool = False,
-) -> Demands:
-    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
-
-    Penalties that differentiate gradients keep a whole batch in D, even with accumulation.
-
-    Returns:
-        What the networks need per sample.
-
-    Raises:
-        ConfigError: The machine does not have enough memory.
-    """
-    there = machine.memory_bytes
-    count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
-    needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
-    if needed > there:
-        raise ConfigError(
-            f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
-            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
-        )
-    itemsize = (machine.autocast or machine.dtype).itemsize
-    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional, pack=config.pack)
-    whole = config.batch_size if differentiates_gradients else 0
-    needed = asked.least_bytes(config.batch_size, config.accumulate, whole=whole) * itemsize / 4
-    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
-        fits = max(1, int(config.batch_size * 0.8 * there / needed))
-        raise ConfigError(
-            f"batch_size={config.batch_size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes "
-            f"keep, and there are {there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width "
-            "of a network."
-        )
-    return asked
-
-
 def dry_iteration(
     choices: Choices,
     machine: Machine,
@@ -111,12 +71,12 @@ def dry_iteration(
         ConfigError: Two choices do not fit together.
         RuntimeError: Something looks at values, or torch cannot do what is asked.
     """
-    networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
     config = choices.config.model_copy(update={"accumulate": min(2, choices.config.accumulate)})
     gan = gan_of(
         replace(choices, config=config),
         copy.deepcopy(parts),
-        *networks,
+        generator,
+        discriminator,
         device=META,
         dtype=machine.dtype,
         frequencies=[1.0] * classes or None,

@@ -112,16 +112,13 @@ class RunEvaluator:
         return self._result(self.evaluation.figures(network, prior), samples)
 
     def _set_up(self, config: Config) -> None:
-        threads = None if config.threads == "auto" else config.threads
-        execution.set_up(self.machine, deterministic=config.deterministic, threads=threads)
+        execution.set_up(self.machine, deterministic=config.deterministic, threads=config.threads)
 
     def _loaded(self, path: Path, config: Config, trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
         machine = self.machine
         trained = load(path, trust=trust, device=machine.device, averaged=config.evaluation.of == "average")
         network = trained.network
-        wanted = config.channels_last
-        if wanted is True or (wanted == "auto" and execution.prefers_channels_last(network, machine)):
-            execution.channels_last(network)  # which changes the rounding
+        execution.lay_out(network, machine, config.channels_last)  # which changes the rounding
         prior = Prior(
             config.latent_dim,
             config.prior,

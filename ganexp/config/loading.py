@@ -232,12 +232,16 @@ def _of_folder(path: Path, averaged: bool, network: str) -> _Stored:
 
 
 def _published(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration without keys that only say where and how fast it was trained, and without the data set's paths."""
-    kept = {key: value for key, value in config.items() if effect_of(key) == "training"}
-    data = kept.get("dataset")
-    if isinstance(data, dict):
-        kept["dataset"] = {key: value for key, value in data.items() if not (isinstance(value, str) and "/" in value)}
+    """Return a configuration without keys that only say where and how fast it was trained, and without paths."""
+    kept = {key: value for key, value in config.items() if effect_of(key) == "training" and key != "init_from"}
+    if isinstance(kept.get("dataset"), dict):
+        kept["dataset"] = _without_paths(kept["dataset"])
     return kept
+
+
+def _without_paths(node: dict[str, Any]) -> dict[str, Any]:
+    below = {key: _without_paths(value) if isinstance(value, dict) else value for key, value in node.items()}
+    return {key: value for key, value in below.items() if not (isinstance(value, str) and "/" in value)}
 
 
 def _weights(run: Any, averaged: bool, network: str) -> Any:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from ganexp.config.assemble import Parts
 from ganexp.config.choices import Choice, Choices
-from ganexp.config.parsing import shown, unknown_key
+from ganexp.config.parsing import refused, shown, unknown_key
 from ganexp.config.schema import GROUPS, ConfigError, Node
 from ganexp.config.sections import Keys
 from ganexp.facts import Part
@@ -130,7 +130,7 @@ def _move(key: str, said: Any) -> Move:
             raise ConfigError(unknown_key(below, Move.model_fields)) from None
         if not isinstance(said, Mapping):
             raise ConfigError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
-        raise ConfigError(f"{below} {first['msg'][0].lower()}{first['msg'][1:]}, not {shown(first['input'])}.") from None
+        raise ConfigError(refused(below, first["msg"], first["input"])) from None
     if move.by not in CURVES:
         raise ConfigError(f"moving.{key}.by should be {' or '.join(CURVES)}, not {shown(move.by)}.")
     for by, (_, own) in CURVES.items():

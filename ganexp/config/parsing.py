@@ -46,7 +46,7 @@ def check_type(key: str, value: Any, hint: Any) -> None:
     except ValidationError as error:
         first = error.errors()[0]
         message = "should have more values" if first["type"] == "missing" else first["msg"]
-        raise ConfigError(_told(key, message, value)) from None
+        raise ConfigError(refused(key, message, value)) from None
 
 
 def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
@@ -95,7 +95,7 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     choices = choices_of(declared) if declared else ""
     if choices:
         return f"{key} should be {choices}, not {shown(value)}."
-    return _told(key, first["msg"], value)
+    return refused(key, first["msg"], value)
 
 
 def _siblings(path: list[str]) -> Iterable[str]:
@@ -122,7 +122,8 @@ def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], A
     return path, value
 
 
-def _told(key: str, message: str, value: Any) -> str:
+def refused(key: str, message: str, value: Any) -> str:
+    """Return pydantic's message about a value as a sentence about its key."""
     said = message[0].lower() + message[1:]
     for subject in ("input ", "string "):
         said = said.removeprefix(subject)

@@ -20,13 +20,11 @@ class Plugin:
     """An installed package that extends ganexp.
 
     Args:
-        name: The name of its entry point.
         module: The package that the entry point names.
         conf: Its folder of YAML files; None if it has none.
         distribution: What `pip install` calls it.
     """
 
-    name: str
     module: str
     conf: Path | None
     distribution: str
@@ -43,18 +41,13 @@ def plugins() -> tuple[Plugin, ...]:
             continue
         conf = place / "conf"
         distribution = entry.dist.name if entry.dist else entry.name
-        found.append(Plugin(entry.name, entry.module, conf if conf.is_dir() else None, distribution))
+        found.append(Plugin(entry.module, conf if conf.is_dir() else None, distribution))
     return tuple(found)
 
 
 def conf_folders() -> list[Path]:
     """Return the folders of YAML files of all plugins."""
     return [plugin.conf for plugin in plugins() if plugin.conf]
-
-
-def modules() -> list[str]:
-    """Return the packages that plugins consist of."""
-    return [plugin.module for plugin in plugins()]
 
 
 def distributions() -> list[str]:

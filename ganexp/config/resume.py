@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ganexp.config.defaults import completed
 from ganexp.config.plain import told
 from ganexp.config.schema import ConfigError, effect_of
 from ganexp.logging.layout import RunFolder
@@ -21,6 +22,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
         state = load(path)
     except CheckpointError as error:
         raise ConfigError(f"resume: {error}.") from error
+    values = completed(values)
     reals = state["run"].get("reals")
     has_digest = isinstance(reals, dict) and reals.get("digest")
     moved = ("dataset.path", "dataset.root") if has_digest else ()  # the digest tells whether the data are the same
@@ -41,7 +43,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
 
 def _forget_best(state: State, values: dict[str, Any]) -> None:
     """Forget the best value so far if `keep_best` or `evaluation` has changed: old and new values are not comparable."""
-    before, checkpoints = state["config"], state["run"].get("checkpoints")
+    before, checkpoints = completed(state["config"]), state["run"].get("checkpoints")
     same = all(before.get(key) == values.get(key) for key in ("keep_best", "evaluation"))
     if not isinstance(checkpoints, dict):
         return
@@ -52,6 +54,6 @@ def _forget_best(state: State, values: dict[str, Any]) -> None:
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the dotted keys in which two configurations differ and which change what is trained, or where."""
-    old, new = told(before), told(now)
+    old, new = told(completed(before)), told(completed(now))
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     return [key for key in differing if effect_of(key) in ("training", "machine")]

@@ -41,8 +41,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
         ConfigError: Something is missing or broken; the sentences name all of it.
     """
     processes, config, machine = processes or Processes(), plan.config, plan.machine
-    threads = None if config.threads == "auto" else config.threads
-    execution.set_up(machine, deterministic=config.deterministic, threads=threads)
+    execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
     dataset = dataset_of(plan.choices["dataset"], config.seed)
     missing = list(plan.missing)
     try:

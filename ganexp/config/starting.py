@@ -49,8 +49,11 @@ def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> N
 
 def _freeze(discriminator: nn.Module, count: int) -> None:
     """Freeze the first layers that have parameters of their own, in the order in which the module lists them (FreezeD)."""
-    layers = [module for module in discriminator.modules() if any(True for _ in module.parameters(recurse=False))]
-    layers = [module for module in layers if any(parameter.requires_grad for parameter in module.parameters(recurse=False))]
+    layers = [
+        module
+        for module in discriminator.modules()
+        if any(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    ]
     if count >= len(layers):
         raise ConfigError(f"freeze_d={count} would leave nothing of D to train, which has {len(layers)} layers: choose fewer.")
     for layer in layers[:count]:

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import IterableDataset
 
 from ganexp.augmentations import Augmentation
-from ganexp.config.plugins import modules
+from ganexp.config.plugins import plugins
 from ganexp.config.schema import ConfigError, Node
 from ganexp.data import Dataset
 from ganexp.evaluation import Measure
@@ -63,7 +63,7 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
     """
     if trust is None:
         return
-    trusted = ("ganexp", *modules(), *([trust] if isinstance(trust, str) else trust))
+    trusted = ("ganexp", *(plugin.module for plugin in plugins()), *([trust] if isinstance(trust, str) else trust))
     if not any(module == one or module.startswith(f"{one}.") for one in trusted):
         top = module.partition(".")[0]
         raise ConfigError(

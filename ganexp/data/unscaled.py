@@ -52,7 +52,7 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
 
 
 def _upright_size(file: Any) -> tuple[int, int] | None:
-    """Return an image's width and height, turned as when it is decoded; None for a broken one, which decoding will leave out."""
+    """Return an image's width and height, turned as when it is decoded; None for a broken one, which is left out then."""
     try:
         with Image.open(file) as image:
             orientation = 1

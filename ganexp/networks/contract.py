@@ -72,7 +72,7 @@ def check(network: nn.Module, run: Facts) -> None:
     """
     if run.processes == 1:
         return
-    share = run.batch_size // run.processes // run.pack
+    shares = {"batch_size": run.scored // run.processes, "g_batch": run.scored_for_g // run.processes}
     if settings := declared(network).draws:
         raise Misfit(
             f"draws random numbers in training, which would be the same in each of {run.processes} processes: choose "
@@ -84,10 +84,9 @@ def check(network: nn.Module, run: Facts) -> None:
                 f"has dropout, whose random numbers would be the same in each of {run.processes} processes: choose a network "
                 "without it, or start one process"
             )
-        if isinstance(module, MinibatchDeviation) and share % module.group:
+        if isinstance(module, MinibatchDeviation) and (torn := [key for key in shares if shares[key] % module.group]):
             raise Misfit(
                 f"has minibatch_deviation, which looks at groups of {module.group} neighbours, and {run.processes} processes "
-                f"would tear them apart in batches of {run.batch_size}",
-                minibatch_deviation=False,
-                batch_size=run.processes * run.pack * module.group,
+                f"would tear them apart in batches of {getattr(run, torn[0])}",
+                **{"minibatch_deviation": False, torn[0]: run.processes * run.pack * module.group},
             )

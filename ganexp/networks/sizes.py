@@ -11,34 +11,32 @@ Width = Annotated[int, Ge(1), Le(65_536)]
 Depth = Annotated[int, Ge(1), Le(1000)]
 
 
-def halvings(shape: tuple[int, ...], *, smallest: int = 16) -> int:
+def halvings(shape: tuple[int, ...]) -> int:
     """Return how often the side of a square image can be halved until it is 4.
 
     Raises:
-        ValueError: The shape is not that of a square image whose side is a power of two and at least `smallest`.
+        ValueError: The shape is not that of a square image whose side is a power of two and at least 16.
     """
     height, width = _sides(shape)
-    if height != width or height < smallest or height & (height - 1):
-        sizes = f"{smallest}×{smallest}, {2 * smallest}×{2 * smallest}, {4 * smallest}×{4 * smallest}, …"
+    if height != width or height < 16 or height & (height - 1):
         raise ValueError(
-            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, "
-            "or choose the mlp networks"
+            f"shape should be one of 16×16, 32×32, 64×64, …, not {height}×{width}; set dataset.image_size, resize in a dataset "
+            "of your own, or choose the mlp networks"
         )
     return height.bit_length() - 3
 
 
-def first_map(shape: tuple[int, ...], *, smallest: int = 16) -> tuple[int, int]:
+def first_map(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return height and width of the map that is doubled until it is an image: 4×4, or 4×8 and the like.
 
     Raises:
-        ValueError: The sides are not powers of two, or one is less than `smallest`.
+        ValueError: The sides are not powers of two, or one is less than 16.
     """
     height, width = _sides(shape)
-    if min(height, width) < smallest or height & (height - 1) or width & (width - 1):
+    if min(height, width) < 16 or height & (height - 1) or width & (width - 1):
         raise ValueError(
-            f"shape should have sides that are powers of two, {smallest} or more, such as {smallest}×{smallest} or "
-            f"{2 * smallest}×{4 * smallest}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, or "
-            "choose the mlp networks"
+            f"shape should have sides that are powers of two, 16 or more, such as 16×16 or 32×64, not {height}×{width}; set "
+            "dataset.image_size, resize in a dataset of your own, or choose the mlp networks"
         )
     shorter = min(height, width)
     return 4 * height // shorter, 4 * width // shorter

@@ -1,8 +1,8 @@
 """StyleGAN2's networks (Karras et al. 2020, sections 2 to 4), for images whose sides are powers of two from 16.
 
 With `width` 512, `base` 32768 and `latent_dim` 512 they are config F of the paper; with `base` 16384 those of ADA's paper for
-256×256; with `depth` 2, `style_mixing` 0 and `residual` false those of ADA's paper for CIFAR-10. Sizes, initialisation and
-gains are those of the authors' second implementation, for PyTorch, but in plain layers.
+256×256; with `depth` 2 and `style_mixing` 0 in G, and `residual` false in D, those of ADA's paper for CIFAR-10. Sizes,
+initialisation and gains are those of the authors' second implementation, for PyTorch, but in plain layers.
 
 Departures: images that are not square start from a map that is not square either; each sample has its own crossover of styles;
 groups of the minibatch deviation are neighbours; there is no moving average of styles, and so no truncation towards it.

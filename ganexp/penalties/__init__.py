@@ -2,15 +2,13 @@
 
 from ganexp.penalties.base import Discriminator, NoPenalty, Penalty, Seen
 from ganexp.penalties.consistency import BalancedConsistency, Consistency, LatentConsistency
-from ganexp.penalties.gradient_penalty import DivergencePenalty, GradientPenalty, LipschitzPenalty
+from ganexp.penalties.gradients import R1, R1R2, R2, DivergencePenalty, Dragan, GradientPenalty, LipschitzPenalty, OneCentred
 from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.lecam import LeCam
-from ganexp.penalties.one_centred import Dragan, OneCentred
 from ganexp.penalties.path_length import PathLength
 from ganexp.penalties.sum import Sum, total
 from ganexp.penalties.weight_clipping import WeightClipping
 from ganexp.penalties.weights import Orthogonal, Spectral
-from ganexp.penalties.zero_centred import R1, R1R2, R2
 
 __all__ = [
     "R1",

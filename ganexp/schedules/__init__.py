@@ -2,9 +2,7 @@
 
 from ganexp.schedules.base import Schedule
 from ganexp.schedules.coefficients import Coefficient, Coefficients, OptimizerSetting, Setting
-from ganexp.schedules.cosine import Cosine
-from ganexp.schedules.linear import Linear
-from ganexp.schedules.moving import Ending, Moving
+from ganexp.schedules.moving import Cosine, Ending, Linear, Moving
 from ganexp.schedules.stalled import Stalled
 
 __all__ = [

@@ -1,29 +1,15 @@
 """Numbers of parts that move over a run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ganexp.facts import Facts
+from ganexp.facts import Facts, Part
 from ganexp.schedules.base import Schedule
 from ganexp.schedules.moving import Ending
-
-
-class Place(Protocol):
-    """Where a moving number is stored."""
-
-    @property
-    def on_host(self) -> str:
-        """What reads it as a number on the host, as part of a sentence; empty if it is read from a tensor."""
-
-    def begin(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Prepare for writing in a run whose networks are on a device and of a type."""
-
-    def write(self, value: float) -> None:
-        """Set the number to this value from now on."""
 
 
 class Setting:
@@ -33,20 +19,23 @@ class Setting:
     iterations see. Otherwise it is a number on the host.
     """
 
-    def __init__(self, part: Any, name: str) -> None:
+    def __init__(self, part: Part, name: str) -> None:
         self.part, self.name = part, name
         self._tensor: Tensor | None = None
 
     @property
     def on_host(self) -> str:
-        return "" if self.name in on_device(self.part) else f"{type(self.part).__name__} reads a moving {self.name}"
+        """What reads it as a number on the host, as part of a sentence; empty if it is read from a tensor."""
+        return "" if self.name in self.part.on_device else f"{type(self.part).__name__} reads a moving {self.name}"
 
     def begin(self, device: torch.device, dtype: torch.dtype) -> None:
-        if self.name in on_device(self.part):
-            self._tensor = torch.zeros((), dtype=on_device(self.part)[self.name] or dtype, device=device)
+        """Prepare for writing in a run whose networks are on a device and of a type."""
+        if self.name in self.part.on_device:
+            self._tensor = torch.zeros((), dtype=self.part.on_device[self.name] or dtype, device=device)
             setattr(self.part, self.name, self._tensor)
 
     def write(self, value: float) -> None:
+        """Set the number to this value from now on."""
         if self._tensor is None:
             setattr(self.part, self.name, value)
         else:
@@ -73,6 +62,10 @@ class OptimizerSetting:
                 group[self.name] = value
             else:
                 group[self.name] = (*pair[: self.index], value, *pair[self.index + 1 :])
+
+
+Place = Setting | OptimizerSetting
+"""Where a moving number is stored."""
 
 
 class Coefficient:
@@ -106,7 +99,6 @@ class Coefficients(Schedule):
     def __init__(self, rates: Schedule, moving: Mapping[str, Coefficient]) -> None:
         super().__init__(rates.iterations)
         self.of_rates, self.moving = rates, dict(moving)
-        self.needs = rates.needs
         self.done = 0
         self._used = {name: one.start for name, one in self.moving.items()}
 
@@ -151,9 +143,3 @@ class Coefficients(Schedule):
     def _apply(self) -> None:
         for one in self.moving.values():
             one.place.write(one.value(self.done))
-
-
-def on_device(part: Any) -> Mapping[str, torch.dtype | None]:
-    """Return which settings a part can read from tensors on the device: see `on_device` of its contract."""
-    declared: Mapping[str, torch.dtype | None] = part.on_device
-    return declared

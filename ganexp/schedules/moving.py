@@ -1,11 +1,14 @@
 """Schedules that move learning rates."""
 
+import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Le
 from torch.optim import Optimizer
 
 from ganexp.optimizers.rates import keep_rate_on_device, set_rate
+from ganexp.ranges import checked
 from ganexp.schedules.base import Schedule
 
 Of = Literal["both", "d", "g"]
@@ -56,11 +59,9 @@ class Moving(Schedule):
         return self._used
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         return {"done": self.done}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         self.done = state["done"]
         self._apply()
 
@@ -118,3 +119,74 @@ class Ending(Moving):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.end = state["end"]
         super().load_state_dict(state)
+
+
+class Linear(Ending):
+    """Constant up to iteration `begin`, then in a straight line to `final` times the rate at `end`.
+
+    `torch.optim.lr_scheduler.LinearLR` from 1 to `final` over end − begin iterations, begun late. Used for GANs by
+    Gulrajani et al. 2017, appendix F, among others (from the first iteration on, to 0).
+
+    Args:
+        iterations: How many the run has.
+        begin: Iterations before the decay.
+        end: Where it ends; by default with the run.
+        final: The fraction of the rate that remains.
+        of: Whose rates are moved.
+    """
+
+    @checked
+    def __init__(
+        self,
+        iterations: int,
+        *,
+        begin: Annotated[int, Ge(0)] = 0,
+        end: Annotated[int, Ge(1)] | None = None,
+        final: Annotated[float, Ge(0), Le(1)] = 0.0,
+        of: Of = "both",
+    ) -> None:
+        super().__init__(iterations, end=end, final=final, of=of)
+        self.refuse_at_end("begin", begin)
+        self.begins = begin
+
+    def between(self, t: int, start: float, final: float) -> float:
+        if t <= self.begins:
+            return start
+        return final if t >= self.end else start + (final - start) * (t - self.begins) / (self.end - self.begins)
+
+
+class Cosine(Ending):
+    """Half a cosine from the rate down to `final` times it at `end` (Loshchilov & Hutter 2017, equation 5, no restarts).
+
+    In the first `warm_up` iterations the rate rises in equal steps, the first of which is not 0. The cosine begins after
+    them: `torch.optim.lr_scheduler.CosineAnnealingLR` with T_max = end − warm_up and eta_min = final × rate.
+
+    Args:
+        iterations: How many the run has.
+        warm_up: Iterations in which the rate rises; Goyal et al. 2017, section 2.2.
+        end: Where the cosine ends; by default with the run.
+        final: The fraction of the rate that remains.
+        of: Whose rates are moved.
+    """
+
+    @checked
+    def __init__(
+        self,
+        iterations: int,
+        *,
+        warm_up: Annotated[int, Ge(0)] = 0,
+        end: Annotated[int, Ge(1)] | None = None,
+        final: Annotated[float, Ge(0), Le(1)] = 0.0,
+        of: Of = "both",
+    ) -> None:
+        super().__init__(iterations, end=end, final=final, of=of)
+        self.refuse_at_end("warm_up", warm_up)
+        self.warm_up = warm_up
+
+    def between(self, t: int, start: float, final: float) -> float:
+        if t < self.warm_up:
+            return start * ((t + 1) / self.warm_up)
+        if t >= self.end:
+            return final
+        part = (t - self.warm_up) / (self.end - self.warm_up)
+        return final + (start - final) * (1 + math.cos(math.pi * part)) / 2

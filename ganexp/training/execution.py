@@ -78,9 +78,9 @@ class Machine:
         return f"{self.device} with {threads} thread{'s' if threads > 1 else ''}, in {self.precision}"
 
 
-def set_up(machine: Machine, *, deterministic: bool, threads: int | None) -> None:
+def set_up(machine: Machine, *, deterministic: bool, threads: int | Literal["auto"]) -> None:
     """Choose kernels for this process: their number format on a GPU, whether they must be deterministic, and threads."""
-    if threads is not None:
+    if threads != "auto":
         torch.set_num_threads(threads)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it, and reads it when first used
@@ -102,9 +102,10 @@ def prefers_channels_last(network: nn.Module, machine: Machine) -> bool:
     return convolves and machine.precision in formats
 
 
-def channels_last(network: nn.Module) -> None:
-    """Lay weights out with channels innermost; activations follow them."""
-    network.to(memory_format=torch.channels_last)
+def lay_out(network: nn.Module, machine: Machine, channels_last: bool | Literal["auto"]) -> None:
+    """Lay weights out with channels innermost, which activations follow; with `auto`, if that should be faster."""
+    if channels_last is True or (channels_last == "auto" and prefers_channels_last(network, machine)):
+        network.to(memory_format=torch.channels_last)
 
 
 def last_layer_in_float32(discriminator: nn.Module) -> None:
