@@ -32,9 +32,8 @@ from benching.rules import BASE, RULES, own
 from benching.schedule import SEEDS, Plan, workloads_of
 from benching.space import DIVISIONS, POINTS
 from benching.workloads import WORKLOADS
-from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.config.schema import ConfigError
-from ganexp.logging.documents import refuse_unwritable
 from ganexp.printable import printable
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -43,6 +42,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Run what is missing, and return the path of the page."""
     options = _parser().parse_args(arguments)
+    for path in (options.results, options.page):
+        refuse_unwritable(path, "name other places with --results and --page")
     sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is
     try:
         rules = [RULES[name] for name in options.rules]
@@ -51,9 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         results = Results(options.results)
     except ValueError as error:
         sys.exit(f"Error: {printable(error)}.")
-    for path in (options.results, options.page):
-        with writing(path, "name other places with --results and --page"):
-            refuse_unwritable(path)
     plan = Plan(
         [WORKLOADS[name] for name in options.workloads],
         rules,

@@ -26,8 +26,7 @@ from benchmarks import feeding, gpu, hours, overhead, peers, processes, reach, s
 from benchmarks.section import Section
 from ganexp.cli.commands.cases import CASES
 from ganexp.cli.commands.pages.machine import measured
-from ganexp.cli.commands.pages.writing import writing
-from ganexp.logging.documents import refuse_unwritable
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 
 READING = (
     "Contenders ran in turn in one process; every ratio is the median of ratios within a turn, and brackets are its 95 % "
@@ -40,8 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Run the benchmarks and return the folder of their results."""
     options = _parser().parse_args(arguments)
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_benchmark"
-    with writing(folder / "benchmarks.md"):
-        refuse_unwritable(folder / "benchmarks.md")
+    refuse_unwritable(folder / "benchmarks.md")
     start, sections = time.perf_counter(), []
     for part in tqdm(options.parts, disable=None, unit="part"):
         sections += [section for section in parts(options)[part]() if section]

@@ -26,8 +26,7 @@ from tqdm import tqdm
 
 from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
-from ganexp.cli.commands.pages.writing import writing
-from ganexp.logging.documents import refuse_unwritable
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 
 DCGAN_32 = ("dataset=fake",)
 BEGAN_16 = (*batch_size.BEGAN, "dataset.image_size=16", "generator.width=16", "discriminator.width=16")
@@ -57,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Run the experiments and return the folder of the pages."""
     options = _parser().parse_args(arguments)
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_claims"
-    with writing(folder):
-        refuse_unwritable(folder / "claims.md")
+    refuse_unwritable(folder / "claims.md")
     start = time.perf_counter()
     findings: dict[int, Finding] = {}
     for number in tqdm(_timed_first(options.claims), disable=None, unit="claim"):

@@ -20,9 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ganexp import strategies
-from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.compare.tracing import traced
-from ganexp.logging.documents import refuse_unwritable
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
 LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}
@@ -74,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("outputs/graphs.png"))
     options = parser.parse_args(arguments)
+    refuse_unwritable(options.output)
     with writing(options.output):
-        refuse_unwritable(options.output)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         draw().savefig(options.output, dpi=110)
 

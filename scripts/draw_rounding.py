@@ -21,8 +21,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ganexp import build, compose
-from ganexp.cli.commands.pages.writing import writing
-from ganexp.logging.documents import refuse_unwritable
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 
 ITERATIONS = 300
 PRECISIONS = {"fp32": "tab:orange", "fp64": "tab:blue"}
@@ -66,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("outputs/rounding.png"))
     options = parser.parse_args(arguments)
+    refuse_unwritable(options.output)
     with writing(options.output):
-        refuse_unwritable(options.output)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         draw().savefig(options.output, dpi=110)
 

@@ -22,8 +22,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from ganexp.cli.commands.pages.writing import writing
-from ganexp.logging.documents import refuse_unwritable
+from ganexp.cli.commands.pages.writing import refuse_unwritable
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import read
 from ganexp.printable import printable
@@ -40,8 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> str:
     options = _parser().parse_args(arguments)
     picture = options.results.with_suffix(".png")
     for path in (options.results, picture):
-        with writing(path, "name another place with --results"):
-            refuse_unwritable(path)
+        refuse_unwritable(path, "name another place with --results")
     wanted = [Trial(data, pack, seed, options.beta) for seed in range(options.trials) for data, pack in PUBLISHED]
     there = results(options.results)
     missing = [] if options.table else [trial for trial in wanted if options.epochs not in there.get(trial, {})]

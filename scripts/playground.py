@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
-from ganexp.cli.commands.pages.writing import writing
-from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
+from ganexp.logging.documents import atomic_write
 from playing import ring
 from playing.page import page
 
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     torch.set_num_threads(1)  # one weight, or layers of 64: more threads only wait for each other
     place: Path = options.gif or options.output
+    refuse_unwritable(place)
     with writing(place):
-        refuse_unwritable(place)
         place.parent.mkdir(parents=True, exist_ok=True)
         if options.gif:
             from playing.gif import write  # matplotlib takes a second to import

@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from ganexp.cli.commands.pages.writing import refuse_unwritable
 from spectral import page
 from spectral.plan import FIRST_SEED, RULES, SEEDS, SETTINGS
 from spectral.runs import Results, train
@@ -35,6 +36,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, and write the section."""
     options = _parser().parse_args(arguments)
+    for path in (options.results, options.page):
+        refuse_unwritable(path, "name other places with --results and --page")
     try:
         results = Results(options.results, options.shorter)
     except ValueError as error:

@@ -242,8 +242,8 @@ def compare(parser: ArgumentParser) -> None:
     parser.add_argument("--strategies", nargs="+", default=strategies, choices=strategies)
     parser.add_argument("--losses", nargs="+", default=["nonsaturating"])
     parser.add_argument("--overrides", nargs="*", help="configuration of every run, of a DCGAN of 64×64 otherwise")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--iterations", type=int, default=3, help="iterations per repeat")
+    parser.add_argument("--repeats", type=_positive, default=7)
+    parser.add_argument("--iterations", type=_positive, default=3, help="iterations per repeat")
     parser.add_argument("--output", type=Path, help="folder of the results")
 
 

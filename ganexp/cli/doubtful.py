@@ -27,7 +27,8 @@ def doubtful(hydra: Any) -> Iterator[str]:
     chosen = hydra.runtime.choices.get("loss")
     for option in options("loss", folders):
         defaults = option.node.get("defaults", []) if option.name == chosen else []
-        brought: list[str] = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
+        found: list[str] | str = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
+        brought = [found] if isinstance(found, str) else found
         if not {*brought} <= {*names}:
             yield (
                 f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "

@@ -60,7 +60,7 @@ class PrepareSweep(Callback):
             refuse_distributed()
             _check_launcher(config.hydra.launcher)
             folder = Path(config.hydra.sweep.dir)
-            hydra_overrides = [str(one) for one in config.hydra.overrides.hydra if not one.startswith("hydra.mode=")]
+            hydra_overrides = [one for one in typed_overrides(config.hydra, "hydra") if not one.startswith("hydra.mode=")]
             _name_jobs(config)
             if config.sweep.resume is not None:
                 lock_or_refuse(folder, "wait for it, or end it")
@@ -228,8 +228,7 @@ def _grid(parsed: list[Override]) -> tuple[tuple[str, ...], ...]:
 
 def _is_given(key: str, config: DictConfig) -> bool:
     """Return whether an override of one of Hydra's keys was typed."""
-    overrides = OmegaConf.to_container(config.hydra.overrides.hydra, resolve=False)
-    return any(str(one).startswith(f"{key}=") for one in overrides or ())
+    return any(one.startswith(f"{key}=") for one in typed_overrides(config.hydra, "hydra"))
 
 
 def _raw(node: DictConfig, key: str) -> str:

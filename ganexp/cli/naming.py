@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from omegaconf import OmegaConf
 
@@ -17,9 +17,9 @@ ALWAYS_NAMED = ("dataset", "loss", "strategy", "seed")
 MAX_LENGTH = 100
 
 
-def typed_overrides(hydra: Any) -> list[str]:
-    """Return the overrides of ganexp's own keys as they were typed, with their interpolations."""
-    overrides = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+def typed_overrides(hydra: Any, of: Literal["task", "hydra"] = "task") -> list[str]:
+    """Return the overrides of ganexp's own keys, or of Hydra's, as they were typed, with their interpolations."""
+    overrides = OmegaConf.to_container(hydra.overrides[of], resolve=False)
     return [str(one) for one in overrides or ()]
 
 

@@ -12,7 +12,7 @@ from ganexp.config.schema import Config, ConfigError, Node
 from ganexp.config.targets import Trust, target
 from ganexp.evaluation import Measure
 from ganexp.instruments.scalar import Scalar
-from ganexp.logging.keys import known, may_be_logged
+from ganexp.logging.keys import known
 
 
 @functools.cache
@@ -64,7 +64,7 @@ def refuse_unknown_metric(
             f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[plain]}]{features}."
         )
     measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
-    if not may_be_logged(metric, measures):
+    if metric not in known(measures) and not metric.startswith("eval/"):
         chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
         keys = sorted({**known(measures), **by_key})
         close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)

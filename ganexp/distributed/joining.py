@@ -42,8 +42,7 @@ def join() -> Processes:
         raise _cannot(f"WORLD_SIZE={count}, and {' and '.join(missing)} is not set: start the processes with torchrun")
     local_rank, local_count = _number("LOCAL_RANK", 0), _number("LOCAL_WORLD_SIZE", 1)
     if os.environ.get("OMP_NUM_THREADS", "1") == "1":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        torch.set_num_threads(max(1, cores // local_count))
+        torch.set_num_threads(max(1, cores() // local_count))
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if gpus:
         torch.cuda.set_device(local_rank % gpus)
@@ -79,3 +78,8 @@ def _number(name: str, default: int) -> int:
 def _cannot(said: str) -> RuntimeError:
     """Return the error to raise: `CannotJoin` in the first process, `FailedElsewhere` in the others."""
     return CannotJoin(said) if os.environ.get("RANK", "0") in ("0", "") else FailedElsewhere(said)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

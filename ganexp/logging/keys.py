@@ -58,8 +58,3 @@ STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 def known(measures: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
     return {**LEARNING, **measures, **DIAGNOSTICS, **SPECTRUM, **COST}
-
-
-def may_be_logged(key: str, measures: Mapping[str, Scalar]) -> bool:
-    """Return whether rows may have a key, given what the loss measures."""
-    return key in known(measures) or key.startswith("eval/")

@@ -53,10 +53,8 @@ def is_locked(folder: Path) -> bool:
     path = RunFolder(folder).lock
     if not path.exists():
         return False
-    file = FileLock(path)
     try:
-        file.acquire(timeout=0)
+        with FileLock(path).acquire(timeout=0):
+            return False
     except Timeout:
         return True
-    file.release()
-    return False

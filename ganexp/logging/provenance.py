@@ -48,7 +48,7 @@ def _hardware() -> dict[str, Any]:
     """Return the processor, how many cores this process may use, the memory, the GPUs, and the CUDA and driver versions."""
     gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
     return {
-        "cpu": _cpu(),
+        "cpu": cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "gpus": [f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB" for gpu in gpus],
@@ -57,7 +57,7 @@ def _hardware() -> dict[str, Any]:
     }
 
 
-def _cpu() -> str:
+def cpu() -> str:
     """Return the processor's model, or at least its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

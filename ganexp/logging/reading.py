@@ -70,7 +70,7 @@ def find(folder: Path) -> list[Path]:
         below = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:
         return []
-    return sorted((path for path in below if is_run(path)), key=_job_number)
+    return sorted((path for path in below if is_run(path)), key=lambda path: (job_number(path), path.name))
 
 
 def read(folder: Path) -> Run:
@@ -212,6 +212,7 @@ SUMMARY: dict[str, Callable[[object], bool]] = {
 """What the keys of summary.json must be; others may be anything."""
 
 
-def _job_number(path: Path) -> tuple[int, str]:
-    number = path.name.partition("_")[0]
-    return (int(number) if number.isdecimal() else 10**9, path.name)
+def job_number(folder: Path) -> int:
+    """Return the number that the name of a job's folder begins with; a large one for any other folder."""
+    number = folder.name.partition("_")[0]
+    return int(number) if number.isdecimal() else 10**9

@@ -64,13 +64,15 @@ class TensorBoardLogger(Logger):
         try:
             self._write(row)
         except Exception as error:  # an error in its writer thread is raised again at the next call
-            self._broken = True
-            log.warning("TensorBoard's files cannot be written (%s); further rows are in the run folder only.", error)
+            self._give_up(error)
 
     def rewind(self, iteration: int) -> Row:
         if self._holds_rows and not self._broken:
-            self._writer.close()
-            self._begin(purge_step=iteration + 1)
+            try:
+                self._writer.close()
+                self._begin(purge_step=iteration + 1)
+            except Exception as error:  # as above
+                self._give_up(error)
         return {}
 
     def close(self, summary: Summary) -> None:
@@ -84,6 +86,10 @@ class TensorBoardLogger(Logger):
         from torch.utils.tensorboard import SummaryWriter  # imports an optional package
 
         self._writer = SummaryWriter(str(self.place), purge_step=purge_step)
+
+    def _give_up(self, error: Exception) -> None:
+        self._broken = True
+        log.warning("TensorBoard's files cannot be written (%s); further rows are in the run folder only.", error)
 
     def _write(self, row: Row) -> None:
         step = row["progress/iteration"]

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -298,7 +299,8 @@ def _kill_service() -> None:
     for service in services:
         service.kill()
     psutil.wait_procs(services, timeout=10)
-    Background().submit(wandb.teardown).exception(10)
+    with suppress(TimeoutError):
+        Background().submit(wandb.teardown).exception(10)
 
 
 def _kill_suspended_services() -> None:

@@ -1,7 +1,7 @@
 """Alternate, with each network answering the other beyond, or short of, where the other has moved (Lee, Cho & Yun 2024)."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from annotated_types import Ge
@@ -9,12 +9,11 @@ from annotated_types import Ge
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.strategies.memory import ParameterMemory
-from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.memory import RuleWithMemory
 from ganexp.strategies.steps import looking_ahead, stretch
 
 
-class AlexGDA(Simultaneous):
+class AlexGDA(RuleWithMemory):
     """Alternating-extrapolation descent (algorithm 1, with D for x and G for y). Trace: `z G r f D+ G [r] f G+`.
 
     D moves from ψ to ψ⁺ against G at θ̃, and G from θ to θ⁺ against D at ψ + γ(ψ⁺ − ψ); the next θ̃ is θ + δ(θ⁺ − θ). With δ = 1
@@ -27,13 +26,11 @@ class AlexGDA(Simultaneous):
         delta: δ.
     """
 
-    keeps_count = False
-
     @checked
     def __init__(self, *, gamma: Annotated[float, Ge(0)] = 2.0, delta: Annotated[float, Ge(0)] = 1.0) -> None:
+        super().__init__()
         self.gamma = gamma
         self.delta = delta
-        self.past = ParameterMemory()
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once, D first."""
@@ -48,11 +45,3 @@ class AlexGDA(Simultaneous):
         with looking_ahead(ours):
             stretch(ours, before, self.gamma)
             gan.update_g(gan.g_loss(x, gan.generate(z)))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
-        return self.past.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
-        self.past.load_state_dict(state)

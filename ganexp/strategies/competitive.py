@@ -1,7 +1,7 @@
 """Move to the equilibrium of a bilinear model of the game (Schäfer & Anandkumar 2019)."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from annotated_types import Ge, Gt, Lt
@@ -11,12 +11,11 @@ from ganexp.batch import Batch, Gradients, Objective
 from ganexp.gan import GAN, Vector, dot
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.strategies.memory import ParameterMemory
-from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.memory import RuleWithMemory
 from ganexp.strategies.steps import rates
 
 
-class Competitive(Simultaneous):
+class Competitive(RuleWithMemory):
     """Competitive gradient descent, zero-sum (algorithm 1, with f = L_G and −f in L_D). Trace: `z G r f DG+`.
 
     Each player expects the other's step: with the mixed second derivatives D_θψ and D_ψθ of f, the vectors that the
@@ -40,7 +39,6 @@ class Competitive(Simultaneous):
 
     differentiates_gradients = True
     learns_through_d_loss = True
-    keeps_count = False
 
     @checked
     def __init__(
@@ -50,10 +48,10 @@ class Competitive(Simultaneous):
         steps: Annotated[int, Ge(1)] = 10,
         tolerance: Annotated[float, Gt(0), Lt(1)] = 1e-6,
     ) -> None:
+        super().__init__()
         self.rate = rate
         self.steps = steps
         self.tolerance = tolerance
-        self.kept = ParameterMemory()
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once.
@@ -89,7 +87,7 @@ class Competitive(Simultaneous):
             return answer(expected(x))
 
         b = torch._foreach_add(v_g, answer(v_d))
-        before = self.kept.of(gan, gan.g_parameters)
+        before = self.past.of(gan, gan.g_parameters)
         reached = [k for k, v in zip(before, field.gradients(field.vector)[1], strict=True) if v is not None]
         e: Vector = [torch.zeros_like(v) if k is None else k for k, v in zip(reached, v_g, strict=True)]
         e = conjugate_gradients(
@@ -99,7 +97,7 @@ class Competitive(Simultaneous):
             steps=self.steps,
             enough=self.tolerance**2 * dot(b, b),
         )
-        self.kept.keep(gan, gan.g_parameters, field.gradients([*v_d, *e])[1])
+        self.past.keep(gan, gan.g_parameters, field.gradients([*v_d, *e])[1])
         x = torch._foreach_add(b, e)
         return field.gradients([*torch._foreach_add(v_d, expected(x)), *x])
 
@@ -117,14 +115,6 @@ class Competitive(Simultaneous):
                 f"{needs} with topk around the strategy: leave topk out, or choose another strategy, such as consensus"
             )
         raise ValueError(f"{needs}: choose loss=minimax, loss=wgan or loss=wgan_gp, or another strategy, such as consensus")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
-        return self.kept.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
-        self.kept.load_state_dict(state)
 
 
 def conjugate_gradients(

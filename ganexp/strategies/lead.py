@@ -1,7 +1,7 @@
 """Brake the rotation that the players' motion brings about (Askari Hemmat et al. 2023)."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from annotated_types import Ge
@@ -9,11 +9,10 @@ from annotated_types import Ge
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.strategies.memory import ParameterMemory
-from ganexp.strategies.simultaneous import Simultaneous
+from ganexp.strategies.memory import RuleWithMemory
 
 
-class Lead(Simultaneous):
+class Lead(RuleWithMemory):
     """Move along v + α J_off(z − z⁻), with z both networks' weights and z⁻ those one iteration ago. Trace: `z G r f DG+`.
 
     J_off is v's Jacobian without its diagonal blocks. The paper's momentum, β(z − z⁻), is left to the optimisers: `sgd` has
@@ -26,12 +25,11 @@ class Lead(Simultaneous):
 
     differentiates_gradients = True
     learns_through_d_loss = True
-    keeps_count = False
 
     @checked
     def __init__(self, *, alpha: Annotated[float, Ge(0)] = 1.0) -> None:
+        super().__init__()
         self.alpha = alpha
-        self.past = ParameterMemory()
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         """Move both networks once."""
@@ -43,11 +41,3 @@ class Lead(Simultaneous):
         turn = [*field.d_along_g(of_g), *field.g_along_d(of_d)]
         self.past.keep(gan, field.parameters, z)
         gan.update_both(d, g, field.gradients(torch._foreach_add(field.vector, turn, alpha=self.alpha)))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
-        return self.past.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
-        self.past.load_state_dict(state)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ganexp.batch import Gradients
 from ganexp.gan import GAN
+from ganexp.strategies.simultaneous import Simultaneous
 
 
 class ParameterMemory:
@@ -35,14 +36,23 @@ class ParameterMemory:
         else:
             self.tensors = [None if one is None else one.clone() for one in new]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
-        return {"kept": self.tensors}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
-        self.tensors = [None if one is None else one.clone() for one in state["kept"]]
-
 
 def _everything(gan: GAN) -> list[Tensor]:
     return [*gan.generator.parameters(), *gan.discriminator.parameters()]
+
+
+class RuleWithMemory(Simultaneous):
+    """A rule that remembers a tensor of each parameter, on the device, so that its iterations can be recorded."""
+
+    keeps_count = False
+
+    def __init__(self) -> None:
+        self.past = ParameterMemory()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint."""
+        return {"kept": self.past.tensors}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
+        self.past.tensors = [None if one is None else one.clone() for one in state["kept"]]

@@ -102,11 +102,16 @@ class Recorded(Step):
         self._eager_iterations += 1
         if self._eager_iterations == self.warm_up:
             self.gan.timer.restart()
-        seen = _Seen(reals)
+        self._batches = []
+
+        def seen() -> Iterator[Batch]:
+            for batch in reals:
+                self._batches.append(batch)
+                yield batch
+
         self.gan.meter.begin(keep_gradients=True)
         with self.gan.timer.phase("iteration"):
-            recording.warm_up(lambda: self.iterate(seen))
-        self._batches = seen.batches
+            recording.warm_up(lambda: self.iterate(seen()))
         self.schedule.advance()
 
     def _replay(self, recording: Recording, increments: list[Counter[str]], reals: Iterator[Batch]) -> None:
@@ -181,21 +186,6 @@ class CudaRecording:
     def replay(self) -> None:
         """Launch the graph."""
         self.graph.replay()
-
-
-class _Seen:
-    """Passes batches on, and keeps them."""
-
-    def __init__(self, reals: Iterator[Batch]) -> None:
-        self.reals = reals
-        self.batches: list[Batch] = []
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
-    def __next__(self) -> Batch:
-        self.batches.append(next(self.reals))
-        return self.batches[-1]
 
 
 def _copy_into(place: Batch, batch: Batch) -> None:

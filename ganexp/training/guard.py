@@ -18,7 +18,7 @@ from ganexp.training.checkpoint import load
 from ganexp.training.run import Run
 
 log = logging.getLogger(__name__)
-UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/", "diversity/", "accuracy/")
+UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/", "diversity/", "accuracy/", "dynamics/")
 """Prefixes of keys that say nothing about divergence."""
 SENSIBLE = 1e8
 """Losses, scores and norms above this count as diverged, like those that are not finite."""
@@ -61,7 +61,8 @@ class Guard:
             self._roll_back(run, last)
             log.warning("%s Back to iteration %d, with new latents.", said, run.iteration)
         else:
-            raise Diverged(f"{said} {remedy(last)}")
+            kept = f"The last good checkpoint is {last}. " if last else ""
+            raise Diverged(f"{said} {kept}Try a lower optimizer.lr, penalty=gradient_penalty, or on_divergence=rollback.")
         return False
 
     def _roll_back(self, run: Run, last: Path) -> None:
@@ -86,12 +87,6 @@ def trouble(row: Row) -> str:
     found = {key: value for key, value in row.items() if not key.startswith(UNBOUNDED) and not isinstance(value, Picture)}
     wrong = [f"{key} is {value:.3g}" for key, value in found.items() if not math.isfinite(value) or abs(value) > SENSIBLE]
     return ", ".join(wrong)
-
-
-def remedy(last: Path | None) -> str:
-    """Return advice on what to try next."""
-    kept = f"The last good checkpoint is {last}. " if last else ""
-    return f"{kept}Try a lower optimizer.lr, penalty=gradient_penalty, or on_divergence=rollback."
 
 
 @torch.no_grad()

@@ -85,7 +85,7 @@ function toAddress() {
 
 // Read an address; what it does not say, or says wrongly, stays as it is. `at` is the moment to stop at.
 function fromAddress() {
-  const parts = new Map(decodeURIComponent(location.hash.slice(1)).split("&").map(part => part.split("=")));
+  const parts = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   const among = (key, allowed) => {
     const value = typeof allowed[0] === "number" ? Number(parts.get(key)) : parts.get(key);
     if (parts.has(key) && allowed.includes(value)) state[key] = value;

@@ -59,21 +59,24 @@ def results(path: Path) -> dict[Trial, dict[int, Figures]]:
     """Return the courses that are in the file."""
     found: dict[Trial, dict[int, Figures]] = {}
     if path.exists():
-        with path.open(newline="") as file:
-            for row in list(csv.reader(file))[1:]:
-                trial = Trial(row[0], int(row[1]), int(row[2]), float(row[3]))
-                found.setdefault(trial, {})[int(row[4])] = Figures(*map(float, row[5:8]))
+        whole, _, _ = path.read_text().rpartition("\n")  # a line that was not written to its end does not count
+        for row in list(csv.reader(whole.splitlines()))[1:]:
+            trial = Trial(row[0], int(row[1]), int(row[2]), float(row[3]))
+            found.setdefault(trial, {})[int(row[4])] = Figures(*map(float, row[5:8]))
     return found
 
 
 def append(path: Path, trial: Trial, course: Course) -> None:
     """Write down the evaluations of a trial that are not in the file."""
     there = results(path).get(trial, {})
-    new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
+    text = path.read_text() if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)  # without what a killed process has left half written
     with path.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        if new:
+        if not whole:
             writer.writerow(["data", "pack", "seed", "beta", "epochs", "modes", "high_quality", "mode_kl", "machine"])
         for epochs, figures in course.items():
             if epochs not in there:

@@ -15,6 +15,7 @@ from ganexp.cli.commands.pages.machine import machine
 from ganexp.dynamics import spectrum, still
 from ganexp.evaluation import Evaluator
 from ganexp.evaluation.errors import EvaluationError
+from ganexp.logging.documents import atomic_write
 from spectral.plan import EVALUATIONS, PRODUCTS, REFERENCE, RULES, SETTINGS, SPECTRA
 
 Key = tuple[str, str, int]
@@ -103,9 +104,9 @@ class Results:
                 raise ValueError(f"{path} was measured with other settings: move it away, or name another file with --results")
             self.machine = measured_on.removeprefix("# ")
             self.runs = dict(_read(lines))
-        with path.open("w", newline="") as file:  # without what a killed process has left half written
-            file.write(f"# {plan}\n# {self.machine}\n{','.join(self.COLUMNS)}\n")
-            file.writelines(_lines(key, run) for key, run in self.runs.items())
+        written = "".join(_lines(key, run) for key, run in self.runs.items())
+        with atomic_write(path) as file:  # without what a killed process has left half written
+            file.write(f"# {plan}\n# {self.machine}\n{','.join(self.COLUMNS)}\n{written}".encode())
 
     def add(self, key: Key, run: list[Moment]) -> None:
         """Keep a run."""

@@ -35,6 +35,18 @@ def test_what_was_typed_and_does_not_count_is_named(overrides, said):
     assert all(one.startswith(part) for one, part in zip(found, said, strict=True))
 
 
+def test_a_penalty_that_is_brought_along_by_its_name_is_one_penalty(tmp_path):
+    (tmp_path / "loss").mkdir()
+    of_hinge = (CONF / "loss" / "hinge.yaml").read_text()
+    (tmp_path / "loss" / "mine.yaml").write_text(f"defaults: [{{override /penalty@_global_.penalty: r1}}]\n{of_hinge}")
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        overrides = [f"hydra.searchpath=[{tmp_path}]", "loss=mine"]
+        alike = compose("train", [*overrides, "penalty=[r1]"], return_hydra_config=True)
+        other = compose("train", [*overrides, "penalty=[spectral]"], return_hydra_config=True)
+    assert not list(doubtful(alike.hydra))
+    assert "penalty=[r1,spectral]" in "".join(doubtful(other.hydra))
+
+
 def test_a_run_says_it_on_the_screen_and_in_its_log(tmp_path):
     done = forked.train(*SMALL, "iterations=1", "loss=wgan_gp", "penalty=r1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -192,6 +192,23 @@ def test_names_are_made_of_what_differs():
     assert sweep.label(job) == "hinge optimizer.d.lr=1e-4 optimizer.g.lr=2e-4 width=8 seed=3"
 
 
+def test_hydras_own_keys_are_recorded_as_they_were_typed(tmp_path):
+    done = forked.train("-m", "hydra.sweep.subdir=${hydra.job.num}_x", "seed=1,2", *TINY, "logger=[]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = sweep_folder(tmp_path)
+    assert [job["folder"] for job in results(folder)] == ["0_x", "1_x"]
+    assert "hydra.sweep.subdir=${hydra.job.num}_x" in Sweep.load(folder).overrides
+
+
+def test_a_table_rounds_no_seed_and_passes_over_other_folders(tmp_path):
+    seeds = ("123456788", "123456789", "0.123456789")
+    Sweep(("a",), ("seed",), tuple((f"seed={seed}",) for seed in seeds)).save(tmp_path)
+    (tmp_path / "²_x").mkdir()
+    (tmp_path / "²_x" / "metrics.jsonl").touch()
+    text = table(tmp_path)
+    assert all(seed in text for seed in ("123456788", "123456789", "0.1235"))
+
+
 def test_a_sweep_is_read_back_whatever_state_it_is_in(tmp_path):
     sweep = Sweep(("seed=0,1,2,3",), ("seed",), tuple((f"seed={seed}",) for seed in range(4)))
     sweep.save(tmp_path)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import ganexp
+from ganexp.config.loading import _published
 from ganexp.config.schema import ConfigError
 from ganexp.data import Fake
 from ganexp.networks import MLPGenerator
@@ -136,6 +137,12 @@ def test_what_cannot_be_loaded_is_one_sentence(trained, tmp_path):
             torch.save(state, tmp_path / "x.pt")
             with pytest.raises((CheckpointError, ConfigError), match=rf"\A[^\n]*{said}[^\n]*\Z"):
                 ganexp.load(tmp_path / "x.pt")
+
+
+def test_no_paths_are_passed_on():
+    data = {"_target_": "mine.Faces", "root": "/home/someone/faces", "n": 3}
+    config = {"seed": 1, "init_from": "/home/someone/run", "dataset": {"path": "/home/someone", "dataset": data}}
+    assert _published(config) == {"seed": 1, "dataset": {"dataset": {"_target_": "mine.Faces", "n": 3}}}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

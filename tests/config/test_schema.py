@@ -60,6 +60,14 @@ def test_what_a_key_changes():
     assert set(contradictions(before, changed)) == set(Config.model_fields) - expected["records"] - expected["speed"]
 
 
+def test_a_key_that_is_missing_has_its_default():
+    """As in configurations from before the key existed, and in those of library users who leave it out."""
+    whole = plain(composed())
+    before = {key: value for key, value in whole.items() if key not in ("freeze_d", "iterations")}
+    assert not contradictions(before, whole)
+    assert contradictions(before, {**whole, "freeze_d": 1}) == ["freeze_d"]
+
+
 def test_the_order_of_a_list_tells_runs_apart():
     both = [plain(composed(f"wrapper={names}")) for names in ("[lookahead,topk]", "[topk,lookahead]")]
     assert contradictions(*both) == ["wrapper"]

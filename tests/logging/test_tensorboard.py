@@ -137,6 +137,16 @@ def test_files_that_cannot_be_written_stop_nothing(tmp_path, monkeypatch, caplog
     assert len(read(tmp_path).rows) == 7
 
 
+def test_nor_does_a_rollback_that_they_cannot_follow(tmp_path, monkeypatch, caplog):
+    logger = TensorBoardLogger()
+    logger.open(RunDescription(tmp_path))
+    logger.write({"progress/iteration": 1, "loss/d": 1.0})
+    monkeypatch.setattr(logger._writer, "close", lambda: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert logger.rewind(0) == {}
+    logger.write({"progress/iteration": 1, "loss/d": 2.0})
+    assert caplog.text.count("No space left") == 1
+
+
 def test_without_the_package_it_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ConfigError, match=r"logger\.tensorboard .*ganexp\[tensorboard\]"):

@@ -52,3 +52,11 @@ def test_several_processes_train_what_one_does(network, batch_size, fits):
     else:
         with pytest.raises(Misfit):
             check(network, Facts(shape=(2,), batch_size=batch_size, processes=2))
+
+
+def test_groups_of_a_batch_of_gs_own_are_not_torn_either():
+    network = MLPDiscriminator((2,), width=4, minibatch_deviation=True)
+    check(network, Facts(shape=(2,), batch_size=16, g_batch=8, processes=2))
+    with pytest.raises(Misfit, match="batches of 12") as error:
+        check(network, Facts(shape=(2,), batch_size=16, g_batch=12, processes=2))
+    assert error.value.remedy == {"minibatch_deviation": False, "g_batch": 8}

@@ -54,6 +54,9 @@ def test_means_come_with_standard_errors_beside_the_published_ones(tmp_path):
     for seed, modes in enumerate((6.0, 8.0, 7.0)):
         append(tmp_path / "p.csv", Trial("ring", 2, seed), {5: Figures(1, 0, 0), 10: Figures(modes, 0.5, 0.25)})
     append(tmp_path / "p.csv", Trial("ring", 2, 0), {10: Figures(0, 0, 0), 15: Figures(8, 1, 0)})
+    with (tmp_path / "p.csv").open("a") as file:
+        file.write("ring,2,0")  # a process was killed
+    assert len(results(tmp_path / "p.csv")) == 3
     error = 1 / math.sqrt(3)
     append(tmp_path / "p.csv", Trial("ring", 2, 0, 0.2), {5: Figures(3, 1, 0)})
     found = results(tmp_path / "p.csv")

@@ -153,3 +153,5 @@ def test_reduced_motion_shows_whole_paths_and_does_not_move_by_itself(small_page
     wrong = "#game=chess&rate=77&start=9,9&strategies=joint&momentum=-0.5&own=lookahead:7,%3Cb%3E:1"
     script = "document.title = JSON.stringify([state.game, state.rate, state.start, state.strategies, state.momentum])"
     assert in_a_browser(tmp_path / "page.html", script=script, address=wrong) == '["bilinear",0.1,[1.2,0.6],["joint"],-0.5]'
+    for table in ("#strategies", "#100%"):  # addresses of places in the page
+        assert in_a_browser(tmp_path / "page.html", script="document.title = state.game", address=table) == "bilinear"

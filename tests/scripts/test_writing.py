@@ -17,6 +17,8 @@ from tests.calling import call
         ("playground", "page", ["--output", "{}/page.html"]),
         ("bench", "_run", ["--results", "{}/study.csv"]),
         ("bench", "_run", ["--results", "{run}/study.csv", "--page", "{}/study.md"]),
+        ("spectra", "train", ["--results", "{}/spectra.csv"]),
+        ("spectra", "train", ["--results", "{run}/spectra.csv", "--page", "{}/strategies.md"]),
     ],
 )
 def test_a_place_below_a_file_is_refused_at_once(script, work, arguments, tmp_path, monkeypatch):
@@ -31,6 +33,11 @@ def test_a_place_below_a_file_is_refused_at_once(script, work, arguments, tmp_pa
 def test_so_it_is_by_a_command(name, work, arguments, tmp_path, monkeypatch):
     module = importlib.import_module(f"ganexp.cli.commands.{name}")
     refused(module, work, lambda words: call(name, *words), arguments, tmp_path, monkeypatch)
+
+
+def test_a_folder_is_no_file_of_results(tmp_path):
+    with pytest.raises(SystemExit, match=r" cannot be written: Is a directory; name other places"):
+        importlib.import_module("bench").main(["--results", str(tmp_path)])
 
 
 def refused(module, work, main, arguments, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import torch
 from ganexp import build
 from ganexp.strategies.base import as_strategy
 from ganexp.training import Diverged, checkpoint
-from ganexp.training.guard import unfit
+from ganexp.training.guard import trouble, unfit
 from tests.composing import composed
 from tests.small_runs import CONVOLUTIONAL, SMALL
 from tests.small_runs import untimed as rows
@@ -44,6 +44,11 @@ def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
     assert math.isnan(told["row"]["loss/d"])
     assert -1 <= told["batch"]["reals"]["min"] < told["batch"]["reals"]["mean"] < told["batch"]["reals"]["max"] <= 1
     assert [row["progress/iteration"] for row in rows(tmp_path)] == [0, 2, 4, 6]
+
+
+def test_what_callbacks_look_at_does_not_count():
+    assert trouble({"loss/d": 2e8}) == "loss/d is 2e+08"
+    assert not trouble({"dynamics/d_largest": 2e8, "eval/fid": 1e9})
 
 
 def test_a_warning_goes_on(tmp_path, caplog):

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from ganexp import build
+from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.networks import MLPGenerator
 from ganexp.training import Checkpoints, Stopping, checkpoint
@@ -157,6 +158,11 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
         "logger.wandb.project=other",
     ]
     made = build(composed(*settings, *changed), tmp_path, checkpoint=last)
+    assert made.iteration == 6
+    made.finish("failed")
+    default = plain(composed(*settings))
+    del default["iterations"]
+    made = build(default, tmp_path, checkpoint=last)
     assert made.iteration == 6
     made.finish("failed")
 

@@ -50,6 +50,8 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     if not paths:
         raise Refused(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
     iteration = options.iteration or _iteration(paths[-1])
+    if iteration > (end := _iteration(folder.numbered[-1])):
+        raise Refused(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
     place = folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
     if place.exists() and not options.overwrite:
         raise Refused(f"{place} is there already: add --overwrite to replace it")

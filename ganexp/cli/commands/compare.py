@@ -3,6 +3,7 @@
 import argparse
 import csv
 import statistics
+import sys
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -15,14 +16,14 @@ from tqdm import tqdm
 from ganexp.cli.commands.cases import CASES, REDUNDANT, settings_of, trainer_of
 from ganexp.cli.commands.pages.figures import bars
 from ganexp.cli.commands.pages.machine import machine
-from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.compare import plain_loops
 from ganexp.compare.cost import Measured, gflop, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.config.schema import ConfigError
-from ganexp.logging.documents import refuse_unwritable
+from ganexp.printable import printable
 from ganexp.training import Trainer
 
 BASELINE = f"detach{REDUNDANT}"
@@ -34,11 +35,13 @@ def main(options: argparse.Namespace) -> Path:
     if options.overrides is None:
         options.overrides = CASES["dcgan 64"]
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
-    with writing(folder):
-        refuse_unwritable(folder / "table.md")
+    refuse_unwritable(folder / "table.md")
     rows: list[Row] = []
-    for loss in tqdm(options.losses, disable=None, unit="loss"):
-        rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
+    try:
+        for loss in tqdm(options.losses, disable=None, unit="loss"):
+            rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
+    except ConfigError as error:
+        sys.exit(f"Error: {printable(error)}")
     text = f"{conditions(options)}\n\n{markdown(rows)}"
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -19,8 +19,10 @@ from ganexp.cli.options import options
 from ganexp.config.defaults import conf_folder
 from ganexp.config.metrics import measures_of
 from ganexp.config.plugins import conf_folders
+from ganexp.config.schema import ConfigError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
+from ganexp.printable import printable
 
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
@@ -36,7 +38,10 @@ OF_THE_MACHINE = {
 
 def main(given: argparse.Namespace) -> None:
     """Save the workspace, or print it."""
-    made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
+    try:
+        made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
+    except ConfigError as error:
+        sys.exit(f"Error: {printable(error)}")
     if given.print:
         print(json.dumps(spec(made), indent=2))
         return
@@ -52,7 +57,8 @@ def workspace(
 ) -> ws.Workspace:
     """Return the workspace, not yet saved; `folders` hold YAML files in addition to those in conf/."""
     strategies = [option.name for option in options("strategy", [conf_folder(), *conf_folders(), *folders])]
-    measured = {option.name: measures_of(option.node) for option in options("loss", [conf_folder(), *conf_folders(), *folders])}
+    losses = options("loss", [conf_folder(), *conf_folders(), *folders])
+    measured = {one.name: measures_of(one.node) if "_target_" in one.node else {} for one in losses}  # a preset inherits it
     samples = [
         wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)
         for key in ("samples", "real", "reconstructions")

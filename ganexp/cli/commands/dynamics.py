@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from ganexp.batch import Batch
 from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
@@ -28,8 +28,9 @@ from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
-from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
+from ganexp.printable import printable
 from ganexp.training import CheckpointError, Trainer, checkpoint
 from ganexp.training.callbacks.dynamics import figures
 
@@ -58,8 +59,7 @@ def main(options: argparse.Namespace) -> Path:
         folder = RunFolder(options.run.resolve())
         run = reading.read(folder.path)
         output: Path = options.output or folder.path / "dynamics.html"
-        with writing(output):
-            refuse_unwritable(output)
+        refuse_unwritable(output)
         seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
         angles: list[float] = []
         if len(seen) < 2 or options.path:
@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> Path:
         with writing(output), atomic_write(output) as file:
             file.write(written.encode(errors="replace"))
     except (ConfigError, CheckpointError, OSError) as error:
-        sys.exit(f"Error: {str(error).rstrip('.')}.")
+        sys.exit(printable(f"Error: {str(error).rstrip('.')}."))
     print(f"Written to {output}")
     return output
 

@@ -6,14 +6,13 @@ import sys
 import torch
 from omegaconf import OmegaConf
 
-from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.pages.writing import refuse_unwritable
 from ganexp.cli.composing import compose
 from ganexp.config.choices import choose
 from ganexp.config.evaluation import classifier_file
 from ganexp.config.schema import ConfigError
 from ganexp.evaluation import EvaluationError
 from ganexp.evaluation.classifier import train_and_store
-from ganexp.logging.documents import refuse_unwritable
 from ganexp.printable import printable
 from ganexp.training.execution import Machine, Unavailable
 
@@ -30,8 +29,7 @@ def main(options: argparse.Namespace) -> None:
         if len(dataset.shape) != 3 or not dataset.classes:
             raise ConfigError(f"dataset={options.dataset} has no labelled images: choose one that has, such as mnist.")
         path = classifier_file(settings)
-        with writing(path, remedy):
-            refuse_unwritable(path)
+        refuse_unwritable(path, remedy)
         said = train_and_store(path, dataset, options.dataset, epochs=options.epochs, device=device)
     except (ConfigError, EvaluationError, OSError) as error:
         sys.exit(f"Error: {printable(error)}")

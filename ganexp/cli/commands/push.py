@@ -6,6 +6,7 @@ import sys
 from ganexp.cli.commands.together import unwritten
 from ganexp.config.loading import load, load_discriminator
 from ganexp.config.schema import ConfigError
+from ganexp.printable import printable
 from ganexp.sampling import SamplingError, push
 from ganexp.training import CheckpointError
 
@@ -25,9 +26,9 @@ def main(options: argparse.Namespace) -> str:
             message=options.message,
         )
     except (ConfigError, CheckpointError, SamplingError) as error:
-        sys.exit(f"Error: {str(error).rstrip('.')}.")
+        sys.exit(printable(f"Error: {str(error).rstrip('.')}."))
     except OSError as error:
-        sys.exit(f"Error: {unwritten(error)}.")
+        sys.exit(printable(f"Error: {unwritten(error)}."))
     print(f'Published at {address}; in Python: ganexp.load("hf://{repo}")')
     if not options.license:
         print("It has no licence yet: push it again with --license, or choose one there.")

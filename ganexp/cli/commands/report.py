@@ -13,11 +13,12 @@ except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
 from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.pages.writing import writing
+from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.cli.commands.reporting import charts, comparing, parts, pictures, ranking
 from ganexp.logging import reading as runs
-from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.documents import atomic_write
 from ganexp.logging.reading import Run
+from ganexp.printable import printable
 
 PICTURES = 240
 """The most pictures of one kind on a page, shared evenly by the runs; the newest one of each run is always shown."""
@@ -33,8 +34,7 @@ def main(options: argparse.Namespace) -> Path:
             f"Error: {', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
         )
     output: Path = options.output or options.folders[0] / "report.html"
-    with writing(output):
-        refuse_unwritable(output)
+    refuse_unwritable(output)
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
     ranked = _ranked(given, found, options.metric or ranking.metric_of(given), options.direction)
@@ -94,7 +94,8 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], metric: str | None, dir
         return ""
     logged = {key for run in found for key in run.last}
     if metric not in logged and metric != ranking.metric_of(given):
-        sys.exit(f"Error: --metric={metric} is in no row of these runs; choose one of {', '.join(sorted(logged)) or 'none'}.")
+        keys = printable(", ".join(sorted(logged)) or "none")
+        sys.exit(f"Error: --metric={metric} is in no row of these runs; choose one of {keys}.")
     return ranking.section(*ranking.rankings(given, found, comparing.grouped(found), metric, direction), metric)
 
 

@@ -1,6 +1,5 @@
 """The combinations of a sweep, ranked by `sweep.metric`: for people, and as columns for programs."""
 
-import re
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -8,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganexp.cli.sweeping.record import Sweep
-from ganexp.cli.sweeping.results import Result, aligned, results
+from ganexp.cli.sweeping.results import Result, aligned, results, shortened
+from ganexp.printable import printable
 
 if TYPE_CHECKING:
     from ganexp.compare.ranking import Ranking
@@ -69,12 +69,12 @@ def as_text(found: Sequence["Ranking"], best: str, metric: str, width: int) -> s
             continue
         header = ["", "combination", "seeds", f"{metric} [95 %]", "p"]
         lines = [
-            [MARKS.get(place.standing, ""), _short(place.combination), place.seeds, place.figure, place.verdict]
+            [MARKS.get(place.standing, ""), shortened(place.combination), place.seeds, place.figure, place.verdict]
             for place in ranking.places
         ]
         of = f"; {ranking.basis}" if ranking.basis else ""
         paragraphs.append("\n".join([f"Ranked by {metric}, {best} first{of}", *aligned([header, *lines])]))
-    return "\n\n".join([*paragraphs, "\n".join(textwrap.fill(note, width) for note in notes(found))])
+    return "\n\n".join([*paragraphs, "\n".join(textwrap.fill(printable(note), width) for note in notes(found))])
 
 
 def ranking_columns(folder: Path) -> dict[int, dict[str, Any]]:
@@ -98,8 +98,3 @@ def ranking_columns(folder: Path) -> dict[int, dict[str, Any]]:
             named = {f"ranking/{key}": value for key, value in said.items()}
             columns |= {int(run.run.removeprefix("job ")): named for run in place.runs}
     return columns
-
-
-def _short(name: str) -> str:
-    """Shorten the many digits of numbers that a search has drawn."""
-    return re.sub(r"-?\d+\.\d{5,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", name)

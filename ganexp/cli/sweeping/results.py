@@ -1,6 +1,7 @@
 """How the jobs of a sweep ended, as a table for people and one for programs."""
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ def results(folder: Path) -> list[Result]:
     found: dict[int, Result] = {}
     for path in runs.find(folder):
         run = runs.read(path)
-        number, overrides = _number(path), run.summary.get("overrides")
+        number, overrides = runs.job_number(path), run.summary.get("overrides")
         if not isinstance(overrides, list):
             overrides = sweep.jobs[number] if number < len(sweep.jobs) else ()
         found[number] = {
@@ -68,7 +69,7 @@ def table(folder: Path) -> str:
     lines = [
         [
             str(job["job"]),
-            *(_short(job["settings"].get(key, "")) for key in sweep.differing),
+            *(shortened(job["settings"].get(key, "")) for key in sweep.differing),
             job["state"],
             *(f"{job['last'][key]:.4g}" if key in job["last"] else "" for key in shown),
             f"{job['wall_s']:.0f} s" if job["wall_s"] is not None else "",
@@ -91,18 +92,10 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in shown]
 
 
-def _number(path: Path) -> int:
-    head = path.name.partition("_")[0]
-    return int(head) if head.isdigit() else 10**9
-
-
 def _if_number(value: Any) -> float | None:
     return value if isinstance(value, (int, float)) else None
 
 
-def _short(value: str) -> str:
-    """Shorten the many digits of a number that a search has drawn."""
-    try:
-        return f"{float(value):.4g}" if len(value) > 8 else value
-    except ValueError:
-        return value
+def shortened(text: str) -> str:
+    """Shorten the many decimals of numbers that a search has drawn."""
+    return re.sub(r"-?\d+\.\d{5,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)

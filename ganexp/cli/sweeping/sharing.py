@@ -1,6 +1,5 @@
 """How jobs that run side by side share a machine: each has its threads, and a GPU or a share of one."""
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,31 +35,23 @@ def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterat
     """
     import torch  # imported here, so that hooks that check a launcher do not wait for it
 
-    before = torch.get_num_threads()
+    from ganexp.distributed.joining import cores
+
+    before, workers = torch.get_num_threads(), launcher.get("n_jobs")
     try:
-        with _share(cfg, launcher):
+        if workers is None:
+            yield
+            return
+        torch.set_num_threads(max(1, cores() // (workers if workers > 0 else cores())))
+        if cfg.device != "auto" or not torch.cuda.is_available():
+            yield
+            return
+        folder = Path.home() / ".cache" / "ganexp" / "gpus"
+        with reserved_gpu(torch.cuda.device_count(), folder, jobs=launcher.get("jobs_per_gpu") or 1) as index:
+            torch.cuda.set_device(index)  # device=auto then means this one; a resumed job may get another
             yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _share(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
-    import torch
-
-    workers = launcher.get("n_jobs")
-    if workers is None:
-        yield
-        return
-    cores = os.cpu_count() or 1
-    torch.set_num_threads(max(1, cores // (workers if workers > 0 else cores)))
-    if cfg.device != "auto" or not torch.cuda.is_available():
-        yield
-        return
-    folder = Path.home() / ".cache" / "ganexp" / "gpus"
-    with reserved_gpu(torch.cuda.device_count(), folder, jobs=launcher.get("jobs_per_gpu") or 1) as index:
-        torch.cuda.set_device(index)  # device=auto then means this one; a resumed job may get another
-        yield
 
 
 @contextmanager

@@ -77,6 +77,7 @@ def test_few_checkpoints_are_said_to_be_few(tmp_path, capsys):
         (["--width", 0.3], "--width"),
         (["--width", 0.1, 0], "--width"),
         (["--width", 0.1, "--iteration", 3], "has no checkpoint"),
+        (["--width", 0.1, "--iteration", 99999], "beyond the run's last checkpoint"),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(run, arguments, said):

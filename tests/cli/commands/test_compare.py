@@ -59,3 +59,11 @@ def test_table_and_plot_are_written(results):
     assert text.count("\n| nonsaturating |") + text.count("\n| hinge |") == len(rows)
     with Image.open(folder / "time.png") as plot:
         assert min(plot.size) > 200
+
+
+@pytest.mark.parametrize("arguments", [["--losses", "hingee"], ["--overrides", "generator.widht=64"], ["--repeats", "0"]])
+def test_a_mistake_is_one_sentence(arguments, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        call("compare", *arguments, "--output", str(tmp_path / "results"))
+    assert str(end.value).startswith("Error: ") or "should be" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()

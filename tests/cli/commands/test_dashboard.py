@@ -61,6 +61,16 @@ def test_it_is_printed_without_an_account(capsys):
     assert json.loads(capsys.readouterr().out)["entity"] == "someone"
 
 
+def test_a_loss_that_inherits_is_there_and_a_broken_file_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "loss").mkdir()
+    (tmp_path / "loss" / "mine.yaml").write_text("defaults: [hinge, _self_]\nname: mine\n")
+    call("dashboard", "--entity", "someone", "--print", "--config-dir", tmp_path)
+    assert json.loads(capsys.readouterr().out)["entity"] == "someone"
+    (tmp_path / "loss" / "mine.yaml").write_text("name: [")
+    with pytest.raises(SystemExit, match=r"^Error: .*mine\.yaml"):
+        call("dashboard", "--entity", "someone", "--print", "--config-dir", tmp_path)
+
+
 def test_a_server_that_refuses_is_one_sentence(monkeypatch):
     with serving(401) as server:
         monkeypatch.setenv("WANDB_BASE_URL", server.url)

@@ -11,6 +11,7 @@ from ganexp.cli.sweeping.ranking import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
 from ganexp.config.evaluator import EvaluationResult
+from ganexp.printable import printable
 
 NAME = 30
 """The greatest width of a name, in characters."""
@@ -99,7 +100,7 @@ def terminal(order: Order, width: int) -> str:
     entries = order.entries
     shown = [entry for entry in entries if entry.result]
     keys = keys_of(shown)
-    names = [entry.name if entry.combination else shortened(entry.name) for entry in shown]
+    names = [printable(entry.name if entry.combination else shortened(entry.name)) for entry in shown]
     first = max((len(name) for name in names), default=0)
     cells = [figure(entry, key) for entry in shown for key in keys]
     size = max((len(text.removeprefix("eval/")) for text in [*keys, *cells]), default=0) + 2
@@ -112,7 +113,7 @@ def terminal(order: Order, width: int) -> str:
         lines.append("")
     sentences = [f"{entry.name}: {entry.problem}." for entry in entries if entry.problem] + meanings(entries)
     sentences += [] if order.rankings else [order.said]
-    for sentence in sentences:
+    for sentence in map(printable, sentences):
         lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
     lines += ["", as_text(order.rankings, order.best, order.key, width)] if order.rankings else []
     return "\n".join(lines)
