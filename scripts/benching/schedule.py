@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from pathlib import Path
 
 from tqdm import tqdm
 
@@ -25,7 +24,7 @@ from ganexp.config.schema import ConfigError
 
 TUNING_SEED = 1000
 SEEDS = 20
-WORKER = Path(__file__).resolve().parent / "worker.py"
+WORKER = "benching.worker"
 
 
 @dataclass(frozen=True)
@@ -290,9 +289,8 @@ class _Pool:
 
     def _start(self) -> subprocess.Popen[str]:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        process = subprocess.Popen(
-            [sys.executable, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
+        command = [sys.executable, "-P", "-m", WORKER]  # its own folder would hide the standard library's statistics
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self._all.append(process)
         return process
 

@@ -651,7 +651,7 @@ def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(
         found.append({line.identity: line.figures for line in results.lines if line.rule})
     assert found[0] == found[1]
     assert len(found[0]) == 3
-    assert not [child for child in psutil.Process().children() if "worker.py" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if schedule.WORKER in child.cmdline()]
 
 
 def test_two_benches_do_not_write_one_file(tmp_path, monkeypatch):
