@@ -16,37 +16,29 @@ from ganexp.config.plain import plain
 from ganexp.config.schema import AUTO, GROUPS, LISTS, ConfigError
 
 if TYPE_CHECKING:
-    from ganexp.distributed.group import DistributedProcesses
+    from ganexp.config.check import Plan
+    from ganexp.distributed.processes import Processes
 
 
-def check_run(config: DictConfig, *, processes: int = 1) -> dict[str, Any]:
-    """Check the composed configuration of a run, Hydra's part included, and return ganexp's part as plain values.
-
-    Raises:
-        ConfigError: There is a mistake in it.
-    """
+def check_run(config: DictConfig, *, processes: int = 1) -> "Plan":
+    """Check the composed configuration of a run, Hydra's part included."""
     settle_groups(config, config.hydra)
     values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
     parse(values)  # most mistakes are found here, before seconds are spent on importing torch
     from ganexp.config.check import check, check_loggers
 
-    check_loggers(check(values, trust=config.trust, processes=processes))
-    return values
+    plan = check(values, trust=config.trust, processes=processes)
+    check_loggers(plan)
+    return plan
 
 
-def obtain_run(values: dict[str, Any], trust: Any, processes: "DistributedProcesses | None" = None) -> None:
-    """Obtain what a checked run needs, and keep what is logged meanwhile until the run has a folder for its log.
-
-    Raises:
-        ConfigError: A package, data or weights are missing or broken.
-    """
-    from ganexp.config.check import check  # imports torch
-    from ganexp.config.run_data import obtain
+def obtain_run(plan: "Plan", processes: "Processes | None" = None) -> None:
+    """Obtain what a checked run needs, and keep what is logged meanwhile until the run has a folder for its log."""
+    from ganexp.config.run_data import obtain  # imports torch
 
     root = logging.getLogger()
     handlers, root.handlers = root.handlers, [_Keeping()]
     try:
-        plan = check(values, trust=trust, processes=processes.count if processes else 1)
         state.obtained = obtain(plan, processes)
     finally:
         root.handlers = handlers
@@ -58,11 +50,7 @@ class _Keeping(logging.Handler):
 
 
 def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
-    """Check a sweep's launcher and metric; if the loss, augment or experiment differs, each job checks the metric itself.
-
-    Raises:
-        ConfigError: There is a mistake in it.
-    """
+    """Check a sweep's launcher and metric; if the loss, augment or experiment differs, each job checks the metric itself."""
     if config.hydra.launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
         raise ConfigError(
             "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: start the sweep on one of the "
@@ -83,9 +71,6 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
     Args:
         config: The configuration of the sweep.
         typed: Whether `hydra.sweeper.direction` was given on the command line.
-
-    Raises:
-        ConfigError: The two keys contradict each other.
     """
     asked, metric, trust = str(config.sweep.direction), config.sweep.metric, config.trust
     if not is_search(config) or metric is None:
@@ -107,13 +92,7 @@ def settle_direction(config: DictConfig, typed: bool) -> str:
 
 
 def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
-    """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin.
-
-    Raises:
-        ConfigError: A job cannot be composed, or none could run.
-    """
-    from ganexp.config.check import check  # imports torch
-
+    """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin."""
     loader = GlobalHydra.instance().config_loader()
     first_error, one_fits = None, False
     for job in jobs:
@@ -122,8 +101,7 @@ def check_jobs(config: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
         if one_fits:
             continue
         try:
-            values = check_run(composed)
-            if missing := check(values, trust=composed.trust).missing:
+            if missing := check_run(composed).missing:
                 raise ConfigError(" ".join(missing))
             one_fits = True
         except ConfigError as error:
@@ -138,11 +116,7 @@ def is_search(config: DictConfig) -> bool:
 
 
 def settle_groups(cfg: DictConfig, hydra: Any) -> None:
-    """Drop a preset's settings for list members that are not chosen: `experiment=grid penalty=[r1]` takes r1 alone.
-
-    Raises:
-        ConfigError: A group has several options.
-    """
+    """Drop a preset's settings for list members that are not chosen: `experiment=grid penalty=[r1]` takes r1 alone."""
     refuse_mixed_groups(cfg, hydra.runtime.choices)
     typed = [one.lstrip("+") for one in typed_overrides(hydra)]
     with read_write(cfg), open_dict(cfg):
@@ -154,11 +128,7 @@ def settle_groups(cfg: DictConfig, hydra: Any) -> None:
 
 
 def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
-    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group.
-
-    Raises:
-        ConfigError: A group has several options.
-    """
+    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group."""
     for group, node in cfg.items():
         if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in (*choices, *LISTS):
             raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")

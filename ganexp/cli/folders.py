@@ -11,11 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def make_new(folder: Path) -> Path:
-    """Make a folder that nobody else has; if another process has taken the name within this second, append a number.
-
-    Raises:
-        ConfigError: The folder cannot be made.
-    """
+    """Make a folder that nobody else has; if another process has taken the name within this second, append a number."""
     number, new = 1, folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)  # outside the loop: a broken link raises FileExistsError here too
@@ -36,9 +32,6 @@ def lock_or_refuse(folder: Path, remedy: str) -> None:
     Args:
         folder: The folder of a run or a sweep.
         remedy: What the user can do if this fails.
-
-    Raises:
-        ConfigError: The folder is in use, or cannot be made or locked.
     """
     try:
         lock(folder)

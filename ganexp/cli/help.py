@@ -49,11 +49,7 @@ def print_help(arguments: Sequence[str]) -> str | None:
 
 
 def described(arguments: Sequence[str]) -> str:
-    """Return the groups and the keys of the configuration that a command line names, as text for a terminal.
-
-    Raises:
-        ConfigError: There is no such configuration, or one of its files is not YAML.
-    """
+    """Return the groups and the keys of the configuration that a command line names, as text for a terminal."""
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
     found, _ = config_options(arguments)
     given = dict(zip(found[::2], found[1::2], strict=True))

@@ -45,9 +45,9 @@ class PrepareRun(Callback):
             if is_distributed():
                 state.processes = prepare_together(config, _prepare)
             else:
-                values = check_run(config)
-                obtain_run(values, config.trust)
-                _prepare(config, values)
+                plan = check_run(config)
+                obtain_run(plan)
+                _prepare(config, plan.values)
 
 
 class PrepareSweep(Callback):
@@ -91,22 +91,14 @@ class PrepareSweep(Callback):
 
 
 def _check_launcher(launcher: DictConfig) -> None:
-    """Refuse parallel jobs if the plugin that starts them is not installed, and a wrong number of jobs per GPU.
-
-    Raises:
-        ConfigError: The plugin is not installed, or the number is not valid.
-    """
+    """Refuse parallel jobs if the plugin that starts them is not installed, and a wrong number of jobs per GPU."""
     if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         raise ConfigError(missing_plugin("hydra/launcher", "joblib"))
     take_jobs_per_gpu(launcher)
 
 
 def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | None]:
-    """Make and lock the folder of a run, and return it with the checkpoint to resume, if there is one.
-
-    Raises:
-        ConfigError: The folder is used, or there is no such checkpoint.
-    """
+    """Make and lock the folder of a run, and return it with the checkpoint to resume, if there is one."""
     checkpoint = _checkpoint_to_resume(config, values)
     with read_write(config), open_dict(config):
         config.resume = literal(checkpoint) if checkpoint else None
@@ -128,11 +120,7 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
 
 
 def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path:
-    """Check a new sweep, make and lock its folder, record it there, and return the folder.
-
-    Raises:
-        ConfigError: Its folder is used, or its jobs cannot be composed or run.
-    """
+    """Check a new sweep, make and lock its folder, record it there, and return the folder."""
     if Sweep.is_in(folder):
         remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
         raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
@@ -162,9 +150,6 @@ def _checkpoint_to_resume(config: DictConfig, values: dict[str, Any]) -> Path | 
     """Return the checkpoint that `resume` names, or None for a new run, which `auto` begins if there is nothing to resume.
 
     A run that torchrun has restarted continues from the last checkpoint that it has written since its first start.
-
-    Raises:
-        ConfigError: There is no such checkpoint, or it does not fit the configuration.
     """
     since = restarted_since()
     if config.resume is None and since is None:
@@ -184,22 +169,14 @@ def _checkpoint_to_resume(config: DictConfig, values: dict[str, Any]) -> Path | 
 
 
 def _refuse_running_jobs(folder: Path) -> None:
-    """Refuse to resume a sweep whose jobs have outlived the process that started them.
-
-    Raises:
-        ConfigError: A job is being trained.
-    """
+    """Refuse to resume a sweep whose jobs have outlived the process that started them."""
     running = [path.name for path in runs.find(folder) if is_locked(path)]
     if running:
         raise ConfigError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
 
 
 def _make_folder_of_study(config: DictConfig) -> None:
-    """Make the folder of a study that is stored in a file, since Optuna does not make it.
-
-    Raises:
-        ConfigError: The folder cannot be made.
-    """
+    """Make the folder of a study that is stored in a file, since Optuna does not make it."""
     storage = str(config.hydra.sweeper.get("storage") or "")
     if storage.startswith("sqlite:///"):
         try:

@@ -32,11 +32,7 @@ EXTRAS = {
 
 @contextmanager
 def composing() -> Iterator[None]:
-    """Let Hydra compose or parse, and report whatever it raises as a mistake in what was typed.
-
-    Raises:
-        ConfigError: Hydra has raised an exception, which this one explains in a sentence.
-    """
+    """Let Hydra compose or parse, and report whatever it raises as a mistake in what was typed."""
     try:
         yield
     except Exception as error:
@@ -44,11 +40,7 @@ def composing() -> Iterator[None]:
 
 
 def refuse_hyphens(arguments: Sequence[str]) -> None:
-    """Refuse options that Hydra does not have, as in `--loss=hinge`, before its parser prints all those that it has.
-
-    Raises:
-        ConfigError: An argument begins with a hyphen and is no option of Hydra's.
-    """
+    """Refuse options that Hydra does not have, as in `--loss=hinge`, before its parser prints all those that it has."""
     _, unknown = get_args_parser().parse_known_args(list(arguments))
     for one in unknown:
         if one.startswith("-"):

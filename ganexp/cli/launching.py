@@ -51,11 +51,11 @@ def prepare_together(
     try:
         processes = join()
         assert isinstance(processes, DistributedProcesses)
-        values = processes.together(lambda: check_run(config, processes=processes.count))
-        said = processes.tell(processes.together(lambda: identity(values)))
+        plan = processes.together(lambda: check_run(config, processes=processes.count))
+        said = processes.tell(processes.together(lambda: identity(plan.values)))
         processes.together(lambda: refuse_different(said))
-        processes.together(lambda: obtain_run(values, config.trust, processes))
-        prepared = processes.together(lambda: prepare(config, values) if processes.writes else None)
+        processes.together(lambda: obtain_run(plan, processes))
+        prepared = processes.together(lambda: prepare(config, plan.values) if processes.writes else None)
     except CannotJoin as error:
         raise ConfigError(f"{error}.") from None
     except FailedElsewhere:
@@ -88,11 +88,7 @@ def refuse_distributed() -> None:
 
 
 def identity(values: dict[str, Any]) -> dict[str, Any]:
-    """Return what has to be the same in every process: configuration, data, commit and versions, as flat values.
-
-    Raises:
-        ConfigError: The data cannot be read.
-    """
+    """Return what has to be the same in every process: configuration, data, commit and versions, as flat values."""
     from ganexp.config.choices import choose
     from ganexp.config.plugins import distributions
     from ganexp.logging.provenance import same_everywhere
@@ -111,9 +107,6 @@ def refuse_different(said: Sequence[dict[str, Any]]) -> None:
 
     Args:
         said: The `identity` of each process.
-
-    Raises:
-        ConfigError: One of them has other values than the first.
     """
     for rank, theirs in enumerate(said):
         differing = sorted(key for key in {**said[0], **theirs} if said[0].get(key) != theirs.get(key))

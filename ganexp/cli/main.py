@@ -23,7 +23,8 @@ def main() -> None:
 def command(words: Sequence[str]) -> Callable[[], object]:
     """Return the action that a command line asks for; slow imports wait until the line has been parsed."""
     from ganexp.cli.arguments import parser
+    from ganexp.cli.commands.errors import call
 
     options = parser().parse_args(words)
     quiet.wait_quietly()
-    return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)
+    return partial(call, importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

@@ -51,9 +51,6 @@ def recorded_command(folder: Path, key: str) -> tuple[list[str], list[str]]:
     Args:
         folder: The run folder.
         key: What named the folder; error messages begin with it.
-
-    Raises:
-        ConfigError: The record is missing or broken.
     """
     document = read_document(RunFolder(folder).command)
     overrides, options = _strings(document.get("overrides")), _strings(document.get("options"))

@@ -24,11 +24,7 @@ def replace_command_line() -> None:
 
 
 def expand_resume(arguments: Sequence[str]) -> list[str]:
-    """Return a command line with the overrides of the run or sweep that its `resume=` or `sweep.resume=` names.
-
-    Raises:
-        ConfigError: The folder has nothing to resume.
-    """
+    """Return a command line with the overrides of the run or sweep that its `resume=` or `sweep.resume=` names."""
     options, overrides = config_options(arguments)
     if any(one.startswith("sweep.resume=") for one in overrides):
         return _expand_sweep(options, overrides)
@@ -47,11 +43,7 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
 
 
 def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]:
-    """Return the command line of the sweep that `sweep.resume=<folder>` names, to be run again in its folder.
-
-    Raises:
-        ConfigError: The folder holds no sweep, or further keys are given, which would make it another one.
-    """
+    """Return the command line of the sweep that `sweep.resume=<folder>` names, to be run again in its folder."""
     (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("sweep.resume=")]
     further = [one for one in overrides if not one.startswith("sweep.resume=") and one not in ("-m", "--multirun")]
     try:
@@ -72,11 +64,7 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
 
 
 def _fetched(name: str) -> Path:
-    """Return the checkpoint of a W&B artifact, downloaded into a run folder below outputs/.
-
-    Raises:
-        ConfigError: W&B does not provide it, or it cannot be written.
-    """
+    """Return the checkpoint of a W&B artifact, downloaded into a run folder below outputs/."""
     from ganexp.logging.wandb_account import WandbError
     from ganexp.logging.wandb_artifacts import fetched
 
@@ -89,11 +77,7 @@ def _fetched(name: str) -> Path:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the checkpoint that a run folder or a file stands for, with all links resolved.
-
-    Raises:
-        ConfigError: There is no checkpoint at this place.
-    """
+    """Return the checkpoint that a run folder or a file stands for, with all links resolved."""
     try:
         path = _path(name)
         checkpoint = RunFolder(path).last if path.is_dir() else path
@@ -154,11 +138,7 @@ def _key(override: str) -> str:
 
 
 def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: str) -> None:
-    """Refuse to take configurations from a place that a folder, which may be anyone's, names: it must be typed again.
-
-    Raises:
-        ConfigError: Options were recorded, and none are given.
-    """
+    """Refuse to take configurations from a place that a folder, which may be anyone's, names: it must be typed again."""
     if recorded and not given:
         options = " ".join(shlex.quote(one) for one in recorded if one.isprintable())[:500]
         raise ConfigError(f"{key} was started with {options}: add that, if the configurations there are your own.")

@@ -68,9 +68,6 @@ def refuse_risky(overrides: Sequence[str], where: str) -> None:
     Args:
         overrides: As they would be typed.
         where: The key that led here; the error message begins with it.
-
-    Raises:
-        ConfigError: There is such an override.
     """
     for override in overrides:
         shown = override if override.isprintable() and len(override) < 200 else f"{override[:200]!r}…"

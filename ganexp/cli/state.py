@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ganexp.config.run_data import RunData
-    from ganexp.distributed.group import DistributedProcesses
+    from ganexp.distributed.processes import Processes
     from ganexp.training import Stopping
 
 
@@ -20,7 +20,7 @@ class State:
         search: The folder of the search that this process runs.
         stopping: What notes the signals that ask the jobs of a sweep to stop.
         timed: Whether the first job of a sweep has said how long the others will take.
-        processes: The processes that train a run together, if there are several.
+        processes: The processes that torchrun has started, of which this is one; None where there is only this one.
         obtained: The data of the run, and what evaluates it.
         messages: What was logged before the run had a folder, and with it a log.
     """
@@ -29,7 +29,7 @@ class State:
     search: Path | None = None
     stopping: "Stopping | None" = None
     timed: bool = False
-    processes: "DistributedProcesses | None" = None
+    processes: "Processes | None" = None
     obtained: "RunData | None" = None
     messages: list[logging.LogRecord] = field(default_factory=list)
 

@@ -160,11 +160,7 @@ def _on_meta(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[tu
 
 
 def _meta_alone(choices: Choices, error: RuntimeError) -> str:
-    """Return the reason for an error that only the meta device causes.
-
-    Raises:
-        ConfigError: The mistake has another cause.
-    """
+    """Return the reason for an error that only the meta device causes; any other is a mistake in the configuration."""
     reason = (str(error).splitlines() or [type(error).__name__])[0]
     if "meta" not in reason:
         raise ConfigError(f"{choices.typed('strategy')} cannot run one iteration: {reason}.") from error
@@ -172,11 +168,7 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
 
 
 def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
-    """Return the facts of a run, except for those about its loss, strategy and networks.
-
-    Raises:
-        ConfigError: The data set does not declare its shape, or its classes cannot be read.
-    """
+    """Return the facts of a run, except for those about its loss, strategy and networks."""
     try:
         classes = dataset.classes if config.conditional else 0
     except OSError as error:
@@ -245,11 +237,7 @@ def machine_of(config: Config) -> Machine:
 
 
 def _check_shares(config: Config, processes: int) -> None:
-    """Refuse batches that packs and processes cannot share, and options that exclude packs or several processes.
-
-    Raises:
-        ConfigError: A batch size, the labels, the device or the CUDA graph does not fit the packs or the number of processes.
-    """
+    """Refuse batches that packs and processes cannot share, and options that exclude packs or several processes."""
     whole = processes * config.pack
     for name, size in {"batch_size": config.batch_size, "g_batch": config.g_batch or whole}.items():
         if size % whole:

@@ -84,9 +84,6 @@ def refuse_too_large(
 
     Returns:
         What the networks need per sample.
-
-    Raises:
-        ConfigError: The machine does not have enough memory.
     """
     there = machine.memory_bytes
     count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())

@@ -105,11 +105,7 @@ def dry_iteration(
 
 
 def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: int) -> None:
-    """Let a strategy test the discriminator on a few random images, for which the network has to be in memory.
-
-    Raises:
-        ConfigError: The strategy is not exact for this discriminator.
-    """
+    """Let a strategy test the discriminator on a few random images, for which the network has to be in memory."""
     with undisturbed(torch.device("cpu")):
         conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, choices.config.pack)
         discriminator, x = choices["discriminator"].make(shape, **conditions), torch.rand(4, *shape) * 2 - 1
@@ -120,11 +116,7 @@ def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: 
 
 
 def try_parts(choices: Choices, shape: tuple[int, ...], classes: int) -> None:
-    """Try both networks on a few random samples, if batches are to be split into micro-batches.
-
-    Raises:
-        ConfigError: The gradients would not be those of the whole batch.
-    """
+    """Try both networks on a few random samples, if batches are to be split into micro-batches."""
     config = choices.config
     if config.accumulate == 1:
         return

@@ -98,11 +98,7 @@ def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str
 
 
 def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse unknown features, features of images for data without images, and measures that need other features.
-
-    Raises:
-        ConfigError: The features are unknown, they see images but the data are points, or a measure needs other features.
-    """
+    """Refuse unknown features, features of images for data without images, and measures that need other features."""
     asked = _features_asked(config, dataset.shape)
     names = ["auto", "classifier", "inception", "raw", *NETWORKS]
     if unknown := [one for one in asked if one not in names and one not in files_among(asked)]:
@@ -121,11 +117,7 @@ def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> Non
 
 
 def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse to compare samples with held-out data where there are none.
-
-    Raises:
-        ConfigError: The data set has no held-out data, or they cannot be read.
-    """
+    """Refuse to compare samples with held-out data where there are none."""
     if config.evaluation.against != "test" or not measures:
         return
     try:

@@ -143,11 +143,7 @@ def load_pair(
 
 
 def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
-    """Make a network and give it the weights of a file.
-
-    Raises:
-        CheckpointError: The weights are those of another network.
-    """
+    """Make a network and give it the weights of a file."""
     try:
         with torch.device("meta"):  # so that a file that claims a huge network takes no memory
             like = make().to(stored.dtype)
@@ -180,11 +176,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
 
 
 def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool) -> _Stored:
-    """Read a stored network from a place, which may be on the hub.
-
-    Raises:
-        ConfigError, CheckpointError: As `load`.
-    """
+    """Read a stored network from a place, which may be on the hub."""
     try:
         path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
     except SamplingError as error:

@@ -25,11 +25,7 @@ NEVER_BEGUN: Summary = {"state": "failed", "iteration": 0, "wall_s": 0.0, "notes
 
 
 def refuse_used_folder(folder: Path) -> None:
-    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten.
-
-    Raises:
-        ConfigError: There are rows in the folder.
-    """
+    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten."""
     if os.path.lexists(RunFolder(folder).rows):
         raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
 

@@ -51,9 +51,6 @@ def refuse_unknown_metric(
         augment: The augmentation, which measures as well.
         trust: Modules from which both may come.
         figures: The figures of the run's evaluation, if they are known.
-
-    Raises:
-        ConfigError: No row will have the key.
     """
     if metric is None:
         return

@@ -78,11 +78,7 @@ def at_the_end(values: Mapping[str, Any], moving: Mapping[str, Movable]) -> dict
 
 
 def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movable]) -> None:
-    """Refuse settings that their part declares fixed or does not keep, and curves that do not fit the run.
-
-    Raises:
-        ConfigError: A number cannot move.
-    """
+    """Refuse settings that their part declares fixed or does not keep, and curves that do not fit the run."""
     for key, one in moving.items():
         _along(key, one.move, choices.config.iterations)
         if one.group.startswith("optimizer"):
@@ -140,11 +136,7 @@ def _move(key: str, said: Any) -> Move:
 
 
 def _along(key: str, move: Move, iterations: int) -> Ending:
-    """Make the curve of a move.
-
-    Raises:
-        ConfigError: The curve does not fit into the run.
-    """
+    """Make the curve of a move."""
     curve, own = CURVES[move.by]
     end = iterations if move.end is None else move.end
     if end > iterations:
@@ -157,11 +149,7 @@ def _along(key: str, move: Move, iterations: int) -> Ending:
 
 
 def _movable(choices: Choices, key: str, move: Move) -> Movable:
-    """Find a number in a configuration.
-
-    Raises:
-        ConfigError: This key names no number that can move; the message says why.
-    """
+    """Find a number in a configuration."""
     top = key.partition(".")[0]
     if top not in MOVABLE:
         reason = "its settings are read once, when a run begins" if top in GROUPS else f"{top} is no group of parts"
@@ -184,11 +172,7 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
 
 
 def _number(key: str, choice: Choice, name: str, index: str) -> float:
-    """Return the initial value of a setting, or of one of its numbers.
-
-    Raises:
-        ConfigError: It is not a number that can move.
-    """
+    """Return the initial value of a setting, or of one of its numbers."""
     function = choice.target
     hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
     value, hint = choice.settings[name], hints.get(name, float)

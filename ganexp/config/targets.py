@@ -56,11 +56,7 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
 
 
 def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
-    """Refuse a module that is neither ganexp's nor a plugin's nor one that the user has named.
-
-    Raises:
-        ConfigError: The module is none of these.
-    """
+    """Refuse a module that is neither ganexp's nor a plugin's nor one that the user has named."""
     if trust is None:
         return
     trusted = ("ganexp", *(plugin.module for plugin in plugins()), *([trust] if isinstance(trust, str) else trust))

@@ -1,20 +1,17 @@
 """`ganexp average`: average a run's generator with a width that is chosen after training."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from torch import Tensor
 
-from ganexp.cli.commands.together import unwritten
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
 from ganexp.logging.layout import RunFolder
-from ganexp.printable import printable
-from ganexp.training import CheckpointError, PowerAverage, checkpoint
+from ganexp.training import PowerAverage, checkpoint
 from ganexp.training.averages import Snapshot, gamma_of, post_hoc, shares_of
 from ganexp.training.checkpoint import State, stamped
 
@@ -25,36 +22,25 @@ WIDEST = 0.28
 """Upper bound of widths, below the width of the uniform average, as for `average.width`."""
 
 
-class Refused(ValueError):
-    """There is nothing to average; the message is one sentence without its full stop."""
-
-
 def main(options: argparse.Namespace) -> list[Path]:
     """Make the averages, and return their files."""
-    try:
-        folder = RunFolder(options.run)
-        for width in options.width:
-            if not 0 < width < WIDEST:
-                raise Refused(f"--width should be above 0 and below {WIDEST:g}, not {width:g}")
-        written = [averaged(folder, width, options) for width in options.width]
-    except (ConfigError, CheckpointError, Refused) as error:
-        sys.exit(printable(f"Error: {str(error).rstrip('.')}."))
-    except OSError as error:
-        sys.exit(printable(f"Error: {unwritten(error)}."))
-    return written
+    for width in options.width:
+        if not 0 < width < WIDEST:
+            raise ConfigError(f"--width should be above 0 and below {WIDEST:g}, not {width:g}")
+    return [averaged(RunFolder(options.run), width, options) for width in options.width]
 
 
 def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Path:
     """Write the average of a given width as a checkpoint of the generator alone, and return its path."""
     paths = [one for one in folder.numbered if options.iteration is None or _iteration(one) <= options.iteration]
     if not paths:
-        raise Refused(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
+        raise ConfigError(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
     iteration = options.iteration or _iteration(paths[-1])
     if iteration > (end := _iteration(folder.numbered[-1])):
-        raise Refused(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
+        raise ConfigError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
     place = folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
     if place.exists() and not options.overwrite:
-        raise Refused(f"{place} is there already: add --overwrite to replace it")
+        raise ConfigError(f"{place} is there already: add --overwrite to replace it")
     last = checkpoint.load(paths[-1])
     trained = {name for name, _ in load(paths[-1], trust=options.trust).network.named_parameters()}
     snapshots = [one for path in paths for one in _snapshots(path, trained)]
@@ -70,15 +56,11 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
 
 
 def _snapshots(path: Path, trained: set[str]) -> Iterator[Snapshot]:
-    """Yield the averages in a checkpoint, restricted to parameters.
-
-    Raises:
-        Refused: The checkpoint has no power-function average.
-    """
+    """Yield the averages in a checkpoint, restricted to parameters."""
     state = checkpoint.load(path)
     node = parse(state["config"]).average
     if target(node, "average", ()) is not PowerAverage:
-        raise Refused(f"{path} has no power-function average: train with average=power")
+        raise ConfigError(f"{path} has no power-function average: train with average=power")
     average: State = state["run"]["step"]["average"]
     kept = {float(node["width"]): average, **{float(width): one for width, one in average.get("beside", {}).items()}}
     for width, one in kept.items():

@@ -3,7 +3,6 @@
 import argparse
 import csv
 import statistics
-import sys
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -16,14 +15,13 @@ from tqdm import tqdm
 from ganexp.cli.commands.cases import CASES, REDUNDANT, settings_of, trainer_of
 from ganexp.cli.commands.pages.figures import bars
 from ganexp.cli.commands.pages.machine import machine
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.compare import plain_loops
 from ganexp.compare.cost import Measured, gflop, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.config.schema import ConfigError
-from ganexp.printable import printable
+from ganexp.logging.documents import refuse_unwritable
 from ganexp.training import Trainer
 
 BASELINE = f"detach{REDUNDANT}"
@@ -37,20 +35,16 @@ def main(options: argparse.Namespace) -> Path:
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
     refuse_unwritable(folder / "table.md")
     rows: list[Row] = []
-    try:
-        for loss in tqdm(options.losses, disable=None, unit="loss"):
-            rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
-    except ConfigError as error:
-        sys.exit(f"Error: {printable(error)}")
+    for loss in tqdm(options.losses, disable=None, unit="loss"):
+        rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
     text = f"{conditions(options)}\n\n{markdown(rows)}"
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "table.md").write_text(text)
-        with (folder / "table.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        plot(rows).savefig(folder / "time.png", dpi=120)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "table.md").write_text(text)
+    with (folder / "table.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    plot(rows).savefig(folder / "time.png", dpi=120)
     print(text, f"\nWritten to {folder}", sep="\n")
     return folder
 

@@ -19,10 +19,8 @@ from ganexp.cli.options import options
 from ganexp.config.defaults import conf_folder
 from ganexp.config.metrics import measures_of
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import ConfigError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
-from ganexp.printable import printable
 
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
@@ -38,10 +36,7 @@ OF_THE_MACHINE = {
 
 def main(given: argparse.Namespace) -> None:
     """Save the workspace, or print it."""
-    try:
-        made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
-    except ConfigError as error:
-        sys.exit(f"Error: {printable(error)}")
+    made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
     if given.print:
         print(json.dumps(spec(made), indent=2))
         return

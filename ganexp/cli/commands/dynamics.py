@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from ganexp.batch import Batch
 from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
@@ -28,10 +27,9 @@ from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
-from ganexp.logging.documents import atomic_write
+from ganexp.logging.documents import atomic_write, refuse_unwritable
 from ganexp.logging.layout import RunFolder
-from ganexp.printable import printable
-from ganexp.training import CheckpointError, Trainer, checkpoint
+from ganexp.training import Trainer, checkpoint
 from ganexp.training.callbacks.dynamics import figures
 
 PLACES = [round(float(place), 3) for place in np.linspace(-0.25, 1.5, 36)]
@@ -55,26 +53,23 @@ class Moment:
 
 def main(options: argparse.Namespace) -> Path:
     """Look at the spectrum of a run, write the page, and return its path."""
-    try:
-        folder = RunFolder(options.run.resolve())
-        run = reading.read(folder.path)
-        output: Path = options.output or folder.path / "dynamics.html"
-        refuse_unwritable(output)
-        seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
-        angles: list[float] = []
-        if len(seen) < 2 or options.path:
-            looked, angles = _of_checkpoints(folder, options)
-            seen = seen if len(seen) > len(looked) else looked
-        largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
-        if not largest:
-            raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
-        rate = options.rate or 1 / largest
-        rules = _rules(options.rules, seen[-1].eigenvalues, rate)
-        written = page(folder.path.name, run.rows, seen, angles, rules, rate)
-        with writing(output), atomic_write(output) as file:
-            file.write(written.encode(errors="replace"))
-    except (ConfigError, CheckpointError, OSError) as error:
-        sys.exit(printable(f"Error: {str(error).rstrip('.')}."))
+    folder = RunFolder(options.run.resolve())
+    run = reading.read(folder.path)
+    output: Path = options.output or folder.path / "dynamics.html"
+    refuse_unwritable(output)
+    seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
+    angles: list[float] = []
+    if len(seen) < 2 or options.path:
+        looked, angles = _of_checkpoints(folder, options)
+        seen = seen if len(seen) > len(looked) else looked
+    largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
+    if not largest:
+        raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
+    rate = options.rate or 1 / largest
+    rules = _rules(options.rules, seen[-1].eigenvalues, rate)
+    written = page(folder.path.name, run.rows, seen, angles, rules, rate)
+    with atomic_write(output) as file:
+        file.write(written.encode(errors="replace"))
     print(f"Written to {output}")
     return output
 
@@ -144,20 +139,19 @@ def page(
     if angles:
         charts["path"] = _path(angles, seen)
     upper = [one for one in seen[-1].eigenvalues if one.imag >= 0]
-    head = "".join(f"<th>{escape(_written(one))}</th>" for one in upper)
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, factors in rules.items():
         alike.setdefault(tuple(map(_factor, factors)), []).append(name)
-    lines = "".join(
-        f"<tr><td>{escape(', '.join(names))}</td>{''.join(f'<td>{factor}</td>' for factor in factors)}</tr>"
-        for factors, names in alike.items()
+    lines = (
+        f"<tr>{html.cell(escape(', '.join(names)))}{''.join(map(html.cell, factors))}</tr>" for factors, names in alike.items()
     )
+    table = html.table(["rule", *map(_written, upper)], lines)
     places = "".join(f'<div class="chart" id="{name}"></div>' for name in charts)
     body = [
         f"<h1>{escape(title)}: dynamics</h1>",
         f'<p class="note">{EXPLAINED}</p><div class="charts">{places}</div>',
         f"<h2>Update rules at iteration {seen[-1].iteration:,}, with plain descent at a rate of {rate:.3g}</h2>",
-        f'<p class="note">{RULES}</p><table><tr><th>rule</th>{head}</tr>{lines}</table>',
+        f'<p class="note">{RULES}</p>{table}',
         f"<script>{get_plotlyjs()}</script>",
         f"<script>const charts = {html.for_script(charts)};\n{SCRIPT}</script>",
     ]

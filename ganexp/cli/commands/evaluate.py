@@ -14,8 +14,8 @@ import torch
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
-from ganexp.cli.commands.together import fail, refuse, unwritten
 from ganexp.cli.composing import compose
+from ganexp.cli.state import state
 from ganexp.cli.sweeping import Sweep
 from ganexp.cli.sweeping.ranking import combinations
 from ganexp.cli.sweeping.results import results
@@ -26,7 +26,7 @@ from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
-from ganexp.distributed.joining import CannotJoin, join
+from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError
 from ganexp.logging import reading
@@ -43,42 +43,30 @@ PUBLISHED = ("protocol", "features", "samples", "against")
 """What a protocol sets besides the measures."""
 
 
-class Refused(ValueError):
-    """Nothing can be measured; the message is one sentence without its full stop."""
-
-
 def main(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the path of the page."""
-    processes = Processes()
-    try:
-        processes = join()
-        output = processes.first(lambda: _output(options))
-        if processes.count > 1 and options.dataset:
-            raise Refused("folders of images are evaluated by one process: start it without torchrun")
-        entries, evaluators = _of_images(options) if options.dataset else _of_runs(options, processes)
-        processes.close()
-        if not processes.writes:
-            return output / "evaluation.html"
-        if not any(entry.result for entry in entries):
-            several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
-            raise Refused(several + entries[0].problem)
-        sweep = _sweep(options.places[0]) if len(options.places) == 1 else None
-        order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
-        print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
-        evaluator_of = {entry.name: evaluator for entry, evaluator in zip(entries, evaluators, strict=True)}
-        title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
-        written = page(title, order, _beside(order.entries, evaluator_of, options.nearest))
-        document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
-        output.mkdir(parents=True, exist_ok=True)
-        for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
-            with atomic_write(output / f"evaluation.{name}") as file:
-                file.write(text.encode(errors="replace"))
-    except (ConfigError, CheckpointError, EvaluationError, Refused, CannotJoin) as error:
-        refuse(f"Error: {str(error).rstrip('.')}.", processes)
-    except RuntimeError as error:
-        fail(error, processes)
-    except OSError as error:
-        refuse(f"Error: {unwritten(error)}.", processes)
+    processes = state.processes = join()
+    output = processes.first(lambda: _output(options))
+    if processes.count > 1 and options.dataset:
+        raise ConfigError("folders of images are evaluated by one process: start it without torchrun")
+    entries, evaluators = _of_images(options) if options.dataset else _of_runs(options, processes)
+    processes.close()
+    if not processes.writes:
+        return output / "evaluation.html"
+    if not any(entry.result for entry in entries):
+        several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
+        raise ConfigError(several + entries[0].problem)
+    sweep = _sweep(options.places[0]) if len(options.places) == 1 else None
+    order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
+    print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
+    evaluator_of = {entry.name: evaluator for entry, evaluator in zip(entries, evaluators, strict=True)}
+    title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
+    written = page(title, order, _beside(order.entries, evaluator_of, options.nearest))
+    document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
+        with atomic_write(output / f"evaluation.{name}") as file:
+            file.write(text.encode(errors="replace"))
     print(f"Written to {output / 'evaluation.html'} and evaluation.json")
     return output / "evaluation.html"
 
@@ -93,7 +81,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
     Several processes evaluate each checkpoint together, and a failure in one is a failure in all.
     """
     if options.overrides:
-        raise Refused("--set goes with --dataset: a run says itself what its data are")
+        raise ConfigError("--set goes with --dataset: a run says itself what its data are")
     checkpoints = [path for place in options.places for path in _checkpoints(place, options.weights)]
     jobs = {path: job for place in options.places for path, job in _jobs(place).items()}
     told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
@@ -131,7 +119,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
 def _of_images(options: argparse.Namespace) -> Found:
     """Evaluate folders of images, each against the same data set."""
     if options.weights != "last" or options.of or options.standing is not None:
-        raise Refused("--weights, --of and --standing are for runs, and not for a folder of images")
+        raise ConfigError("--weights, --of and --standing are for runs, and not for a folder of images")
     values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
     entries, evaluators = [Entry(str(place), place) for place in options.places], []
     shape = choose("dataset", parse(values).dataset).make().shape
@@ -152,11 +140,7 @@ def _of_images(options: argparse.Namespace) -> Found:
 
 
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of the evaluation that replace a run's own; a setting of None keeps the run's.
-
-    Raises:
-        ConfigError: There is no such measure, or it has no such setting.
-    """
+    """Return the settings of the evaluation that replace a run's own; a setting of None keeps the run's."""
     asked = {key: getattr(options, key) for key in ASKED}
     if not options.measure and not options.protocol:
         return asked
@@ -175,7 +159,7 @@ def _checkpoints(place: Path, weights: str) -> list[Path]:
         return [place]
     runs = reading.find(place)
     if not runs and not RunFolder(place).last.exists():
-        raise Refused(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
+        raise ConfigError(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
     return [getattr(RunFolder(run), weights) for run in runs or [place]]
 
 
@@ -244,6 +228,6 @@ def _output(options: argparse.Namespace) -> Path:
         folder = (first if first.is_dir() else RunFolder.of_checkpoint(first).path) / "evaluation"
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
         if path.exists() and not options.overwrite:
-            raise Refused(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")
+            raise ConfigError(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")
         refuse_unwritable(path)
     return folder

@@ -1,34 +1,24 @@
 """`ganexp push`: publish a trained generator on the Hugging Face Hub."""
 
 import argparse
-import sys
 
-from ganexp.cli.commands.together import unwritten
 from ganexp.config.loading import load, load_discriminator
-from ganexp.config.schema import ConfigError
-from ganexp.printable import printable
-from ganexp.sampling import SamplingError, push
-from ganexp.training import CheckpointError
+from ganexp.sampling import push
 
 
 def main(options: argparse.Namespace) -> str:
     """Publish a generator, and return its address."""
     repo = options.repo.removeprefix("hf://")
-    try:
-        how = {"trust": options.trust, "averaged": not options.plain_weights}
-        discriminator = load_discriminator(options.run, **how) if options.with_discriminator else None
-        address = push(
-            load(options.run, **how),
-            repo,
-            discriminator=discriminator,
-            licence=options.license,
-            private=options.private,
-            message=options.message,
-        )
-    except (ConfigError, CheckpointError, SamplingError) as error:
-        sys.exit(printable(f"Error: {str(error).rstrip('.')}."))
-    except OSError as error:
-        sys.exit(printable(f"Error: {unwritten(error)}."))
+    how = {"trust": options.trust, "averaged": not options.plain_weights}
+    discriminator = load_discriminator(options.run, **how) if options.with_discriminator else None
+    address = push(
+        load(options.run, **how),
+        repo,
+        discriminator=discriminator,
+        licence=options.license,
+        private=options.private,
+        message=options.message,
+    )
     print(f'Published at {address}; in Python: ganexp.load("hf://{repo}")')
     if not options.license:
         print("It has no licence yet: push it again with --license, or choose one there.")

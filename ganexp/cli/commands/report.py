@@ -13,12 +13,11 @@ except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
 from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.cli.commands.reporting import charts, comparing, parts, pictures, ranking
+from ganexp.config.schema import ConfigError
 from ganexp.logging import reading as runs
-from ganexp.logging.documents import atomic_write
+from ganexp.logging.documents import atomic_write, refuse_unwritable
 from ganexp.logging.reading import Run
-from ganexp.printable import printable
 
 PICTURES = 240
 """The most pictures of one kind on a page, shared evenly by the runs; the newest one of each run is always shown."""
@@ -30,8 +29,8 @@ def main(options: argparse.Namespace) -> Path:
     given = [Path(os.path.realpath(folder)) for folder in options.folders]
     folders = list(dict.fromkeys(found for folder in given for found in runs.find(folder)))
     if not folders:
-        sys.exit(
-            f"Error: {', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
+        raise ConfigError(
+            f"{', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
         )
     output: Path = options.output or options.folders[0] / "report.html"
     refuse_unwritable(output)
@@ -39,10 +38,9 @@ def main(options: argparse.Namespace) -> Path:
     found = [runs.read(folder) for folder in folders]
     ranked = _ranked(given, found, options.metric or ranking.metric_of(given), options.direction)
     written = page(found, title, ranked)
-    with writing(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(output) as file:
-            file.write(written.encode(errors="replace"))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(output) as file:
+        file.write(written.encode(errors="replace"))
     print(f"Written to {output}")
     return output
 
@@ -94,8 +92,8 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], metric: str | None, dir
         return ""
     logged = {key for run in found for key in run.last}
     if metric not in logged and metric != ranking.metric_of(given):
-        keys = printable(", ".join(sorted(logged)) or "none")
-        sys.exit(f"Error: --metric={metric} is in no row of these runs; choose one of {keys}.")
+        keys = ", ".join(sorted(logged)) or "none"
+        raise ConfigError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
     return ranking.section(*ranking.rankings(given, found, comparing.grouped(found), metric, direction), metric)
 
 

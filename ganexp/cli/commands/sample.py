@@ -11,11 +11,10 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-from ganexp.cli.commands.together import fail, refuse, unwritten
+from ganexp.cli.state import state
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
-from ganexp.config.schema import ConfigError
 from ganexp.data.decoding import DecodingError
-from ganexp.distributed.joining import CannotJoin, join
+from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
 from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
@@ -24,40 +23,32 @@ from ganexp.sampling import Langevin, Rejection, SamplingError, Trained, exporti
 from ganexp.sampling.files import Series, refuse_place, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
-from ganexp.training import CheckpointError
 
 MOST_COLUMNS = 16
 
 
 def main(options: argparse.Namespace) -> Path:
     """Draw, film, compare, export or save, as the options say, and return where the result lies."""
-    processes = Processes()
+    processes = state.processes = options.processes = join()
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
+        raise SamplingError(f"--device should be cpu, cuda or cuda:N, not {options.device}")
+    if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
+        raise SamplingError(f"there is no GPU for --device {options.device}")
+    if processes.count > 1 and options.task != "images":
+        raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
+    if processes.count > 1 and ":" in options.device:
+        raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
+    if options.with_discriminator and options.task != "save":
+        raise SamplingError("--with-discriminator goes with --save")
+    if options.method and options.task not in GUIDED:
+        raise SamplingError(f"--method goes with {', '.join(GUIDED)}, and not with --{options.task}")
+    torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
     try:
-        processes = options.processes = join()
-        if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
-            raise SamplingError(f"--device should be cpu, cuda or cuda:N, not {options.device}")
-        if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
-            raise SamplingError(f"there is no GPU for --device {options.device}")
-        if processes.count > 1 and options.task != "images":
-            raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
-        if processes.count > 1 and ":" in options.device:
-            raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
-        if options.with_discriminator and options.task != "save":
-            raise SamplingError("--with-discriminator goes with --save")
-        if options.method and options.task not in GUIDED:
-            raise SamplingError(f"--method goes with {', '.join(GUIDED)}, and not with --{options.task}")
-        torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
         generator = processes.together(lambda: _loaded(options))
         written = TASKS[options.task](generator, options)
-        processes.close()
-    except (ConfigError, CheckpointError, SamplingError, CannotJoin) as error:
-        refuse(f"Error: {str(error).rstrip('.')}.", processes)
-    except RuntimeError as error:
-        fail(error, processes)
     except KeyboardInterrupt:
         sys.exit("Interrupted: what is whole stays, and the same command goes on with what is missing.")
-    except OSError as error:
-        refuse(f"Error: {unwritten(error)}.", processes)
+    processes.close()
     if processes.writes:
         print(f"Written to {written}")
     return written

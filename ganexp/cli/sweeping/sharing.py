@@ -16,11 +16,7 @@ PARTS = 24
 
 
 def take_jobs_per_gpu(launcher: DictConfig) -> None:
-    """Check `hydra.launcher.jobs_per_gpu` and remove it from what Hydra gives joblib; jobs, composed again, still have it.
-
-    Raises:
-        ConfigError: It is not a valid number of jobs.
-    """
+    """Check `hydra.launcher.jobs_per_gpu` and remove it from what Hydra gives joblib; jobs, composed again, still have it."""
     with open_dict(launcher):
         jobs = launcher.pop("jobs_per_gpu", 1)
     if type(jobs) is not int or not 1 <= jobs <= PARTS:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.cli.commands import together
+from ganexp.cli import launching
 from ganexp.distributed.processes import Processes
 from tests.calling import call
 from tests.distributed.forks import several
@@ -19,7 +19,7 @@ def called(monkeypatch, name, *arguments):
     def one(processes=None):
         torch.set_num_threads(1)
         monkeypatch.setattr(f"ganexp.cli.commands.{name}.join", lambda: processes or Processes())
-        monkeypatch.setattr(together, "exit_silently", lambda: sys.exit(1))
+        monkeypatch.setattr(launching, "exit_silently", lambda: sys.exit(1))
         try:
             return call(name, *arguments)
         except SystemExit as end:

@@ -1,7 +1,5 @@
 """The page of an evaluation: figures, and samples beside the training images that are nearest to them."""
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -48,19 +46,18 @@ def page(title: str, order: Order, beside: Sequence[Beside | None]) -> str:
 
 def _table(entries: Sequence[Entry]) -> str:
     keys = keys_of(entries)
-    heads = "".join(f"<th>{escape(text)}</th>" for text in ("samples of", "iteration", "data", *keys))
     lines = []
     for entry in entries:
         result = entry.result
-        cells = [f'<td class="name">{escape(entry.name)}</td>']
+        cells = [html.cell(escape(entry.name), "name")]
         if result is None:
             cells.append(f'<td class="problem" colspan="{2 + len(keys)}">{escape(entry.problem)}.</td>')
         else:
             iteration = "" if result.iteration is None else f"{result.iteration:,}"
-            cells += [f'<td class="number">{iteration}</td>', f"<td>{escape(result.dataset)}</td>"]
-            cells += [f'<td class="number">{figure(entry, key)}</td>' for key in keys]
+            cells += [html.cell(iteration, "number"), html.cell(escape(result.dataset))]
+            cells += [html.cell(figure(entry, key), "number") for key in keys]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="scroll"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
+    return html.table(("samples of", "iteration", "data", *keys), lines)
 
 
 def _pictures(entry: Entry, beside: Beside) -> str:
@@ -83,9 +80,5 @@ def _pictures(entry: Entry, beside: Beside) -> str:
 
 
 def _figure(drawn: np.ndarray, caption: str) -> str:
-    picture = Image.fromarray(drawn)
-    picture.thumbnail((WIDEST, WIDEST))
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
-    url = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    url = html.inlined(Image.fromarray(drawn), WIDEST)
     return f'<figure><img alt="{escape(caption)}" src="{url}"><figcaption>{escape(caption)}</figcaption></figure>'

@@ -1,8 +1,13 @@
-"""The frame of an HTML page that needs no other file: its head, with the one style sheet of all pages."""
+"""What the HTML pages share, which need no other file: their head with its style sheet, tables, and pictures."""
 
+import base64
+import io
 import json
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
+
+from PIL import Image
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -20,3 +25,23 @@ def for_script(values: object) -> str:
     """Return values as JSON that can stand in a script element: nothing in it can end the element or open a comment."""
     text = json.dumps(values, allow_nan=False)  # ASCII, so without U+2028 and U+2029
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def table(heads: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
+    """Return a table that scrolls sideways where it is too wide, from the texts of its heads and the HTML of its rows."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    of = f' class="{kind}"' if kind else ""
+    return f'<div class="scroll"><table{of}><tr>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def cell(content: str, kind: str = "") -> str:
+    """Return a cell of a table, given its HTML."""
+    return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"
+
+
+def inlined(picture: Image.Image, widest: int) -> str:
+    """Return a picture as a data URL, scaled down where its longer side has more than `widest` pixels."""
+    picture.thumbnail((widest, widest))
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -44,12 +44,11 @@ def run_table(found: Sequence[Run], names: Sequence[str]) -> str:
         problems += [f"and {len(run.problems) - 3} more"] * (len(run.problems) > 3)
         state = f'<span class="{run.state if run.state in STATES else "problem"}">{escape(comparing.shown(run.state))}</span>'
         state += "".join(f'<div class="problem">{escape(comparing.shown(one, 400))}</div>' for one in problems)
-        cells = [_cell(escape(name), "name"), _cell(state)]
-        cells += [_cell(escape(comparing.shown(values[key])) if key in values else "") for key in told]
-        cells += [_cell(_number(last[key]) if key in last else "", "number") for key in (*metrics, *STEPS)]
-        lines.append(f"<tr>{''.join(cells)}{_cell(escape(_commit(run)))}</tr>")
-    heads = "".join(f"<th>{escape(text)}</th>" for text in header)
-    return f'<div class="scroll"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
+        cells = [html.cell(escape(name), "name"), html.cell(state)]
+        cells += [html.cell(escape(comparing.shown(values[key])) if key in values else "") for key in told]
+        cells += [html.cell(_number(last[key]) if key in last else "", "number") for key in (*metrics, *STEPS)]
+        lines.append(f"<tr>{''.join(cells)}{html.cell(escape(_commit(run)))}</tr>")
+    return html.table(header, lines)
 
 
 def all_differences(found: Sequence[Run], groups: Sequence[Group]) -> str:
@@ -59,11 +58,11 @@ def all_differences(found: Sequence[Run], groups: Sequence[Group]) -> str:
     if not set(keys) - set(told):
         return ""
     columns = [(group.name, comparing.settings(group.runs[0])) for group in groups if group.runs[0].config]
-    lines = ["<tr><th>key</th>" + "".join(f"<th>{escape(name)}</th>" for name, _ in columns) + "</tr>"]
+    lines = []
     for key in keys:
         values = (comparing.shown(own[key]) if key in own else "–" for _, own in columns)
-        lines.append(f"<tr><th>{escape(key)}</th>" + "".join(_cell(escape(value)) for value in values) + "</tr>")
-    table = f'<div class="scroll"><table>{"".join(lines)}</table></div>'
+        lines.append(f"<tr><th>{escape(key)}</th>" + "".join(html.cell(escape(value)) for value in values) + "</tr>")
+    table = html.table(["key", *(name for name, _ in columns)], lines)
     return f"<details><summary>All {len(keys)} settings in which they differ</summary>{table}</details>"
 
 
@@ -141,10 +140,6 @@ def _whole(medians: dict[str, float]) -> float:
 def _commit(run: Run) -> str:
     git = runs.read_document(RunFolder(run.folder).provenance).get("git")
     return str(git.get("commit", ""))[:8] if isinstance(git, dict) else ""
-
-
-def _cell(content: str, kind: str = "") -> str:
-    return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"
 
 
 def _number(value: Any) -> str:

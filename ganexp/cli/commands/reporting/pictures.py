@@ -1,7 +1,5 @@
 """Pictures of runs, embedded in the page. What a run says about its pictures is not trusted."""
 
-import base64
-import io
 import os
 import warnings
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from ganexp.cli.commands.pages import html
 from ganexp.logging.reading import Run
 
 WIDEST = 700
@@ -66,10 +65,7 @@ def inlined(folder: Path, name: str) -> str:
             small = image.convert("RGB")
     except Exception as error:  # of any kind: Pillow decodes untrusted bytes here
         raise ValueError(f"{name[:80]} is no picture that can be shown") from error
-    small.thumbnail((WIDEST, WIDEST))
-    buffer = io.BytesIO()
-    small.save(buffer, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return html.inlined(small, WIDEST)
 
 
 def _thinned(rows: Sequence[tuple[int, str]], most: int) -> list[tuple[int, str]]:

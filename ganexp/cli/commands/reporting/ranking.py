@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import comparing
 from ganexp.cli.commands.reporting.comparing import Group
 from ganexp.cli.sweeping import Sweep
@@ -46,17 +47,16 @@ def section(found: Sequence[Ranking], best: str, metric: str) -> str:
             parts.append(f"<p>Nothing to rank: no finished run has a finite {escape(metric)} in its last row.</p>")
             continue
         parts += [f"<p>{escape(ranking.basis)}</p>"] if ranking.basis else []
-        heads = "".join(f"<th>{escape(text)}</th>" for text in ("", "combination", "seeds", f"{metric} [95 %]", "p", ""))
         span = _span(ranking.places)
-        lines = "".join(_line(place, span) for place in ranking.places)
-        parts.append(f'<div class="scroll"><table class="ranking"><tr>{heads}</tr>{lines}</table></div>')
+        lines = (_line(place, span) for place in ranking.places)
+        parts.append(html.table(("", "combination", "seeds", f"{metric} [95 %]", "p", ""), lines, "ranking"))
     return "".join([*parts, *(f'<p class="note">{escape(note)}</p>' for note in notes(found))])
 
 
 def _line(place: Place, span: tuple[float, float]) -> str:
     cells = [MARKS.get(place.standing, ""), place.combination, place.seeds, place.figure, place.verdict]
     kinds = ("", "name", "number", "number", "number")
-    said = "".join(f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, cells, strict=True))
+    said = "".join(html.cell(escape(cell), kind) for kind, cell in zip(kinds, cells, strict=True))
     return f'<tr class="{place.standing.replace(" ", "-")}">{said}<td>{_drawn(place, span)}</td></tr>'
 
 
