@@ -30,9 +30,9 @@ def card(
         licence: The licence, as model hubs call it.
     """
     settings, origin = trained.origin.settings, trained.origin
-    of = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
+    parts = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
     told = {key: settings[key] for key in SETTINGS if key in settings}
-    kind = f"class-conditional ({trained.classes} classes)" if trained.classes else "unconditional"
+    kind = f"A class-conditional ({trained.classes} classes)" if trained.classes else "An unconditional"
     size = "×".join(map(str, trained.shape))
     count = sum(parameter.numel() for parameter in trained.network.parameters())
     call = "G.sample(16, seed=0, label=0)" if trained.classes else "G.sample(16, seed=0)"
@@ -44,9 +44,9 @@ def card(
         "tags: [gan, pytorch]",
         "---",
         "",
-        f"# A GAN's generator, trained on {of.get('dataset', 'data of its own')}",
+        f"# A GAN's generator, trained on {parts.get('dataset', 'data of its own')}",
         "",
-        f"An {kind} generator".replace("An class", "A class") + f" of samples of {size}, with {count:,} parameters, trained",
+        f"{kind} generator of samples of {size}, with {count:,} parameters, trained",
         f"for {origin.iterations:,} iterations by ganexp.",
         "",
         *([f"![Samples]({picture})", ""] if picture else []),
@@ -60,7 +60,7 @@ def card(
         "",
         "## Training",
         "",
-        *_table("setting", {**of, **told}),
+        *_table("setting", {**parts, **told}),
         "",
         f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
         "",

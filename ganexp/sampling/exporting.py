@@ -16,7 +16,7 @@ from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import Trained
 
 Arguments = tuple[Tensor, ...]
-Read = Callable[[Arguments], Tensor]
+Network = Callable[..., Tensor]
 
 EXAMPLES = 3
 BATCHES = (1, 2, 7)
@@ -78,13 +78,13 @@ class _Conditional(_Unconditional):
         return self.network(z, labels)
 
 
-def _largest_difference(trained: Trained, run: Read) -> float:
+def _largest_difference(trained: Trained, exported: Network) -> float:
     found = [0.0]
     for size in BATCHES:
         conditions = _arguments(trained, range(EXAMPLES, EXAMPLES + size))
         with torch.no_grad():
             wanted = trained.network(*conditions)
-            made = run(conditions)
+            made = exported(*conditions)
         if made.shape != wanted.shape:
             raise SamplingError(
                 f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}"
@@ -104,9 +104,8 @@ def _to_torchscript(network: nn.Module, conditions: Arguments) -> bytes:
     return file.getvalue()
 
 
-def _read_torchscript(content: bytes) -> Read:
-    loaded = torch.jit.load(io.BytesIO(content))
-    return lambda conditions: loaded(*conditions)
+def _read_torchscript(content: bytes) -> Network:
+    return torch.jit.load(io.BytesIO(content))
 
 
 def _to_exported(network: nn.Module, conditions: Arguments) -> bytes:
@@ -115,9 +114,8 @@ def _to_exported(network: nn.Module, conditions: Arguments) -> bytes:
     return file.getvalue()
 
 
-def _read_exported(content: bytes) -> Read:
-    loaded = torch.export.load(io.BytesIO(content)).module()
-    return lambda conditions: loaded(*conditions)
+def _read_exported(content: bytes) -> Network:
+    return torch.export.load(io.BytesIO(content)).module()
 
 
 def _batches(conditions: Arguments) -> tuple[dict[int, Any], ...]:
@@ -148,13 +146,13 @@ def _to_onnx(network: nn.Module, conditions: Arguments) -> bytes:
     return program.model_proto.SerializeToString()
 
 
-def _read_onnx(content: bytes) -> Read:
+def _read_onnx(content: bytes) -> Network:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_inputs()]
 
-    def run(conditions: Arguments) -> Tensor:
+    def run(*conditions: Tensor) -> Tensor:
         fed = dict(zip(names, (one.cpu().numpy() for one in conditions), strict=True))
         return torch.from_numpy(session.run(None, fed)[0]).to(conditions[0].device)
 
@@ -174,7 +172,7 @@ def _in_silence() -> Iterator[None]:
         logging.disable(before)
 
 
-FORMS: dict[str, tuple[Callable[[nn.Module, Arguments], bytes], Callable[[bytes], Read]]] = {
+FORMS: dict[str, tuple[Callable[[nn.Module, Arguments], bytes], Callable[[bytes], Network]]] = {
     "torchscript": (_to_torchscript, _read_torchscript),
     "torch_export": (_to_exported, _read_exported),
     "onnx": (_to_onnx, _read_onnx),

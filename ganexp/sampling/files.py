@@ -6,7 +6,7 @@ import json
 import re
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ganexp.logging.documents import UNFINISHED, atomic_write, refuse_unwritable
 from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
 from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.trained import AT_ONCE, Trained
+from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
 
 OURS = re.compile(r"\d{9}\.png|samples-\d{6}\.tar")
 """The names of the files that this module writes into folders."""
@@ -60,36 +60,26 @@ class Series:
         """Return what tells these samples from others."""
         return {"generator": self.trained.digest, "seed": self._seed, **self._how, **self.trained.how}
 
-    def batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
-        """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are."""
-        yield from self._batches(self._parts(indices))
+    def batches(self, indices: Sequence[int], *, shared: bool = False) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
+        """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are.
 
-    def own_batches(self, indices: Sequence[int]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
-        """Yield the same for this process's batches alone: one of every `processes.count`."""
-        yield from self._batches(itertools.islice(self._parts(indices), self.processes.rank, None, self.processes.count))
-
-    def _batches(self, parts: Iterable[Sequence[int]]) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
-        for part in parts:
+        If the batches are `shared`, each process yields its own alone: one of every `processes.count`.
+        """
+        first, step = (self.processes.rank, self.processes.count) if shared else (0, 1)
+        for part in itertools.islice(in_batches(indices, self.batch_size), first, None, step):
             yield part, *self._made(part)
             self._advance(len(part))
 
     def gathered(self, indices: Sequence[int]) -> Iterator[tuple[np.ndarray, list[int]]]:
         """Yield samples and their classes in the process that writes, batch by batch, whichever process generated them."""
-        parts = [*self._parts(indices)]
+        parts = [*in_batches(indices, self.batch_size)]
         for part, made in zip(parts, self.processes.each(self._made, parts), strict=self.processes.writes):
             yield made
             self._advance(len(part))
 
-    def _parts(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
-        if self.batch_size < 1:
-            raise SamplingError(f"the batch size should be 1 or more, not {self.batch_size}")
-        for start in range(0, len(indices), self.batch_size):
-            yield indices[start : start + self.batch_size]
-
     def _made(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
-        (made,) = self.trained.batches(part, self._seed, batch_size=self.batch_size, **self._how)
-        labels = self.trained.labels(part, self._how["label"])
-        return pixels(made), labels[0].tolist() if labels else []
+        z = self.trained.latents(part, self._seed, **self._how)
+        return pixels(self.trained.generate(z, self._seed)), z.conditions[0].tolist() if z.conditions else []
 
 
 def pixels(samples: Tensor) -> np.ndarray:
@@ -113,7 +103,7 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
         return [index for index in indices if overwrite or not _png(folder, index).exists()]
 
     left = series.processes.first(missing)
-    for part, images, _ in series.own_batches(left):
+    for part, images, _ in series.batches(left, shared=True):
         for index, image in zip(part, images, strict=True):
             path = _png(folder, index)
             unfinished = path.with_name(f"{path.name}{UNFINISHED}")
@@ -199,11 +189,7 @@ def refuse_place(path: Path, overwrite: bool) -> None:
 
 
 def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
-    """Claim a folder for these samples.
-
-    Raises:
-        SamplingError: The folder holds other samples, or something else.
-    """
+    """Claim a folder for these samples, and refuse one that holds other samples or something else."""
     if folder.exists() and not folder.is_dir():
         raise SamplingError(f"{folder} is a file: name a folder with --output")
     there = read_document(folder / DOCUMENT)

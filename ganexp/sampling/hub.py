@@ -77,11 +77,7 @@ def push(
 
 @contextmanager
 def _asking(place: str) -> "Iterator[HfApi]":
-    """Talk to the hub, and turn what it refuses into one sentence.
-
-    Raises:
-        SamplingError: The package is missing, or the hub does not do what it is asked to.
-    """
+    """Talk to the hub, and turn what it refuses into one sentence."""
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError

@@ -12,6 +12,7 @@ from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.latents import latents
 from ganexp.sampling.scored import Scored
 from ganexp.sampling.trained import Trained
+from ganexp.streams import stream
 
 
 class Langevin(Scored):
@@ -52,7 +53,7 @@ class Langevin(Scored):
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
         """Return the latent of each index after all steps."""
         z = latents(indices, self.latent_dim, self.prior, seed=seed).to(self.device, self.dtype)
-        streams = self.streams(indices, seed, "langevin")
+        streams = [stream(seed, "langevin", index=index) for index in indices]
         for _ in range(self.steps):
             noise = torch.stack([torch.randn(self.latent_dim, dtype=torch.float64, generator=rng) for rng in streams])
             with torch.enable_grad():

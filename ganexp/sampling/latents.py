@@ -34,14 +34,12 @@ def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, t
         raise SamplingError(f"truncation should be a bound above 0, such as 0.5, not {truncation}")
     if not 0 <= seed < 2**63:
         raise SamplingError(f"seed should be 0 or more, and below 2⁶³, not {seed}")
-    drawn = [_latent(index, latent_dim, prior, seed, truncation) for index in indices]
+    drawn = []
+    for index in indices:
+        if not 0 <= index < 2**63:
+            raise SamplingError(f"samples are counted from 0: there is none at {index}")
+        drawn.append(one_latent(stream(seed, "samples", index=index), latent_dim, prior, truncation))
     return torch.stack(drawn) if drawn else torch.empty(0, latent_dim, dtype=torch.float64)
-
-
-def _latent(index: int, latent_dim: int, prior: str, seed: int, truncation: float | None) -> Tensor:
-    if not 0 <= index < 2**63:
-        raise SamplingError(f"samples are counted from 0: there is none at {index}")
-    return one_latent(stream(seed, "samples", index=index), latent_dim, prior, truncation)
 
 
 def one_latent(rng: torch.Generator, latent_dim: int, prior: str, truncation: float | None = None) -> Tensor:

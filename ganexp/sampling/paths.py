@@ -28,8 +28,7 @@ def spherical(start: Tensor, end: Tensor, t: Tensor) -> Tensor:
     angle = cosine.acos()
     sine = angle.sin()
     flat = sine.abs() < NEARLY_PARALLEL
-    divisor = torch.where(flat, torch.ones_like(sine), sine)
-    arc = (((1 - t) * angle).sin() * start + (t * angle).sin() * end) / divisor
+    arc = (((1 - t) * angle).sin() * start + (t * angle).sin() * end) / sine.masked_fill(flat, 1)
     return torch.where(flat, linear(start, end, t), arc)
 
 

@@ -11,8 +11,8 @@ from ganexp.ranges import checked
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.latents import latents, one_latent
 from ganexp.sampling.scored import Scored
-from ganexp.sampling.trained import AT_ONCE, Trained
-from ganexp.streams import undisturbed
+from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
+from ganexp.streams import stream, undisturbed
 
 EPSILON = 1e-14
 
@@ -52,9 +52,9 @@ class Rejection(Scored):
         self.percentile, self.most = percentile, most
         found = []
         with undisturbed(self.device), torch.no_grad():  # networks may draw noise of their own
-            for start in range(0, pilot, AT_ONCE):
-                indices = range(start, min(start + AT_ONCE, pilot))
-                z = torch.stack([one_latent(rng, self.latent_dim, self.prior) for rng in self.streams(indices, 0, "pilot")])
+            for indices in in_batches(range(pilot)):
+                streams = [stream(0, "pilot", index=index) for index in indices]
+                z = torch.stack([one_latent(rng, self.latent_dim, self.prior) for rng in streams])
                 found.append(self.scores(z.to(self.device, self.dtype), self.labels(indices)).double())
         scores = torch.cat(found)
         self.largest = float(scores.max())
@@ -79,7 +79,7 @@ class Rejection(Scored):
             SamplingError: An index keeps none of `most` candidates.
         """
         latents(indices, self.latent_dim, self.prior, seed=seed)  # refuses seeds and indices out of range
-        streams = self.streams(indices, seed, "candidates")
+        streams = [stream(seed, "candidates", index=index) for index in indices]
         kept = torch.empty(len(indices), self.latent_dim, dtype=torch.float64)
         left, tried = list(range(len(indices))), 0
         while left:

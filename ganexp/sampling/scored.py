@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.trained import AT_ONCE, Trained
-from ganexp.streams import stream, undisturbed
+from ganexp.sampling.trained import Trained, in_batches
+from ganexp.streams import undisturbed
 
 
 class Scored(Trained):
@@ -46,13 +46,11 @@ class Scored(Trained):
         """
         if truncation is not None:
             raise SamplingError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
-        labels = self.labels(indices, label)
         parts = []
-        for start in range(0, len(indices), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        for some in in_batches(indices):
             with undisturbed(self.device, seed):
-                parts.append(self.chosen(indices[part], seed, tuple(one[part] for one in labels)))
-        return Batch(torch.cat(parts), labels)
+                parts.append(self.chosen(some, seed, self.labels(some, label)))
+        return Batch(torch.cat(parts), self.labels(indices, label))
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
         """Return the latents of a few indices, `(N, latent_dim)`, under their labels."""
@@ -68,7 +66,3 @@ class Scored(Trained):
         if not scored.isfinite().all():
             raise SamplingError("the discriminator's scores are not finite: take an earlier checkpoint")
         return scored
-
-    def streams(self, indices: Sequence[int], seed: int, purpose: str) -> list[torch.Generator]:
-        """Return a random stream for each index."""
-        return [stream(seed, purpose, index=index) for index in indices]

@@ -104,11 +104,8 @@ class Trained(nn.Module):
         batch_size: int = AT_ONCE,
     ) -> Iterator[Tensor]:
         """Generate the samples of indices batch by batch, as in `sample`; only one batch is in memory at a time."""
-        if batch_size < 1:
-            raise SamplingError(f"the batch size should be 1 or more, not {batch_size}")
-        for start in range(0, len(indices), batch_size):
-            z = self.latents(indices[start : start + batch_size], seed, label=label, truncation=truncation)
-            yield self.generate(z, seed)
+        for some in in_batches(indices, batch_size):
+            yield self.generate(self.latents(some, seed, label=label, truncation=truncation), seed)
 
     def latents(
         self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None
@@ -152,6 +149,18 @@ class Trained(nn.Module):
     def digest(self) -> str:
         """What tells one generator's weights from another's."""
         return digest_of(self.network.state_dict())
+
+
+def in_batches(indices: Sequence[int], batch_size: int = AT_ONCE) -> Iterator[Sequence[int]]:
+    """Split indices into batches, the last of which may be smaller.
+
+    Raises:
+        SamplingError: The batch size is not positive.
+    """
+    if batch_size < 1:
+        raise SamplingError(f"the batch size should be 1 or more, not {batch_size}")
+    for start in range(0, len(indices), batch_size):
+        yield indices[start : start + batch_size]
 
 
 def digest_of(weights: Mapping[str, Tensor]) -> str:

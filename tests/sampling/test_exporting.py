@@ -25,7 +25,7 @@ def test_outputs_are_the_generators_on_a_batch_of_any_size(tmp_path, form):
     path = tmp_path / f"x{SUFFIXES[form]}"
     assert 0 <= export(G, form, path) <= 1e-5
     z, labels = G.latents(range(20, 33)).values, G.labels(range(20, 33))
-    torch.testing.assert_close(FORMS[form][1](path.read_bytes())((z, *labels)), G(z, *labels), rtol=0, atol=1e-5)
+    torch.testing.assert_close(FORMS[form][1](path.read_bytes())(z, *labels), G(z, *labels), rtol=0, atol=1e-5)
     assert [*tmp_path.iterdir()] == [path]
 
 
