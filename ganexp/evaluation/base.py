@@ -83,14 +83,19 @@ class Measure(Generic[S]):
             return f"it needs features with classes, and {features.name} have none"
         return ""
 
+    def least(self, features: Features, of: str) -> int:
+        """Return how many `real` or `generated` samples it needs: with fewer, its figures have no value or no meaning."""
+        return 2
+
     def refuse(self, features: Features, n: int, of: str) -> None:
         """Refuse `real` or `generated` sets that are too small.
 
         Raises:
-            EvaluationError: The measure has no value, or a meaningless one.
+            EvaluationError: The measure would look at fewer samples than it needs.
         """
-        if n < 2:
-            raise EvaluationError(f"it needs at least 2 {of} samples, and there are {n}")
+        least, seen = self.least(features, of), min(n, self.max_samples or n)
+        if seen < least:
+            raise EvaluationError(f"it needs at least {least:,} {of} samples, and there are {seen:,}")
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
         """Return an empty statistic for a generated set."""
@@ -117,13 +122,3 @@ def low(meaning: str) -> Scalar:
 def high(meaning: str) -> Scalar:
     """Declare a figure whose highest value is best."""
     return Scalar(meaning, "last,max", best="highest")
-
-
-def refuse_without_neighbours(n: int, k: int, of: str) -> None:
-    """Refuse a set in which a sample has no k-th neighbour.
-
-    Raises:
-        EvaluationError: The set has at most k samples.
-    """
-    if n <= k:
-        raise EvaluationError(f"it needs more than {k} {of} samples, and there are {n}")

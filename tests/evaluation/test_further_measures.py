@@ -275,5 +275,5 @@ def test_neighbours_and_the_number_of_samples_are_settings(k):
         "eval/coverage": (across <= ball[:, None]).any(1).mean(),
     }
     assert found == pytest.approx(expected)
-    with pytest.raises(EvaluationError, match=rf"more than {k} "):
+    with pytest.raises(EvaluationError, match=rf"at least {k + 1} "):
         DensityCoverage(neighbours=k, max_samples=k + 1).refuse(Raw((2,)), k, "real")

@@ -152,10 +152,10 @@ def test_features_that_are_not_there_are_named_together_with_a_package_that_is_m
 def test_too_few_images_are_refused_before_training():
     settings = ("evaluate_every=4", "measure=[precision_recall]", "evaluation.samples=3")
     with pytest.raises(
-        ConfigError, match=r"^evaluation: precision_recall: it needs more than 3 generated samples, and there are 3\.$"
+        ConfigError, match=r"^evaluation: precision_recall: it needs at least 4 generated samples, and there are 3\.$"
     ):
         build(composed(*RING, *settings))
-    with pytest.raises(ConfigError, match=r"needs more than 3 real samples, and there are 3\.$"):
+    with pytest.raises(ConfigError, match=r"needs at least 4 real samples, and there are 3\.$"):
         build(composed(*RING, "dataset.n=3", *settings[:2]))
 
 

@@ -7,7 +7,6 @@ from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, high
 from ganexp.evaluation.classifier import BATCH, Origin, accuracy, fitted
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import LabelledImages
 from ganexp.facts import Facts, Misfit
@@ -38,19 +37,12 @@ class CAS(Measure[LabelledImages]):
         self.max_samples, self.seen = max_samples, seen
 
     def check(self, run: Facts) -> None:
-        """Refuse a run whose samples have no classes, or are no images.
-
-        Raises:
-            Misfit: The run is not conditional, or its data are points.
-        """
         super().check(run)
         if len(run.shape) != 3:
             raise Misfit("trains a classifier of images, and these data are points")
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets that are smaller than one batch of the classifier."""
-        if n < BATCH:
-            raise EvaluationError(f"it needs at least {BATCH} {of} samples, and there are {n}")
+    def least(self, features: Features, of: str) -> int:
+        return BATCH  # of the classifier
 
     def __call__(self, real: LabelledImages, fake: LabelledImages) -> dict[str, float]:
         """Return the accuracy, from 0 to 1."""

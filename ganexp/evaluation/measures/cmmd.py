@@ -39,13 +39,11 @@ class CMMD(Measure[FirstFeatures]):
         self.sigma, self.max_samples = sigma, max_samples
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
-        """Refuse features that are not CLIP's."""
         if isinstance(features, CLIP):
             return ""
         return f"it is of CLIP's embeddings, and not of {features.name}: choose evaluation.features=clip_vitl14_336"
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
-        """Return the figure."""
         x, y = (normalize(one.rows.double(), dim=1) for one in (real, fake))
         return {"eval/cmmd": 1000 * (2 * self._below_one(x, y) - self._below_one(x, x) - self._below_one(y, y))}
 

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 import torch
 from annotated_types import Ge, Le
 
-from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
+from ganexp.evaluation.base import Measure, high
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FirstFeatures
 from ganexp.ranges import checked
@@ -33,14 +33,10 @@ class DensityCoverage(Measure[FirstFeatures]):
     ) -> None:
         self.neighbours, self.max_samples = neighbours, max_samples
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse real sets in which a sample has no k-th neighbour: only real samples have balls."""
-        super().refuse(features, n, of)
-        if of == "real":
-            refuse_without_neighbours(min(n, self.max_samples), self.neighbours, of)
+    def least(self, features: Features, of: str) -> int:
+        return self.neighbours + 1 if of == "real" else 2  # only real samples have balls
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
-        """Return both."""
         f, g, k = real.rows.double(), fake.rows.double(), self.neighbours
         inside, covered = 0, 0
         for part in f.split(1000):

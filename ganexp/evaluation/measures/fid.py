@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from ganexp.evaluation.base import Measure, low
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.frechet import frechet_distances
 from ganexp.evaluation.statistics import Moments
@@ -21,12 +20,9 @@ class FID(Measure[Moments]):
     rank = 1
     default_of = "images"
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets whose covariance is singular."""
-        if n <= features.size:
-            raise EvaluationError(f"it needs more than {features.size} {of} samples, as many as there are features, not {n}")
+    def least(self, features: Features, of: str) -> int:
+        return features.size + 1  # the covariance of fewer is singular
 
     def __call__(self, real: Moments, fake: Moments) -> dict[str, float]:
-        """Return the distance, in squared units of the features."""
         (distance,) = frechet_distances(real, [fake])
         return {"eval/fid": distance}

@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, low
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.frechet import frechet_distances
 from ganexp.evaluation.statistics import Moments, MomentsInParts
@@ -34,20 +33,14 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
     def __init__(self, *, sizes: Annotated[int, Ge(2), Le(100)] = 10) -> None:
         self.sizes = sizes
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets with a part whose covariance is singular: its bias is not proportional to 1/N."""
-        least = features.size + 1
-        if of == "generated":
-            least *= self.sizes
-        if n < least:
-            raise EvaluationError(f"it needs at least {least:,} {of} samples in {features.size} features, and there are {n:,}")
+    def least(self, features: Features, of: str) -> int:
+        regular = features.size + 1  # the covariance of a smaller part is singular, and its bias not proportional to 1/N
+        return regular * self.sizes if of == "generated" else regular
 
     def statistic(self, features: Features, modes: object) -> MomentsInParts:
-        """Return the moments of as many empty parts as there are sizes."""
         return MomentsInParts(self.sizes)
 
     def statistic_of_reals(self, features: Features, modes: object) -> Moments:
-        """Return empty moments; the real set needs no parts."""
         return Moments()
 
     def __call__(self, real: Moments | MomentsInParts, fake: Moments | MomentsInParts) -> dict[str, float]:

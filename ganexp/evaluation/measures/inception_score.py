@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, high
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstLogits
@@ -32,11 +31,8 @@ class InceptionScore(Measure[FirstLogits]):
     def __init__(self, *, splits: Annotated[int, Ge(1)] = 10, max_samples: Annotated[int, Ge(10), Le(10**7)] = 10_000) -> None:
         self.splits, self.max_samples = splits, max_samples
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse splits of fewer than ten samples."""
-        n = min(n, self.max_samples)
-        if n < 10 * self.splits:
-            raise EvaluationError(f"it needs at least {10 * self.splits} {of} samples, and there are {n}")
+    def least(self, features: Features, of: str) -> int:
+        return 10 * self.splits
 
     def __call__(self, real: FirstLogits, fake: FirstLogits) -> dict[str, float]:
         """Return the score, from 1 to the number of classes."""

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, high
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FirstLogits
 from ganexp.ranges import checked
@@ -36,14 +35,10 @@ class InceptionScoreInfinity(Measure[FirstLogits]):
     ) -> None:
         self.sizes, self.max_samples = sizes, max_samples
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets with a part of fewer than 100 samples."""
-        n = min(n, self.max_samples)
-        if n < 100 * self.sizes:
-            raise EvaluationError(f"it needs at least {100 * self.sizes:,} {of} samples, and there are {n:,}")
+    def least(self, features: Features, of: str) -> int:
+        return 100 * self.sizes
 
     def __call__(self, real: FirstLogits, fake: FirstLogits) -> dict[str, float]:
-        """Return the score at 1/N = 0."""
         log_p = fake.rows.double().log_softmax(1)
         sizes = [len(log_p) * part // self.sizes for part in range(1, self.sizes + 1)]
         p, scores = log_p.exp(), []

@@ -39,7 +39,6 @@ class KID(Measure[FirstFeatures]):
         self.subsets, self.subset_size, self.max_samples = subsets, subset_size, max_samples
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
-        """Return the distance."""
         f, g = real.rows.double(), fake.rows.double()
         size = min(self.subset_size, len(f), len(g))
         subsets = 1 if len(f) == len(g) == size else self.subsets

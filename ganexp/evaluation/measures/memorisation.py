@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from ganexp.evaluation.base import Measure, high, low, refuse_without_neighbours
+from ganexp.evaluation.base import Measure, high, low
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FirstFeatures
 from ganexp.facts import Facts, Misfit
@@ -47,19 +47,11 @@ class Memorisation(Measure[FirstFeatures]):
         self.max_samples = max_samples
 
     def check(self, run: Facts) -> None:
-        """Refuse to look for copies of data that are not trained on.
-
-        Raises:
-            Misfit: Samples are compared with held-out data.
-        """
         if run.against != "train":
             raise Misfit("looks for copies of training data, and these are held out", **{"evaluation.against": "train"})
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse real sets in which a sample has no second neighbour."""
-        super().refuse(features, n, of)
-        if of == "real":
-            refuse_without_neighbours(n, 2, of)
+    def least(self, features: Features, of: str) -> int:
+        return 3 if of == "real" else 2  # each training sample needs a second neighbour
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         """Return the shares and the ratio of medians, which is 1 where both are 0, as for data that consist of duplicates."""

@@ -28,24 +28,16 @@ class ModeCounting(Measure[ModeCounts]):
     looks_at_reals = False
 
     def suits(self, run: Facts) -> bool:
-        """Return whether the modes of the data are known."""
         return run.dataset.modes is not None
 
     def check(self, run: Facts) -> None:
-        """Refuse data whose modes are not known.
-
-        Raises:
-            Misfit: The modes are not known.
-        """
         if run.dataset.modes is None:
             raise Misfit("needs data whose modes are known, and these are not", dataset="ring", evaluate_every=0)
 
     def sees_features(self, modes: Modes | None) -> bool:
-        """Return whether modes are classes, which features tell apart."""
-        return modes is not None and modes.by_classes
+        return modes is not None and modes.by_classes  # which features tell apart
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
-        """Refuse data whose modes are not known and, where modes are classes, features with another number of them."""
         if modes is None:
             return "it needs data whose modes are known, as those of ring, grid and stacked_mnist are"
         if modes.by_classes and features.classes != modes.count:
@@ -56,12 +48,10 @@ class ModeCounting(Measure[ModeCounts]):
         return ""
 
     def statistic(self, features: Features, modes: Modes | None) -> ModeCounts:
-        """Return counts of no samples."""
         assert modes is not None
         return ModeCounts(modes)
 
     def basis(self, features: Features, modes: Modes | None) -> str:
-        """Return how a sample's mode is found."""
         assert modes is not None
         return f"by {features.name} {features.checksum}".rstrip() if modes.by_classes else modes.name
 

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from ganexp.evaluation.base import Measure, high, refuse_without_neighbours
+from ganexp.evaluation.base import Measure, high
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
 from ganexp.evaluation.statistics import FirstFeatures
@@ -33,12 +33,10 @@ class PrecisionRecall(Measure[FirstFeatures]):
     ) -> None:
         self.neighbours, self.max_samples = neighbours, max_samples
 
-    def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse sets in which a sample has no k-th neighbour."""
-        refuse_without_neighbours(min(n, self.max_samples), self.neighbours, of)
+    def least(self, features: Features, of: str) -> int:
+        return self.neighbours + 1
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
-        """Return both shares."""
         compare = needed("torch_fidelity.metric_prc").prc_features_to_metric
         settings = {"prc_neighborhood": self.neighbours, "prc_batch_size": 1000, "save_cpu_ram": True, "verbose": False}
         found = compare(fake.rows, real.rows, **settings)

@@ -20,7 +20,6 @@ class SlicedWasserstein(Measure[Projections]):
     default_of = "points"
 
     def __call__(self, real: Projections, fake: Projections) -> dict[str, float]:
-        """Return the distance."""
         x, y = real.in_order, fake.in_order
         n, m = len(x), len(y)
         ends = torch.cat([torch.arange(1, n + 1) * m, torch.arange(1, m + 1) * n]).unique()  # where a quantile changes, × n m

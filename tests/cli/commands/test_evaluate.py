@@ -215,8 +215,8 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     assert "holds no run; name a run" in refused(tmp_path, *out)
     assert "best.pt is not there" in refused(plain, "--weights", "best", *out)
     few = ("--measure", "precision_recall", "--samples", 3)
-    assert "precision_recall: it needs more than 3 generated samples" in refused(plain, *few, *out)
-    assert "fid: it needs more than 256 generated samples" in refused(digits, "--measure", "fid", "--samples", 100, *out)
+    assert "precision_recall: it needs at least 4 generated samples" in refused(plain, *few, *out)
+    assert "fid: it needs at least 257 generated samples" in refused(digits, "--measure", "fid", "--samples", 100, *out)
     assert "evaluation.features=inception" in refused(place / "sweep/0_plain", "--features", "inception", *out)
     assert "evaluation.samples" in refused(digits, "--samples", 0, *out)
     wrong = tmp_path / "wrong.pt"
@@ -261,6 +261,6 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     for i in range(3):
         Image.fromarray(np.full((8, 8), 50 * i, np.uint8)).save(folder / f"{i}.png")
     assert "0.png has 8×8 pixels, and the data 32×32" in refused(*asked).replace("1.png", "0.png")
-    assert "it needs more than 3 generated samples, and there are 3" in refused(*asked, "--set", "dataset.image_size=8")
+    assert "it needs at least 4 generated samples, and there are 3" in refused(*asked, "--set", "dataset.image_size=8")
     assert "--weights, --of and --standing are for runs" in refused(*asked, "--standing", "16")
     assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")
