@@ -13,55 +13,55 @@ from typing import Any
 import torch
 
 from ganexp.evaluation.features import Features
-from ganexp.evaluation.statistics import DIRECTIONS, Kind, Statistic
+from ganexp.evaluation.statistics import DIRECTIONS, Statistics
 
 VERSION = 3
 """Version of the format of a file."""
 FILES = 64
 """How many files stay in a folder."""
 
-Statistics = Mapping[Kind, Statistic]
-
 
 def place(folder: Path, identity: Any, features: Features, n: int, statistics: Statistics) -> Path:
     """Return the path of these statistics of `n` samples; `identity` tells the set and its comparisons from any others."""
-    kinds = sorted(map(_name, statistics))
-    described = json.dumps([VERSION, DIRECTIONS, kinds, n, features.name, features.checksum, identity])
+    described = json.dumps([VERSION, DIRECTIONS, sorted(statistics), n, features.name, features.checksum, identity])
     return folder / f"{hashlib.sha256(described.encode()).hexdigest()[:24]}.pt"
 
 
-def recall(path: Path, statistics: Statistics) -> dict[str, float] | None:
-    """Load kept statistics and return the figures of the set's halves; None if the file is missing or broken."""
+def recall(path: Path, empty: Statistics) -> tuple[Statistics, dict[str, float]] | None:
+    """Return kept statistics and the figures of the set's halves; None if the file is missing or broken."""
     try:
         states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        tried = [copy.deepcopy(one) for one in statistics.values()]
-        for kind, one in zip(statistics, tried, strict=True):
-            one.load_state_dict(states[_name(kind)])
+        statistics = copy.deepcopy(empty)
+        for kind, one in statistics.items():
+            one.load_state_dict(states[kind])
         halves = {str(key): float(figure) for key, figure in states["halves"].items()}
     except Exception:  # what torch raises for a broken file has no common type
         return None
-    for kind, one in statistics.items():
-        one.load_state_dict(states[_name(kind)])
     with suppress(OSError):  # perhaps another user's file
         path.touch()
-    return halves
+    return statistics, halves
 
 
 def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> None:
     """Write statistics, whole or not at all, and delete the least recently used files; disk errors are ignored."""
-    unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
-    states = {_name(kind): one.state_dict() for kind, one in statistics.items()}
-    torch.save({**states, "halves": {**halves}}, content)
+    states = {kind: one.state_dict() for kind, one in statistics.items()}
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_bytes(content.getbuffer())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write(path, {**states, "halves": {**halves}})
         for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:
             old.unlink(missing_ok=True)
 
 
-def _name(kind: Kind) -> str:
-    return " ".join(map(str, kind))
+def write(path: Path, state: Mapping[str, Any]) -> None:
+    """Write tensors and plain values as torch does, whole or not at all, and make the folder if it is missing.
+
+    Raises:
+        OSError: The file cannot be written; nothing is left behind.
+    """
+    unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
+    torch.save(state, content)  # in memory, since torch would turn the error of a full disk into another one
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        unfinished.write_bytes(content.getbuffer())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -5,9 +5,7 @@ minutes on a CPU. Its figures compare with each other, but with no published one
 """
 
 import hashlib
-import io
 import itertools
-import os
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -16,13 +14,14 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import cross_entropy, interpolate, pad
 from tqdm import tqdm
 
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
+from ganexp.evaluation.cache import write
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.features import Extracted, checksum_of, scaled
+from ganexp.evaluation.features import Extracted, checksum_of
 from ganexp.streams import stream, undisturbed
 
 FORMAT = 1
@@ -86,7 +85,10 @@ class Classifier(nn.Module):
         channels, side, _ = self.origin.shape
         if images.shape[1] != channels:
             raise EvaluationError(f"the {self.name} sees images of {channels} channels, and these have {images.shape[1]}")
-        features = self.layers(scaled(images.to(self.head.weight.dtype), side))
+        images = images.to(self.head.weight.dtype)
+        if images.shape[-2:] != (side, side):
+            images = interpolate(images, (side, side), mode="bilinear", antialias=True)
+        features = self.layers(images)
         return features, self.head(features)
 
     def save(self, path: Path) -> None:
@@ -95,16 +97,9 @@ class Classifier(nn.Module):
         Raises:
             OSError: The file cannot be written; nothing is left behind.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
         state = {name: value.cpu() for name, value in self.state_dict().items()}
         origin = asdict(self.origin) | {"shape": list(self.origin.shape)}
-        torch.save({"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state}, content)
-        try:
-            unfinished.write_bytes(content.getbuffer())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write(path, {"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state})
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":
@@ -264,7 +259,7 @@ def accuracy(classifier: Classifier, images: Tensor, labels: Tensor) -> float:
 
 
 def _shifted(images: Tensor) -> Tensor:
-    """Shift a batch by up to `SHIFT` pixels in each direction, with black around it."""
+    """Shift a batch by up to `SHIFT` pixels in each direction, all its images alike, with black around them."""
     down, right = torch.randint(2 * SHIFT + 1, (2,)).tolist()
     padded = pad(images, (SHIFT,) * 4, value=-1.0)
     return padded[:, :, down : down + images.shape[2], right : right + images.shape[3]]

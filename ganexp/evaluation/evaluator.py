@@ -21,13 +21,10 @@ from ganexp.evaluation.base import Measure
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.library import needed
-from ganexp.evaluation.statistics import FeatureBatch, Kind, Statistic
+from ganexp.evaluation.statistics import FeatureBatch, Statistic, Statistics
 from ganexp.instruments.scalar import Scalar
 
 BATCH = 250
-
-Statistics = Mapping[Kind, Statistic]
-"""The statistics of one set, by kind: measures that need the same statistic share it."""
 
 
 class Evaluator:
@@ -105,15 +102,15 @@ class Evaluator:
         names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in self.measures.values()]
         described = (identity, names, self._half, self.modes.name if self.modes else "")
         path = cache.place(folder, described, self.features, n, statistics) if folder and identity else None
-        halves = None if path is None else cache.recall(path, statistics)
-        if halves is None:
+        recalled = cache.recall(path, statistics) if path else None
+        if recalled is None:
             one, other = self._empty_reals(), self.empty()
             extracted = (self._extracted(batch, "real") for batch in batches)
             update(statistics, _passing_on(extracted, (one, other), self._half, further=bool(statistics)))
-            halves = self._halves_compared(one, other)
-            if path is not None:
-                cache.keep(path, statistics, halves)
-        self._real, self._of_halves = statistics, halves
+            recalled = statistics, self._halves_compared(one, other)
+            if path:
+                cache.keep(path, *recalled)
+        self._real, self._of_halves = recalled
 
     @torch.no_grad()
     def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:

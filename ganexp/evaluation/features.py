@@ -7,7 +7,6 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
 
 from ganexp.data.feed import to_pixels
 from ganexp.evaluation.errors import EvaluationError
@@ -54,7 +53,6 @@ class Raw:
         self.size = int(torch.Size(shape).numel())
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """Return the samples, flattened."""
         return samples.flatten(1), None
 
 
@@ -82,7 +80,6 @@ class Inception:
         self.checksum = checksum_of(self.network)
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """Return the features of a batch."""
         pixels = to_pixels(samples)
         features, logits = self.network(pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels)
         return features, logits
@@ -104,7 +101,7 @@ class Exported:
         self.name = path.name
         try:
             self.checksum = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            self.network = _opened(path, device)
+            self.network = opened(path, device)
             with torch.no_grad():
                 features, logits = self(torch.zeros(2, *shape, device=device))
         except OSError as error:
@@ -115,7 +112,6 @@ class Exported:
         self.size, self.classes = features.shape[1], 0 if logits is None else logits.shape[1]
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """Return the features of a batch."""
         seen = self.network(samples.float())
         features, *rest = seen if isinstance(seen, (tuple, list)) else (seen,)
         logits = rest[0] if rest else None
@@ -134,7 +130,6 @@ class PerChannel:
         self.size, self.classes = 3 * of.size, of.classes**3
 
     def __call__(self, samples: Tensor) -> Extracted:
-        """Return the features of a batch."""
         batch = len(samples)
         features, logits = self.of(samples.reshape(batch * 3, 1, *samples.shape[2:]))
         if logits is None:
@@ -142,13 +137,6 @@ class PerChannel:
         red, green, blue = logits.log_softmax(1).reshape(batch, 3, -1).unbind(1)
         joint = red[:, :, None, None] + green[:, None, :, None] + blue[:, None, None, :]
         return features.reshape(batch, -1), joint.flatten(1)
-
-
-def scaled(images: Tensor, side: int) -> Tensor:
-    """Scale images to squares of a side, bilinearly with antialiasing."""
-    if images.shape[-2:] == (side, side):
-        return images
-    return interpolate(images, (side, side), mode="bilinear", antialias=True)
 
 
 def checksum_of(network: nn.Module) -> str:
@@ -160,7 +148,8 @@ def checksum_of(network: nn.Module) -> str:
     return content.hexdigest()[:16]
 
 
-def _opened(path: Path, device: torch.device | str) -> nn.Module:
+def opened(path: Path, device: torch.device | str) -> nn.Module:
+    """Load a file of `torch.export` (`.pt2`) or TorchScript (any other name); both hold code."""
     if path.suffix == ".pt2":
         return torch.export.load(path).module().to(device)
     with warnings.catch_warnings():

@@ -108,11 +108,12 @@ class Evaluators:
         Raises:
             EvaluationError: The set has another number of samples than announced, or a measure has no value.
         """
-        statistics, counts = [one.empty() for one in self.each.values()], [0] * len(self.each)
+        statistics, count = [one.empty() for one in self.each.values()], 0
         for batch in batches:
-            for i, seen in enumerate(batch):
-                counts[i] += update(statistics[i], [seen])
+            for kept, seen in zip(statistics, batch, strict=True):
+                update(kept, [seen])
+            count += len(batch[0].features)
         figures: dict[str, float] = {}
-        for (one, by), kept, count in zip(self.each.items(), statistics, counts, strict=True):
+        for (one, by), kept in zip(self.each.items(), statistics, strict=True):
             figures |= {key + self._suffixes[one][key]: figure for key, figure in by.figures(kept, count).items()}
         return figures

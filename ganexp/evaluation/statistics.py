@@ -1,7 +1,7 @@
 """What is kept of a set that comes batch by batch: as little as a measure needs, and of bounded size but for `Projections`."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,9 +17,6 @@ MOST = 10_000
 """How many features or logits of a set are kept for measures that compare them one by one, unless they say otherwise."""
 DIRECTIONS = 128
 """Projections of the sliced Wasserstein distance."""
-
-Kind = tuple[str | int, ...]
-"""What tells a statistic from those of other classes and settings."""
 
 
 @dataclass
@@ -69,21 +66,26 @@ class Statistic:
     """Whether it needs logits, so features with classes."""
 
     @property
-    def kind(self) -> Kind:
-        """Its kind: measures share statistics of the same kind."""
-        return (f"{type(self).__module__}.{type(self).__qualname__}",)
+    def kind(self) -> str:
+        """Its class and its settings: measures share statistics of the same kind."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     def update(self, batch: FeatureBatch) -> None:
         """Add a batch."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return its state as plain numbers, and tensors on the CPU."""
-        return {name: value.cpu() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
+        """Return its public attributes as plain numbers, and tensors on the CPU."""
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: value.cpu() if isinstance(value, Tensor) else value for name, value in public.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the state of another statistic."""
         vars(self).update(state)
+
+
+Statistics = Mapping[str, Statistic]
+"""The statistics of one set, by kind."""
 
 
 class Moments(Statistic):
@@ -95,7 +97,6 @@ class Moments(Statistic):
         """Sum of (f − mean)(f − mean)ᵀ."""
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch."""
         features, own = batch.features.double(), Moments()
         own.n, own.mean = len(features), features.mean(0)
         own.scatter = (features - own.mean).T @ (features - own.mean)
@@ -123,12 +124,10 @@ class MomentsInParts(Statistic):
         self.parts = [Moments() for _ in range(parts)]
 
     @property
-    def kind(self) -> Kind:
-        """Its kind, which includes how many parts it has."""
-        return (*super().kind, len(self.parts))
+    def kind(self) -> str:
+        return f"{super().kind} {len(self.parts)}"
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch."""
         for place, part in enumerate(self.parts):
             own = slice((place - self.n) % len(self.parts), None, len(self.parts))
             if own.start < len(batch.features):
@@ -152,18 +151,15 @@ class ClassMoments(Statistic):
         self.of: dict[int, Moments] = {}
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch, which has labels."""
         labels = batch.known_labels
         for label in labels.unique().tolist():
             self.of.setdefault(label, Moments()).update(batch[labels == label])
         self.n += len(labels)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of each class."""
         return {"n": self.n, "of": {label: moments.state_dict() for label, moments in self.of.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load the state of another statistic."""
         self.n, self.of = state["n"], {}
         for label, saved in state["of"].items():
             self.of[label] = Moments()
@@ -185,12 +181,10 @@ class LabelledImages(Statistic):
         self.labels = torch.empty(0, dtype=torch.int64)
 
     @property
-    def kind(self) -> Kind:
-        """Its kind, which includes how many it keeps."""
-        return (*super().kind, self.most)
+    def kind(self) -> str:
+        return f"{super().kind} {self.most}"
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch, which has labels."""
         some, self.device = slice(self.most - self.n), str(batch.samples.device)
         images, labels = to_pixels(batch.samples[some]).cpu(), batch.known_labels[some].cpu()
         self.images, self.labels = (
@@ -207,12 +201,10 @@ class _FirstRows(Statistic):
         self.rows = torch.empty(0)
 
     @property
-    def kind(self) -> Kind:
-        """Its kind, which includes how many it keeps."""
-        return (*super().kind, self.most)
+    def kind(self) -> str:
+        return f"{super().kind} {self.most}"
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch."""
         if self.n < self.most:
             rows = self._rows(batch)[: self.most - self.n].cpu()
             self.rows = torch.cat([self.rows, rows]) if self.n else rows
@@ -248,7 +240,6 @@ class Projections(Statistic):
         self.batches: list[Tensor] = []
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch."""
         flat = batch.samples.flatten(1)
         generator = torch.Generator().manual_seed(0)
         directions = torch.randn(flat.shape[1], DIRECTIONS, generator=generator, dtype=torch.float64)
@@ -272,11 +263,6 @@ class ModeCounts(Statistic):
         self._modes = modes
 
     def update(self, batch: FeatureBatch) -> None:
-        """Add a batch."""
         mode = self._modes.of(batch.samples, batch.logits).cpu()
         self.at = self.at + torch.bincount(mode[mode >= 0], minlength=self._modes.count)
         self.n += len(mode)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the counts."""
-        return {"n": self.n, "at": self.at}
