@@ -1,7 +1,7 @@
 """Eigenvalues of a game's Jacobian, which is formed for tiny games only (Berard et al. 2020; Mescheder et al. 2017)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,11 @@ from torch import Tensor
 
 from ganexp.gan import Field, Vector
 
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
 DENSE = 64
 """Up to this many parameters, the matrix is formed, column by column: Arnoldi needs more parameters than eigenvalues."""
-
-Product = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 
 class Spectrum(NamedTuple):
@@ -59,15 +60,16 @@ def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
     def of_g(u: Vector) -> Vector:
         return field.split(field.transposed([*map(torch.zeros_like, d), *u]))[1]
 
-    whole = _flat(field.transposed, field.vector)
-    size = _size(field.vector)
-    found = np.concatenate([_eigenvalues(whole, size, which, count, products) for which in ("LM", "SR")])
+    whole = _operator(field.transposed, field.vector)
+    found = np.concatenate([_eigenvalues(whole, which, count, products) for which in ("LM", "SR")])
     found = found[np.argsort(-abs(found), kind="stable")]
-    return Spectrum(_distinct(found), _ends(_flat(of_d, d), _size(d), products), _ends(_flat(of_g, g), _size(g), products))
+    return Spectrum(_distinct(found), _ends(_operator(of_d, d), products), _ends(_operator(of_g, g), products))
 
 
-def _flat(product: Callable[[Vector], Vector], like: Vector) -> Product:
+def _operator(product: Callable[[Vector], Vector], like: Vector) -> "LinearOperator":
     """Turn a product with lists of tensors into one with flat arrays in float64."""
+    from scipy.sparse.linalg import LinearOperator  # takes a while to import
+
     sizes = [one.numel() for one in like]
 
     def flat(u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -78,25 +80,21 @@ def _flat(product: Callable[[Vector], Vector], like: Vector) -> Product:
             raise ValueError("the game's second derivatives are not finite here")
         return together
 
-    return flat
+    return LinearOperator((sum(sizes), sum(sizes)), matvec=flat, dtype=np.float64)
 
 
-def _size(vector: Vector) -> int:
-    return sum(one.numel() for one in vector)
-
-
-def _eigenvalues(product: Product, size: int, which: str, count: int, products: int) -> npt.NDArray[np.complex128]:
+def _eigenvalues(operator: "LinearOperator", which: str, count: int, products: int) -> npt.NDArray[np.complex128]:
     """Return `count` eigenvalues of largest modulus, LM, or smallest real part, SR, or those of them that have converged."""
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs  # takes a while to import
+    from scipy.sparse.linalg import ArpackNoConvergence, eigs
 
+    size, _ = operator.shape
     if size <= max(DENSE, count + 2):
-        every = np.linalg.eigvals(_dense(product, size)).astype(np.complex128)
+        every = np.linalg.eigvals(operator @ np.eye(size)).astype(np.complex128)
         order = -abs(every) if which == "LM" else every.real
         return every[np.argsort(order, kind="stable")[:count]]
-    if not product(_start(size)).any():  # J is zero, for which ARPACK finds nothing
+    if not (operator @ _start(size)).any():  # J is zero, for which ARPACK finds nothing
         return np.zeros(1, np.complex128)
     basis = min(size, max(2 * count + 1, 20))
-    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     try:
         found = eigs(operator, count, **_settings(size, basis, which, products), return_eigenvectors=False)
     except ArpackNoConvergence as error:
@@ -104,18 +102,19 @@ def _eigenvalues(product: Product, size: int, which: str, count: int, products: 
     return np.asarray(found, np.complex128)
 
 
-def _ends(product: Product, size: int, products: int) -> tuple[float, float]:
+def _ends(operator: "LinearOperator", products: int) -> tuple[float, float]:
     """Return the smallest and the largest eigenvalue of a symmetric operator."""
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # takes a while to import
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
+    size, _ = operator.shape
     if not size:
         return float("nan"), float("nan")
     if size <= DENSE:
-        every = np.linalg.eigvalsh(_dense(product, size))
+        every = np.linalg.eigvalsh(operator @ np.eye(size))
         return float(every[0]), float(every[-1])
-    if not product(_start(size)).any():  # as where a hinge loss is flat
+    if not (operator @ _start(size)).any():  # as where a hinge loss is flat
         return 0.0, 0.0
-    operator, ends = LinearOperator((size, size), matvec=product, dtype=np.float64), []
+    ends = []
     for which in ("SA", "LA"):
         try:
             (end,) = eigsh(operator, 1, **_settings(size, min(size, 20), which, products // 2), return_eigenvectors=False)
@@ -132,10 +131,6 @@ def _settings(size: int, basis: int, which: str, products: int) -> dict[str, obj
 def _start(size: int) -> npt.NDArray[np.float64]:
     """Return the vector that a search begins with; ARPACK would draw one from a stream that is not ours."""
     return np.random.default_rng(0).standard_normal(size)
-
-
-def _dense(product: Product, size: int) -> npt.NDArray[np.float64]:
-    return np.stack([product(unit) for unit in np.eye(size)], 1)
 
 
 def _distinct(eigenvalues: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
