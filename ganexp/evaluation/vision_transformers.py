@@ -7,7 +7,6 @@ downloads nothing, and reads weights as tensors.
 
 import hashlib
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,12 @@ from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
 from ganexp.data.feed import to_pixels
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.features import Extracted, checksum_of
+from ganexp.evaluation.features import Extracted, checksum_of, opened
 
 AT_ONCE = 50
 """How many images pass through a network together."""
+HEAD = 64
+"""Channels of an attention head, in all networks here."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Architecture:
     """The sizes of a vision transformer, and where its published weights are.
 
     Args:
-        width, depth, heads: Channels, number and attention heads of the layers; a head has 64 channels in all networks here.
+        width, depth: Channels and number of the layers.
         patch: Pixels along the side of a patch.
         side: Side of the images that the positions in the weights were learnt for.
         embedding: The size of CLIP's projection; 0 for DINOv2, whose class token is not projected.
@@ -40,7 +41,6 @@ class Architecture:
 
     width: int
     depth: int
-    heads: int
     patch: int
     side: int
     embedding: int
@@ -53,14 +53,14 @@ class Architecture:
         return self.url.rpartition("/")[2]
 
 
-def _dinov2(width: int, depth: int, heads: int, size: str) -> Architecture:
+def _dinov2(width: int, depth: int, size: str) -> Architecture:
     url = f"https://dl.fbaipublicfiles.com/dinov2/dinov2_vit{size}14/dinov2_vit{size}14_pretrain.pth"
-    return Architecture(width, depth, heads, 14, 518, 0, url)
+    return Architecture(width, depth, 14, 518, 0, url)
 
 
 def _clip(width: int, depth: int, patch: int, side: int, embedding: int, file: str, sha256: str) -> Architecture:
     url = f"https://openaipublic.azureedge.net/clip/models/{sha256}/{file}.pt"
-    return Architecture(width, depth, width // 64, patch, side, embedding, url, sha256)
+    return Architecture(width, depth, patch, side, embedding, url, sha256)
 
 
 class Block(nn.Module):
@@ -70,9 +70,9 @@ class Block(nn.Module):
     uses x · sigmoid(1.702 x) instead.
     """
 
-    def __init__(self, width: int, heads: int, *, eps: float, scaled: bool) -> None:
+    def __init__(self, width: int, *, eps: float, scaled: bool) -> None:
         super().__init__()
-        self.heads, self.scaled = heads, scaled
+        self.scaled = scaled
         self.norm1, self.norm2 = nn.LayerNorm(width, eps=eps), nn.LayerNorm(width, eps=eps)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -89,7 +89,7 @@ class Block(nn.Module):
 
     def _attended(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
-        q, k, v = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(x).view(batch, tokens, 3, width // HEAD, HEAD).permute(2, 0, 3, 1, 4)
         return scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, tokens, width)
 
 
@@ -117,7 +117,7 @@ class VisionTransformer(nn.Module):
         self.size = architecture.embedding or width
         self.patches = nn.Conv2d(3, width, architecture.patch, stride=architecture.patch, bias=not is_clip)
         self.token, self.positions = nn.Parameter(torch.zeros(width)), nn.Parameter(torch.zeros(tokens, width))
-        blocks = (Block(width, architecture.heads, eps=eps, scaled=not is_clip) for _ in range(architecture.depth))
+        blocks = (Block(width, eps=eps, scaled=not is_clip) for _ in range(architecture.depth))
         self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(width, eps=eps)
         self.checksum = ""
 
@@ -191,9 +191,9 @@ class DINOv2(VisionTransformer):
     """
 
     published: ClassVar = {
-        "dinov2_vits14": _dinov2(384, 12, 6, "s"),
-        "dinov2_vitb14": _dinov2(768, 12, 12, "b"),
-        "dinov2_vitl14": _dinov2(1024, 24, 16, "l"),
+        "dinov2_vits14": _dinov2(384, 12, "s"),
+        "dinov2_vitb14": _dinov2(768, 12, "b"),
+        "dinov2_vitl14": _dinov2(1024, 24, "l"),
     }
     layer = "class token after the last norm"
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -260,11 +260,9 @@ class CLIP(VisionTransformer):
         return {first.get(name) or _replaced(name, parts): value for name, value in found.items()}
 
     def before(self, x: Tensor) -> Tensor:
-        """Return what the first block sees: CLIP has a norm before it."""
         return self.norm_before(x)
 
     def after(self, token: Tensor) -> Tensor:
-        """Return the embedding."""
         return token @ self.projection
 
 
@@ -294,10 +292,7 @@ def _tensors(path: Path, sha256: str) -> Mapping[str, Tensor]:
         with path.open("rb") as file:
             published = hashlib.file_digest(file, "sha256").hexdigest() == sha256
         if published:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", ".*torch.jit")
-                opened: nn.Module = torch.jit.load(path, map_location="cpu")
-            return opened.state_dict()
+            return opened(path, "cpu").state_dict()
     read: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return read
 

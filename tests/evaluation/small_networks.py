@@ -8,8 +8,8 @@ from torch_fidelity import feature_extractor_clip
 from ganexp.evaluation.vision_transformers import CLIP, DINOv2
 
 SMALL = {
-    "dinov2_vits14": dataclasses.replace(DINOv2.published["dinov2_vits14"], width=128, depth=2, heads=2),
-    "clip_vitb32": dataclasses.replace(CLIP.published["clip_vitb32"], width=128, depth=2, heads=2, embedding=24, side=64),
+    "dinov2_vits14": dataclasses.replace(DINOv2.published["dinov2_vits14"], width=128, depth=2),
+    "clip_vitb32": dataclasses.replace(CLIP.published["clip_vitb32"], width=128, depth=2, embedding=24, side=64),
 }
 
 
@@ -33,7 +33,7 @@ def random_weights(name, dtype=torch.float32):
         shapes |= {f"{of}.weight": size for of, size in blocks.items()}
         shapes |= {f"{of}.bias": size if isinstance(size, int) else size[0] for of, size in blocks.items()}
     else:
-        network = feature_extractor_clip.VisionTransformer(a.side, a.patch, w, a.depth, a.heads, a.embedding)
+        network = feature_extractor_clip.VisionTransformer(a.side, a.patch, w, a.depth, w // 64, a.embedding)
         shapes = {f"visual.{of}": tuple(value.shape) for of, value in network.state_dict().items()}
         shapes |= {"logit_scale": (), "transformer.resblocks.0.ln_1.weight": 7}  # of the text side
     draw = torch.Generator().manual_seed(0)

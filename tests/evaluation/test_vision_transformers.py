@@ -107,7 +107,7 @@ def test_dinov2_is_the_network_by_hand(stored):
 
 def test_clip_is_the_network_of_torch_fidelity(stored):
     network, a = CLIP.load("clip_vitb32", stored).double(), SMALL["clip_vitb32"]
-    other = feature_extractor_clip.VisionTransformer(a.side, a.patch, a.width, a.depth, a.heads, a.embedding).double()
+    other = feature_extractor_clip.VisionTransformer(a.side, a.patch, a.width, a.depth, a.width // 64, a.embedding).double()
     published = random_weights("clip_vitb32", torch.float64).items()
     other.load_state_dict({of.removeprefix("visual."): value for of, value in published if of.startswith("visual.")})
     x = images(30)
