@@ -1,19 +1,59 @@
-"""Whether the samples of a batch see each other inside a network."""
+"""What a network does with a batch besides mapping each sample by itself."""
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from ganexp.batch import Batch
+from ganexp.streams import undisturbed
 
 
-def coupled(samples: Tensor, outputs: Sequence[Tensor]) -> bool:
-    """Return whether the output of the first or of the last sample depends on other samples, by autograd.
+class Findings(NamedTuple):
+    """What one pass of a batch through a network has shown."""
 
-    Args:
-        samples: `(B, …)`, from which the outputs were computed.
-        outputs: A scalar for each sample.
+    couples: bool
+    """Whether the output for the first or for the last sample depends on other samples."""
+    changed: str
+    """The name of a buffer that was written to, even with equal values; empty if there is none."""
+    draws: bool
+    """Whether random numbers were drawn from torch's global streams."""
+
+
+def examine(network: nn.Module, batch: Batch) -> Findings:
+    """Pass a batch through a network, which is left as it was, and so are the random streams. Waits for the device.
+
+    Coupling is tested by autograd: the gradient of one sample's output with respect to another sample must be zero.
     """
-    by_first, by_last = (
-        torch.autograd.grad(outputs[i], samples, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
-    )
-    return bool(by_first[1:].any() or by_last[:-1].any())
+    values = batch.values.detach().clone().requires_grad_()
+    values = values.view_as(values)  # not a leaf: counting operations fails if a leaf enters a module
+    buffers = [
+        (m, name, b, b.clone(), b._version) for m in network.modules() for name, b in m._buffers.items() if b is not None
+    ]
+    with undisturbed(values.device), torch.enable_grad():
+        before = _random_state(values.device)
+        try:
+            output = network(values, *batch.conditions)
+            draws = not torch.equal(before, _random_state(values.device))
+            changed = [
+                name
+                for module, name, buffer, kept, version in buffers  # some writes keep the version
+                if module._buffers[name] is not buffer or buffer._version != version or not torch.equal(buffer, kept)
+            ]
+            sums = (output * torch.randn_like(output)).reshape(len(values), -1).sum(1)
+            by_first, by_last = (
+                torch.autograd.grad(sums[i], values, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
+            )
+        finally:
+            with torch.no_grad():
+                for module, name, buffer, kept, _ in buffers:
+                    buffer.copy_(kept)
+                    module._buffers[name] = buffer
+    return Findings(couples=bool(by_first[1:].any() or by_last[:-1].any()), changed=changed[0] if changed else "", draws=draws)
+
+
+def _random_state(device: torch.device) -> Tensor:
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return torch.cat(states)

@@ -15,18 +15,16 @@ their pattern at the height τ.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch, Gradients, Objective, scores_of
+from ganexp.batch import Batch, Gradients, Objective
 from ganexp.gan import GAN
 from ganexp.losses import Loss
-from ganexp.networks.coupling import coupled
+from ganexp.networks.coupling import examine
 from ganexp.strategies.simultaneous import Simultaneous
-from ganexp.streams import undisturbed
 
 TAU = {torch.float64: 1e-30, torch.float32: 1e-20, torch.bfloat16: 1e-20}
 
@@ -42,12 +40,6 @@ class OneStage(Simultaneous):
         """Discriminators that have passed `refuse`, which waits for the device, and so is not called for them again."""
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once.
-
-        Raises:
-            ValueError: Images interact inside D, and the loss is one for which that matters; the loss reads more than scores;
-                or the scores' type is too narrow for τ.
-        """
         refuse_further_numbers(gan.loss)
         x, fake = next(reals), gan.generate(gan.sample())
         if gan.discriminator not in self._scoring_alone and not fake.values.is_meta:
@@ -59,19 +51,10 @@ class OneStage(Simultaneous):
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
         """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss has one ratio for all.
 
-        This is tested by autograd: the gradient of one image's score with respect to another image must be zero. D's buffers
-        and the random streams are left as they were.
-
-        Args:
-            discriminator: D, in training mode; batch norm in evaluation mode couples nothing.
-            loss: The loss that its scores are for.
-            x: A batch to try it on.
-
-        Raises:
-            ValueError: One score depends on several images, or the loss reads more than scores.
+        D should be in training mode: batch norm in evaluation mode couples nothing.
         """
         refuse_further_numbers(loss)
-        if loss.uniform_ratio or not _coupled(discriminator, x):
+        if loss.uniform_ratio or not examine(discriminator, Batch.of(x)).couples:
             return
         raise ValueError(
             f"one_stage with {type(loss).__name__} is exact only for a discriminator that scores each image by itself, and "
@@ -147,28 +130,6 @@ def refuse_further_numbers(loss: Loss) -> None:
             f"one_stage is exact only for losses of one score per image, and {type(loss).__name__} also reads D's "
             f"{loss.reads}: take strategy=joint"
         )
-
-
-def _coupled(discriminator: nn.Module, x: Batch) -> bool:
-    """Return whether the score of an image depends on other images of its batch."""
-    x = Batch.of(x)
-    images = x.values.detach().clone().requires_grad_()
-    images = images.view_as(images)  # not a leaf: counting operations fails if a leaf enters a module
-    with undisturbed(images.device), _buffers_kept(discriminator), torch.enable_grad():
-        scores = scores_of(discriminator(images, *x.conditions))
-        return coupled(images, scores.unbind())
-
-
-@contextmanager
-def _buffers_kept(network: nn.Module) -> Iterator[None]:
-    """Put a network's buffers back at the end: running statistics, and what spectral norm remembers."""
-    slots = [(m, name, b, b.clone()) for m in network.modules() for name, b in m._buffers.items() if b is not None]
-    try:
-        yield
-    finally:
-        for module, name, buffer, kept in slots:
-            buffer.copy_(kept)
-            module._buffers[name] = buffer
 
 
 def _sums(first: Gradients, second: Gradients) -> Gradients:
