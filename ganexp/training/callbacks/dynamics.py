@@ -2,7 +2,6 @@
 
 import logging
 
-from ganexp.batch import Batch
 from ganexp.dynamics import Spectrum, spectrum, still
 from ganexp.facts import Facts, Misfit
 from ganexp.logging import Row
@@ -25,27 +24,23 @@ class Dynamics(Callback):
         every: The interval in iterations.
         count: How many eigenvalues of each kind are asked for.
         products: How many products with the Jacobian a search may take.
-        samples: How many samples of the batch the objectives are formed on, at most.
+        samples: How many samples of the batch the objectives are formed on, at most, in full packs; at least one pack.
     """
 
     def __init__(self, every: int, *, count: int = 6, products: int = 300, samples: int = 64) -> None:
         self.every, self.count, self.products, self.samples = every, count, products, samples
 
     def check(self, run: Facts) -> None:
-        """Refuse a run in several processes.
-
-        Raises:
-            Misfit: Several processes train, each with its share of the gradients.
-        """
+        """Refuse a run in several processes."""
         if run.processes > 1:
             raise Misfit(f"looks at the game of one process, and there are {run.processes}", every=0)
 
     def __call__(self, run: Run) -> Row:
         gan, last = run.gan, run.reals.last
-        n = min(len(last), self.samples)
+        n = min(len(last), max(self.samples, gan.pack))
         n -= n % gan.pack
         try:
-            with still(gan, Batch(last.values[:n], tuple(one[:n] for one in last.conditions)), gan.prior.measured(n)) as field:
+            with still(gan, last.split(n)[0], gan.prior.measured(n)) as field:
                 return figures(spectrum(field, count=self.count, products=self.products))
         except ValueError as error:
             log.warning("No spectrum at iteration %d: %s.", run.iteration, error)
