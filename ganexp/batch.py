@@ -1,8 +1,15 @@
 """What flows through a GAN: batches, the objectives formed on them, and their gradients."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
+
+Discriminator = Callable[..., Tensor]
+"""A module, or any function from samples and what they are conditioned on to scores, such as a module with other weights.
+
+A module with other weights has a method `read(what)`, which returns what the function `what` reads in it with these weights.
+"""
 
 
 @dataclass(slots=True)

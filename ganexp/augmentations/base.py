@@ -6,14 +6,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch
+from ganexp.batch import Batch, Discriminator
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit, Part
 from ganexp.instruments.scalar import Scalar
 from ganexp.streams import stream
-
-Discriminator = Callable[..., Tensor]
-"""A function from images, and what they are conditioned on, to scores."""
 
 
 class Augmentation(Part):

@@ -7,15 +7,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch
+from ganexp.batch import Batch, Discriminator, scores_of
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit, Part
-
-Discriminator = Callable[..., Tensor]
-"""A module, or any function from images and what they are conditioned on to scores, such as a module with other weights.
-
-A module with other weights has a method `read(what)`, which returns what the function `what` reads in it with these weights.
-"""
 
 Demand = Literal["gradient norm 0", "gradient norm 1", "gradient norm up to 1", "small weights"]
 """What a penalty demands of the norm of D's gradient, or of D's weights, where another penalty could demand the opposite."""
@@ -146,3 +140,8 @@ class Penalty(Part):
 
 class NoPenalty(Penalty):
     """D's loss as it is."""
+
+
+def scored(discriminator: Discriminator, batch: Batch) -> Tensor:
+    """Return the scores of a batch, `(B,)`."""
+    return scores_of(discriminator(batch.values, *batch.conditions))

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from ganexp.augmentations.base import Augmentation
 from ganexp.augmentations.pixels import shifted
-from ganexp.batch import Batch, scores_of
+from ganexp.batch import Batch, Discriminator
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Discriminator, Penalty, Seen
+from ganexp.penalties.base import Penalty, Seen, scored
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
@@ -55,11 +55,6 @@ class Consistency(Penalty):
         self.moved = ShiftAndFlip(shift, flip)
 
     def check(self, run: Facts) -> None:
-        """Refuse samples that are not images.
-
-        Raises:
-            Misfit: They are points.
-        """
         super().check(run)
         if len(run.shape) != 3:
             raise Misfit(f"moves images, and samples of shape {run.shape} are none", penalty=[])
@@ -72,14 +67,14 @@ class Consistency(Penalty):
         self.moved.processes = processes
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self.difference(discriminator, x, _scored(discriminator, x))
+        return self.difference(discriminator, x, scored(discriminator, x))
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         return self.difference(discriminator, x, seen.real_scores)
 
     def difference(self, discriminator: Discriminator, batch: Batch, scores: Tensor) -> Tensor:
         """Return the squared difference between each sample's score and its score after T, `(B,)`."""
-        return (scores - _scored(discriminator, Batch(self.moved.transform(batch.values), batch.conditions))).square()
+        return (scores - scored(discriminator, Batch(self.moved.transform(batch.values), batch.conditions))).square()
 
 
 class BalancedConsistency(Consistency):
@@ -104,7 +99,7 @@ class BalancedConsistency(Consistency):
         self.fake_weight = fake_weight
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self._both(discriminator, x, fake, _scored(discriminator, x), _scored(discriminator, fake))
+        return self._both(discriminator, x, fake, scored(discriminator, x), scored(discriminator, fake))
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         return self._both(discriminator, x, fake, seen.real_scores, seen.fake_scores)
@@ -147,17 +142,13 @@ class LatentConsistency(Penalty):
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         with torch.set_grad_enabled(fake.values.requires_grad):  # where D's objective is a function of both networks
             near = seen.generate(self._nearby(fake))
-        return self.d_weight * (seen.fake_scores - _scored(discriminator, near)).square()
+        return self.d_weight * (seen.fake_scores - scored(discriminator, near)).square()
 
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor:
         return -self.g_weight * (fake.values - generate(self._nearby(fake)).values).square().mean()
 
     def _nearby(self, fake: Batch) -> Batch:
-        """Return latents near those of a batch, under its conditions.
-
-        Raises:
-            ValueError: The batch does not come straight from G.
-        """
+        """Return latents near those of a batch that comes straight from G, under its conditions."""
         z = fake.latents
         if z is None:
             raise ValueError(
@@ -166,7 +157,3 @@ class LatentConsistency(Penalty):
             )
         drawn = torch.empty(self.processes.count * len(z), z.shape[1], device=z.device, dtype=z.dtype)
         return Batch(z + self.processes.own(drawn.normal_(0, self.noise, generator=self.rng)), fake.conditions)
-
-
-def _scored(discriminator: Discriminator, batch: Batch) -> Tensor:
-    return scores_of(discriminator(batch.values, *batch.conditions))

@@ -7,8 +7,8 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 from torch.nn.functional import relu
 
-from ganexp.batch import Batch, scores_of
-from ganexp.penalties.base import Demand, Discriminator
+from ganexp.batch import Batch, Discriminator, scores_of
+from ganexp.penalties.base import Demand
 from ganexp.penalties.lazy import Lazy
 from ganexp.ranges import checked
 from ganexp.streams import stream

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from annotated_types import Ge
 from torch import Tensor
 
-from ganexp.batch import Batch
-from ganexp.penalties.base import Discriminator, Penalty, Seen
+from ganexp.batch import Batch, Discriminator
+from ganexp.penalties.base import Penalty, Seen
 from ganexp.ranges import checked
 
 

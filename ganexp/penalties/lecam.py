@@ -7,9 +7,9 @@ from annotated_types import Ge, Lt
 from torch import Tensor
 from torch.nn.functional import relu
 
-from ganexp.batch import Batch, scores_of
+from ganexp.batch import Batch, Discriminator
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Discriminator, Penalty, Seen
+from ganexp.penalties.base import Penalty, Seen, scored
 from ganexp.ranges import checked
 
 
@@ -36,11 +36,6 @@ class LeCam(Penalty):
         self.decay = decay
 
     def check(self, run: Facts) -> None:
-        """Refuse a loss whose scores are low for real samples.
-
-        Raises:
-            Misfit: The loss's scores are low for real samples.
-        """
         super().check(run)
         if run.loss.low_is_real:
             raise Misfit("holds down scores that are high for real samples, and with this loss they are low", penalty=[])
@@ -51,7 +46,7 @@ class LeCam(Penalty):
         """The total weight of the updates in the sums: 1 − decayᵗ after t updates."""
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self._of(*(scores_of(discriminator(one.values, *one.conditions)) for one in (x, fake)))
+        return self._of(scored(discriminator, x), scored(discriminator, fake))
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         return self._of(seen.real_scores, seen.fake_scores)

@@ -62,11 +62,6 @@ class PathLength(Penalty):
         self._next: Tensor | None = None
 
     def check(self, run: Facts) -> None:
-        """Refuse a generator without styles.
-
-        Raises:
-            Misfit: It has none.
-        """
         super().check(run)
         if not run.styles:
             raise Misfit("looks at how samples move with their styles, and this generator has none", generator="stylegan2")

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch
+from ganexp.batch import Batch, Discriminator
 from ganexp.distributed.processes import Processes
-from ganexp.penalties.base import Demand, Discriminator, NoPenalty, Penalty, Seen
+from ganexp.penalties.base import Demand, NoPenalty, Penalty, Seen
 
 EXCLUSIVE: dict[frozenset[Demand], str] = {
     frozenset({"gradient norm 0", "gradient norm 1"}): "one pulls D's gradient norm to 0, the other to 1",

@@ -1,15 +1,18 @@
-"""Penalties on D's weights, whatever the samples are."""
+"""Penalties on D's weights, whatever the samples are, and the constraint that clips them."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import torch
-from annotated_types import Ge
-from torch import Tensor
+from annotated_types import Ge, Gt
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvTransposeNd
+from torch.nn.utils import parametrize
+from torch.nn.utils.parametrizations import _SpectralNorm
 
-from ganexp.batch import Batch
-from ganexp.penalties.base import Discriminator
+from ganexp.batch import Batch, Discriminator
+from ganexp.penalties.base import Penalty
 from ganexp.penalties.lazy import Lazy
-from ganexp.penalties.matrices import matrices, refuse_spectral_norm
 from ganexp.ranges import checked
 
 SQUARINGS = 12
@@ -28,7 +31,11 @@ class Spectral(Lazy):
         super().__init__(weight=weight, every=every)
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
-        refuse_spectral_norm(discriminator)
+        if _read(discriminator, lambda network: any(isinstance(module, _SpectralNorm) for module in network.modules())):
+            raise ValueError(
+                "spectral norm holds at 1 what spectral regularisation would lower: choose discriminator.spectral_norm=false, "
+                "or another penalty"
+            )
         squares = [largest_square(matrix) for matrix in matrices(discriminator)]
         return 0.5 * torch.stack(squares).sum() if squares else None
 
@@ -50,6 +57,22 @@ class Orthogonal(Lazy):
         return torch.stack(squares).sum() if squares else None
 
 
+class WeightClipping(Penalty):
+    """Clip every trainable weight of D to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
+
+    demands = frozenset({"small weights"})
+
+    @checked
+    def __init__(self, *, bound: Annotated[float, Gt(0)] = 0.01) -> None:
+        self.bound = bound
+
+    @torch.no_grad()
+    def constrain(self, discriminator: nn.Module) -> None:
+        weights: list[Tensor] = [p for p in discriminator.parameters() if p.requires_grad]
+        torch._foreach_clamp_min_(weights, -self.bound)
+        torch._foreach_clamp_max_(weights, self.bound)
+
+
 def largest_square(matrix: Tensor) -> Tensor:
     """Return σ², a scalar, of the largest singular value σ of a matrix.
 
@@ -66,3 +89,54 @@ def largest_square(matrix: Tensor) -> Tensor:
         power = power / power.trace().clamp_min(tiny)
         power = power @ power
     return (gram * power).sum() / power.trace().clamp_min(tiny)
+
+
+def matrices(discriminator: Discriminator) -> list[Tensor]:
+    """Return the weight of every layer that is trained, with a graph, `(outputs, inputs)`.
+
+    A layer is a module with a `weight` of two dimensions or more. For a convolution, all dimensions but the outputs are
+    flattened, as in spectral norm, and all groups are treated alike. A parametrised weight is the one that the layer computes
+    with: divided by its spectral norm, for example, whose power iteration is not advanced.
+
+    Raises:
+        ValueError: The discriminator is a function without a method `read`, or a hook computes a layer's weight.
+    """
+    return _read(discriminator, _of_layers)
+
+
+def _read(discriminator: Discriminator, what: Callable[[nn.Module], Any]) -> Any:
+    if isinstance(discriminator, nn.Module):
+        return what(discriminator)
+    read: Any = getattr(discriminator, "read", None)
+    if read is None:
+        raise ValueError("a penalty on weights needs a discriminator that is a module, or has its method `read`")
+    return read(what)
+
+
+def _of_layers(network: nn.Module) -> list[Tensor]:
+    layers: dict[Tensor, nn.Module] = {}  # by weight, which layers may share
+    for layer in network.modules():
+        weight = _weight(layer)
+        if weight is not None and weight.dim() > 1 and weight.requires_grad:
+            layers[weight] = layer
+    return [(w.transpose(0, 1) if isinstance(layer, _ConvTransposeNd) else w).flatten(1) for w, layer in layers.items()]
+
+
+def _weight(layer: nn.Module) -> Tensor | None:
+    """Return the weight that a layer computes with, without changing the state of its parametrisation."""
+    if not parametrize.is_parametrized(layer, "weight"):
+        if "weight" not in layer._parameters and isinstance(getattr(layer, "weight", None), Tensor):
+            raise ValueError(
+                f"the weight of a {type(layer).__name__} is made by a hook: take spectral_norm or weight_norm of "
+                "torch.nn.utils.parametrizations, whose weights can be penalised"
+            )
+        return layer._parameters.get("weight")
+    made: Any = layer.parametrizations["weight"]  # type: ignore[index]
+    training = [module for module in made.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        return made()
+    finally:
+        for module in training:
+            module.training = True

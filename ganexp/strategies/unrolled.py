@@ -8,13 +8,10 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ganexp.batch import Batch, Objective
+from ganexp.batch import Batch, Discriminator, Objective
 from ganexp.gan import GAN
 from ganexp.ranges import checked
 from ganexp.strategies.simultaneous import Simultaneous
-
-Scorer = Callable[..., Tensor]
-"""A function from images, and what they are conditioned on, to scores."""
 
 
 class Unrolled(Simultaneous):
@@ -37,7 +34,6 @@ class Unrolled(Simultaneous):
         self.rate = rate
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         x, fake = next(reals), gan.generate(gan.sample())
         gan.update_both(gan.d_loss(x, fake.detach()), self.g_loss(gan, x, fake))
 
@@ -57,7 +53,7 @@ class Unrolled(Simultaneous):
             return g
 
 
-def _d_loss(gan: GAN, discriminator: Scorer, x: Batch, fake: Batch) -> Tensor:
+def _d_loss(gan: GAN, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
     """Form D's loss for another discriminator, penalty included, with G's graph in it."""
     x = gan.shown_as_real(x, fake)
     real_scores, fake_scores = gan.score(x, discriminator), gan.score(fake, discriminator)
@@ -101,7 +97,7 @@ class _Reader(nn.Module):
         return self.what(self.network)
 
 
-def unroll(discriminator: nn.Module, objective: Callable[[Scorer], Tensor], *, k: int, rate: float) -> Scorer:
+def unroll(discriminator: nn.Module, objective: Callable[[Discriminator], Tensor], *, k: int, rate: float) -> Discriminator:
     """Return the discriminator that `k` plain gradient steps of size `rate` lead to, as a function (equations 7, 8).
 
     It maps images to scores, and can be differentiated through.
