@@ -29,11 +29,7 @@ class Average(Part):
         """What samples come from."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the average does not fit, or warn of one in which it changes nothing.
-
-        Raises:
-            Misfit: It does not fit.
-        """
+        """Refuse a run that the average does not fit, or warn of one in which it changes nothing."""
 
     def update(self) -> None:
         """Follow the networks by one iteration."""
@@ -63,17 +59,17 @@ class RunningAverage(Average):
     """
 
     def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None, *, of: Of = "generator") -> None:
-        super().__init__(_frozen_copy(generator))
-        self._fast: list[Tensor] = [*generator.parameters()]
-        self._slow: list[Tensor] = [*self.generator.parameters()]
-        self._buffers = [*_buffers(self.generator, generator)]
+        trained = {"generator": generator}
         if of == "both":
             if discriminator is None:
                 raise ValueError("of=both also averages the discriminator, which was not given")
-            self.discriminator = _frozen_copy(discriminator)
-            self._fast += discriminator.parameters()
-            self._slow += self.discriminator.parameters()
-            self._buffers += _buffers(self.discriminator, discriminator)
+            trained["discriminator"] = discriminator
+        self._averaged = {name: copy.deepcopy(network).requires_grad_(False).eval() for name, network in trained.items()}
+        super().__init__(self._averaged["generator"])
+        self.discriminator = self._averaged.get("discriminator")
+        self._fast: list[Tensor] = [p for network in trained.values() for p in network.parameters()]
+        self._slow: list[Tensor] = [p for network in self._averaged.values() for p in network.parameters()]
+        self._buffers = [slot for name, network in trained.items() for slot in _buffers(self._averaged[name], network)]
         self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
 
     def keep(self, updates: Tensor) -> Tensor:
@@ -89,18 +85,14 @@ class RunningAverage(Average):
             _follow(slow, fast[name], name)
 
     def networks(self) -> dict[str, nn.Module]:
-        return {"generator": self.generator} | ({} if self.discriminator is None else {"discriminator": self.discriminator})
+        return dict(self._averaged)
 
     def state_dict(self) -> dict[str, Any]:
-        averaged = {"generator": self.generator.state_dict()}
-        if self.discriminator is not None:
-            averaged["discriminator"] = self.discriminator.state_dict()
-        return averaged | {"updates": int(self._updates)}
+        return {name: network.state_dict() for name, network in self._averaged.items()} | {"updates": int(self._updates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.generator.load_state_dict(state["generator"])
-        if self.discriminator is not None:
-            self.discriminator.load_state_dict(state["discriminator"])
+        for name, network in self._averaged.items():
+            network.load_state_dict(state[name])
         self._updates.fill_(state["updates"])
 
 
@@ -158,7 +150,6 @@ class UniformAverage(RunningAverage):
         self.start = start
 
     def check(self, run: Facts) -> None:
-        """Warn of a run that ends before the second iteration is averaged."""
         if self.start + 1 >= run.iterations:
             run.warn(f"averages nothing within iterations={run.iterations}: lower start={self.start}")
 
@@ -283,10 +274,6 @@ def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
     earlier = np.minimum(t, other_t)
     shares = (earlier / t) ** gamma * (earlier / other_t) ** other_gamma
     return (gamma + 1) * (other_gamma + 1) / (gamma + other_gamma + 1) * shares * earlier / (t * other_t)
-
-
-def _frozen_copy(network: nn.Module) -> nn.Module:
-    return copy.deepcopy(network).requires_grad_(False).eval()
 
 
 def _buffers(slow: nn.Module, fast: nn.Module) -> Iterator[tuple[Buffers, Buffers, str]]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation
@@ -80,7 +79,6 @@ class Recorded(Step):
             keep_on_device(optimizer)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state, and record again."""
         super().load_state_dict(state)
         self.restart()
 
@@ -189,10 +187,7 @@ class CudaRecording:
 
 
 def _copy_into(place: Batch, batch: Batch) -> None:
-    tensors: list[tuple[Tensor, Tensor]] = list(
-        zip((place.values, *place.conditions), (batch.values, *batch.conditions), strict=True)
-    )
-    for kept, new in tensors:
+    for kept, new in zip((place.values, *place.conditions), (batch.values, *batch.conditions), strict=True):
         if new.shape != kept.shape:
             raise ValueError(
                 f"a batch of shape {tuple(new.shape)} came after those of shape {tuple(kept.shape)}: with cuda_graph "

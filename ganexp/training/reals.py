@@ -86,7 +86,7 @@ class Reals:
 
     def close(self) -> None:
         """Close a feed that reads ahead. Only one that can seek is closed: a plain generator may still be needed."""
-        if hasattr(self.source, "seek"):
+        if self.seeks:
             getattr(self.source, "close", lambda: None)()
 
     @property
@@ -119,7 +119,7 @@ class Reals:
         return self._points() if self._first else self.last.values
 
     def _points(self) -> Tensor:
-        return torch.cat(self._first)[:ENOUGH] if self._first else torch.empty(0, dtype=self.dtype)
+        return torch.cat(self._first)[:ENOUGH]
 
     def state_dict(self) -> dict[str, Any]:
         """Return what identifies the data, how many batches and images were drawn, and the points that pictures show."""

@@ -56,11 +56,6 @@ class Replay(Remembering):
         self.kept: list[Tensor] = []
 
     def check(self, run: Facts) -> None:
-        """Refuse a share or a buffer that does not fit the batch or the memory, and warn of a run that never fills the buffer.
-
-        Raises:
-            Misfit: No fake comes from the buffer, it is too small for a batch, or too large for the memory.
-        """
         if not self.share:
             return
         others = round(self.share * run.scored)
@@ -80,7 +75,6 @@ class Replay(Remembering):
             )
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration of the strategy inside, whose D sees other fakes."""
         if self.share:
             gan = seen(gan, shown_to_d=partial(self.mixed, gan))
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
@@ -92,7 +86,8 @@ class Replay(Remembering):
         Raises:
             ValueError: The buffer is smaller than what is drawn from it at once.
         """
-        new = [gan.processes.gather(one.detach()) for one in (Batch.of(fake).values, *Batch.of(fake).conditions)]
+        fake = Batch.of(fake)
+        new = [gan.processes.gather(one.detach()) for one in (fake.values, *fake.conditions)]
         batch_size = len(new[0])
         others = round(self.share * batch_size)
         if others > self.size:
@@ -107,7 +102,7 @@ class Replay(Remembering):
         if filled < self.size:
             for kept, one in zip(self.kept, new, strict=True):
                 kept[filled : filled + batch_size].copy_(one[: self.size - filled])
-            return Batch(Batch.of(fake).values, Batch.of(fake).conditions)  # as later, without their latents
+            return Batch(fake.values, fake.conditions)  # as later, without their latents
         taken, replaced = (_places(others, new[0].new_empty(self.size), rng) for _ in range(2))
         shown = [torch.cat([one[: batch_size - others], kept[taken]]) for kept, one in zip(self.kept, new, strict=True)]
         for kept, one in zip(self.kept, new, strict=True):
@@ -115,11 +110,9 @@ class Replay(Remembering):
         return gan.processes.own(Batch(shown[0], tuple(shown[1:])))
 
     def remembered(self) -> dict[str, Any]:
-        """Return the state of the wrapper itself."""
         return {"draws": self.draws, "kept": self.kept}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over the state of the wrapper itself."""
         self.draws, self.kept = state["draws"], [one.clone() for one in state["kept"]]
 
 

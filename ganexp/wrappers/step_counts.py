@@ -62,11 +62,9 @@ class WarmUp(Remembering):
         self.iterations += 1
 
     def remembered(self) -> dict[str, Any]:
-        """Return the state of the wrapper itself."""
         return {"iterations": self.iterations}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over the state of the wrapper itself."""
         self.iterations = state["iterations"]
 
 
@@ -102,22 +100,12 @@ class Balanced(Remembering):
         """How many samples D has put on the right side in each of the last iterations."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a loss whose scores have no boundary.
-
-        Raises:
-            Misfit: The loss has no boundary.
-        """
         if run.loss.boundary is None:
             raise Misfit(
                 "needs a loss with a boundary between real and generated scores, and this one has none", loss="nonsaturating"
             )
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration of the strategy inside, or of G alone, and look at D's accuracy.
-
-        Raises:
-            ValueError: The loss has no boundary, or a wrapper inside moves D while it rests.
-        """
         if gan.loss.boundary is None:
             name = type(gan.loss).__name__
             raise ValueError(f"balanced needs a loss with a boundary between real and generated, which {name} lacks")
@@ -134,7 +122,8 @@ class Balanced(Remembering):
 
     def accuracy(self, gan: GAN) -> float:
         """Return D's accuracy over the last iterations: a quotient of whole numbers, so that it can equal the bound."""
-        return sum(self.right) / (_samples(gan) * len(self.right)) if self.right else 0.0
+        scored = (gan.batch_size + gan.g_batch) // gan.pack
+        return sum(self.right) / (scored * len(self.right)) if self.right else 0.0
 
     def rest(self, gan: GAN, reals: Iterator[Batch], g_steps: int) -> Tensor:
         """Update G alone, and return D's scores of a real batch, the first that G's loss may compare with."""
@@ -147,11 +136,9 @@ class Balanced(Remembering):
         return real
 
     def remembered(self) -> dict[str, Any]:
-        """Return the state of the wrapper itself."""
         return {"right": self.right}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over the state of the wrapper itself."""
         self.right = list(state["right"])
 
 
@@ -161,8 +148,3 @@ def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
     above_real, above_fake = ((scores_of(scores) > loss.boundary).sum() for scores in (real, fake))
     right = above_real + len(fake) - above_fake
     return len(real) + len(fake) - right if loss.low_is_real else right
-
-
-def _samples(gan: GAN) -> int:
-    """Return how many samples D scores in an iteration, real and generated; with packing, how many packs."""
-    return (gan.batch_size + gan.g_batch) // gan.pack
