@@ -58,7 +58,6 @@ class DistributedProcesses(Processes):
         return whole[self.rank * size : (self.rank + 1) * size]
 
     def gather(self, share: Tensor) -> Tensor:
-        """Return values of all samples, in their order in the global batch."""
         size = len(share)
         whole = share.new_empty(self.count * size, *share.shape[1:])
         dist.all_gather(list(whole.split(size)), share.detach().contiguous())
@@ -100,13 +99,12 @@ class DistributedProcesses(Processes):
         self._asked = None
 
     def tell(self, mine: Result) -> list[Result]:
-        """Exchange plain values: return what every process passes, by rank."""
         said: list[Any] = [None] * self.count
         dist.all_gather_object(said, mine, group=self._hosts)
         return cast(list[Result], said)
 
     def together(self, action: Callable[[], Result]) -> Result:
-        """Run an action in every process, and return this one's result; if it fails in one, it fails in all.
+        """Run an action in every process, and return this one's result.
 
         Raises:
             Exception: The action has failed here, and in no process of a lower rank.
@@ -126,21 +124,12 @@ class DistributedProcesses(Processes):
         raise FailedElsewhere(f"process {first} has failed: {failed[first]}") from None
 
     def first(self, action: Callable[[], Result]) -> Result:
-        """Run an action in the process that writes, before any other goes on, and return its result, a plain value, in all.
-
-        Raises:
-            Exception: The action has failed in this process.
-            FailedElsewhere: The action has failed in another process, the one that writes.
-        """
         return cast(Result, self.tell(self.together(lambda: action() if self.writes else None))[0])
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Do some work on each item, in turns of one item per process.
+        """Do some work on each item, in turns of one item per process; an error is that of the first item that failed.
 
         Results are pickled and sent turn by turn, so that the process that writes holds one from each process at a time.
-
-        Raises:
-            Exception: What the work raised on the first item on which it failed, in whichever process.
         """
         left = iter(items)
         while turn := [*itertools.islice(left, self.count)]:
@@ -173,7 +162,6 @@ class DistributedProcesses(Processes):
             return self.writes
 
     def close(self) -> None:
-        """Leave the group, once all processes have called this."""
         if not dist.is_initialized():
             return
         self.forget()
@@ -187,12 +175,10 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        """Sum over processes."""
         summed = value.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(summed)
         return summed
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Sum the gradients of all processes."""
         return _Total.apply(gradient)

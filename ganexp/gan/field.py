@@ -84,11 +84,7 @@ def dot(first: Vector, second: Vector) -> Tensor:
 
 
 def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, create_graph: bool = False) -> Vector:
-    """Return the derivative of ⟨outputs, u⟩ with respect to the inputs, zero where there is none.
-
-    Raises:
-        ValueError: A layer of a network has no second derivative.
-    """
+    """Return the derivative of ⟨outputs, u⟩ with respect to the inputs, zero where there is none."""
     moving = [(one, along) for one, along in zip(outputs, u, strict=True) if one.requires_grad]
     if not moving:
         return [torch.zeros_like(one) for one in inputs]

@@ -48,11 +48,6 @@ class ACGAN(Loss):
         self.measures = {**base.measures, **type(self).measures}  # type: ignore[misc]  # the class has its own alone
 
     def check(self, run: Facts) -> None:
-        """Refuse a discriminator that does not return what the loss, or the one inside, reads.
-
-        Raises:
-            Misfit: The scores, or what stands behind them, are of another kind.
-        """
         if run.scores and run.scores not in self.accepts:
             inside, kinds = type(self.base).__name__, " or ".join(sorted(self.accepts))
             reason = f"is around {inside}, which needs {kinds} scores, and the discriminator returns {run.scores} scores"
@@ -71,6 +66,5 @@ class ACGAN(Loss):
         self.base.observe(scores_of(real), scores_of(fake))
 
     def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-        """Return what `base` measures, and the mean cross-entropy of both kinds' classes."""
         classes = {"acgan/real": further_of(real).mean(), "acgan/fake": further_of(fake).mean()}
         return self.base.measurements(scores_of(real), scores_of(fake)) | classes

@@ -33,7 +33,6 @@ class AlexGDA(RuleWithMemory):
         self.delta = delta
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once, D first."""
         ours, theirs = gan.d_parameters, gan.g_parameters
         x, z = next(reals), gan.sample().detach()
         with looking_ahead(theirs), torch.no_grad():

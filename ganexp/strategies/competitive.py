@@ -54,11 +54,6 @@ class Competitive(RuleWithMemory):
         self.tolerance = tolerance
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once.
-
-        Raises:
-            ValueError: The loss is not zero-sum, or a penalty on scores makes the game not zero-sum.
-        """
         x, fake = next(reals), gan.generate(gan.sample())
         if gan.penalty.reads_scores:
             raise ValueError(
@@ -102,11 +97,7 @@ class Competitive(RuleWithMemory):
         return field.gradients([*torch._foreach_add(v_d, expected(x)), *x])
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse a loss that is not zero-sum, for which M would not be symmetric.
-
-        Raises:
-            ValueError: The loss is not zero-sum.
-        """
+        """Refuse a loss that is not zero-sum, for which M would not be symmetric."""
         if loss.zero_sum:
             return
         needs = f"competitive needs a zero-sum loss, in which G maximises what D minimises, but {type(loss).__name__} is not"

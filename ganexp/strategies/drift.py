@@ -41,7 +41,6 @@ class Drift(Simultaneous):
         self.alternating = alternating
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         x, fake = next(reals), gan.generate(gan.sample())
         rate_d, rate_g = rates(gan, self.rate)
         d, g = gan.losses_of_both(x, fake)

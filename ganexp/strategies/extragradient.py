@@ -31,7 +31,6 @@ class Extragradient(Simultaneous):
         self.same_batch = same_batch
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         both = [*gan.g_parameters, *gan.d_parameters]
         x, z = next(reals), gan.sample()
         z = z.detach() if self.same_batch else z

@@ -18,7 +18,6 @@ class Hamiltonian(Simultaneous):
     learns_through_d_loss = True
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         x, fake = next(reals), gan.generate(gan.sample())
         d, g = gan.losses_of_both(x, fake)
         field = gan.field(d, g)

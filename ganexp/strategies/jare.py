@@ -30,7 +30,6 @@ class Jare(Simultaneous):
         self.gamma = gamma
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         x, fake = next(reals), gan.generate(gan.sample())
         d, g = gan.losses_of_both(x, fake)
         field = gan.field(d, g)

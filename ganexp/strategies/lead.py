@@ -32,7 +32,6 @@ class Lead(RuleWithMemory):
         self.alpha = alpha
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         x, fake = next(reals), gan.generate(gan.sample())
         d, g = gan.losses_of_both(x, fake)
         field = gan.field(d, g)

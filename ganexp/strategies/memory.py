@@ -50,9 +50,7 @@ class RuleWithMemory(Simultaneous):
         self.past = ParameterMemory()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         return {"kept": self.past.tensors}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         self.past.tensors = [None if one is None else one.clone() for one in state["kept"]]

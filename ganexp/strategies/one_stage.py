@@ -120,11 +120,7 @@ def _uniform_ratio(d_by_fake: Tensor, g_by_fake: Tensor, tau: float) -> tuple[Te
 
 
 def refuse_further_numbers(loss: Loss) -> None:
-    """Refuse a loss that reads more than one number per image: each of them would need a ratio of its own.
-
-    Raises:
-        ValueError: The loss reads more than one number.
-    """
+    """Refuse a loss that reads more than one number per image: each of them would need a ratio of its own."""
     if loss.reads:
         raise ValueError(
             f"one_stage is exact only for losses of one score per image, and {type(loss).__name__} also reads D's "

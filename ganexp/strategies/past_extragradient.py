@@ -17,7 +17,6 @@ class PastExtragradient(RuleWithMemory):
     """
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         parameters = gan.d_parameters, gan.g_parameters
         with looking_ahead([*parameters[0], *parameters[1]]):
             if self.past.tensors:

@@ -47,7 +47,6 @@ class RungeKutta(Simultaneous):
         self.differentiates_gradients = self.learns_through_d_loss = regulariser > 0
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Move both networks once."""
         x, z = next(reals), gan.sample().detach()
         ours, theirs = gan.d_parameters, gan.g_parameters
         rate_d, rate_g = rates(gan, self.rate)

@@ -36,5 +36,4 @@ class Simultaneous(Strategy):
         raise NotImplementedError
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration."""
         simultaneous(self.rule, self.g_step)(gan, reals, d_steps=d_steps, g_steps=g_steps)

@@ -119,12 +119,7 @@ def load(path: Path) -> State:
 
 
 def _refuse_bomb(path: Path) -> None:
-    """Inspect an archive's directory and its pickle's instructions, without executing any.
-
-    Raises:
-        CheckpointError: It would unpack to far more than its size, or calls what no checkpoint needs.
-        Exception: The file is no archive, in one of many ways.
-    """
+    """Refuse an archive that unpacks to far more than its size, or calls what no checkpoint needs; nothing is executed."""
     with zipfile.ZipFile(path) as archive:
         parts = archive.infolist()
         (pickled,) = [part for part in parts if part.filename.lower().endswith("/data.pkl")]  # one for any reader
@@ -140,9 +135,7 @@ def _refuse_bomb(path: Path) -> None:
 def _refuse_claims(path: Path, state: State) -> None:
     """Refuse what is small in the file and would be large once it is copied, compared or written out.
 
-    Raises:
-        CheckpointError: Values are nested too deeply or shared too often, numbers are too long, or tensors claim more elements
-            than they have.
+    That is values nested too deeply or shared too often, long numbers, and tensors that claim more elements than they have.
     """
     for count, value in enumerate(_values(state)):
         plain = value is None or isinstance(value, (dict, list, tuple, str, float))

@@ -109,11 +109,9 @@ class Checkpoints:
         return f"Best {self.best}: {self.sign * self.lowest:.4g}{at}, in {self.folder.best}."
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         return {"lowest": self.lowest, "best_at": self.best_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         self.lowest, self.best_at = state["lowest"], state["best_at"]
 
 
@@ -121,5 +119,4 @@ class OthersCheckpoints(Checkpoints):
     """The checkpoints that another process of the same run writes; this one only reads them, to roll the run back."""
 
     def write(self, run: Run, *, best: bool = False) -> bool:
-        """Leave it to the other process."""
         return True

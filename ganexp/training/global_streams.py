@@ -14,7 +14,6 @@ class GlobalStreams:
         self.device = device
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of every stream."""
         version, words, gauss = random.getstate()
         numpy: dict[str, Any] = np.random.get_state(legacy=False)  # noqa: NPY002 (others draw from it)
         return {
@@ -48,7 +47,6 @@ class GlobalStreams:
         np.random.RandomState().set_state(numpy)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the position of every stream."""
         torch.set_rng_state(state["torch"])
         if state["cuda"] is not None:
             torch.cuda.set_rng_state(state["cuda"], self.device)

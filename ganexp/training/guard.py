@@ -74,7 +74,6 @@ class Guard:
         run.gan.prior.reseed(self.rollbacks)
 
     def state_dict(self) -> dict[str, int]:
-        """Return the state to checkpoint."""
         return {"rollbacks": self.rollbacks}
 
     def load_state_dict(self, state: dict[str, int]) -> None:

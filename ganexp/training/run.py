@@ -1,6 +1,5 @@
 """The interface of a run for callbacks, checkpoints and the guard."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,7 +10,7 @@ from ganexp.training.step import Step
 
 
 class CheckpointRecord(Protocol):
-    """The checkpoints of a run."""
+    """The checkpoints of a run, for the guard."""
 
     @property
     def last(self) -> Path | None:
@@ -21,7 +20,7 @@ class CheckpointRecord(Protocol):
         """Return the value for which the best checkpoint was kept, and its iteration."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over the value for which the best checkpoint was kept, and its iteration."""
+        """Take them over."""
 
 
 class Run(Protocol):
@@ -30,26 +29,17 @@ class Run(Protocol):
     iteration: int
     trained_s: float
     """Seconds of training, including those before a resumption."""
-
-    @property
-    def step(self) -> Step:
-        """The training iteration."""
-
-    @property
-    def reals(self) -> Reals:
-        """Where real batches come from."""
-
-    @property
-    def loggers(self) -> Sequence[Logger]:
-        """Where rows go."""
-
-    @property
-    def checkpoints(self) -> CheckpointRecord:
-        """The checkpoints that were written."""
+    step: Step
+    reals: Reals
+    loggers: list[Logger]
 
     @property
     def gan(self) -> GAN:
         """The networks, with all that belongs to them."""
+
+    @property
+    def checkpoints(self) -> CheckpointRecord:
+        """Which states were kept."""
 
     def due(self, every: int) -> bool:
         """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never."""

@@ -83,15 +83,12 @@ class Step:
         self.schedule.observe(self.gan.measurements)
 
     def parts(self) -> dict[str, Any]:
-        """Return everything in it that has a state, by name; the GAN keeps its own."""
         return {"average": self.average, "strategy": self.strategy, "schedule": self.schedule}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         return {name: part.state_dict() for name, part in self.parts().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         for name, part in self.parts().items():
             part.load_state_dict(copied(state[name], self.gan.prior.device))
 

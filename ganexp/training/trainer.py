@@ -88,12 +88,10 @@ class Trainer:
 
     @property
     def gan(self) -> GAN:
-        """The networks, with all that belongs to them."""
         return self.step.gan
 
     @property
     def trained_s(self) -> float:
-        """Seconds of training, including those before a resumption."""
         return self._before_s + (time.perf_counter() - self._since if self._fitted else 0)
 
     @trained_s.setter
@@ -132,10 +130,7 @@ class Trainer:
         return self.gan.processes.agree(self.stopping.received is not None)
 
     def due(self, every: int, *, ahead: int = 0) -> bool:
-        """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never.
-
-        `ahead` asks the same of a later iteration.
-        """
+        """Return whether it is, or `ahead` iterations later will be, time for something with this interval: see `Run`."""
         iteration = self.iteration + ahead
         return every > 0 and (iteration % every == 0 or iteration == self.iterations)
 
@@ -183,7 +178,6 @@ class Trainer:
             self.last_row |= logger.rewind(self.iteration)
 
     def parts(self) -> dict[str, Any]:
-        """Return everything in the run that has a state, by name."""
         return {
             "gan": self.gan,
             "step": self.step,
@@ -194,7 +188,6 @@ class Trainer:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         counts = {"iteration": self.iteration, "trained_s": self.trained_s}
         return counts | {name: part.state_dict() for name, part in self.parts().items()}
 

@@ -29,7 +29,6 @@ class Anchoring(Remembering):
         self.start: list[Tensor] = []
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration of the strategy inside, whose steps are drawn back."""
         networks = gan.generator, gan.discriminator
         if not self.start:
             self.start = [p.detach().clone() for network in networks for p in network.parameters()]
@@ -48,9 +47,7 @@ class Anchoring(Remembering):
         return step(along)
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
         return {"iterations": self.iterations, "start": self.start}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
         self.iterations, self.start = state["iterations"], [one.clone() for one in state["start"]]

@@ -45,11 +45,7 @@ class Wrapper(Strategy):
         self.constant_steps &= self.strategy.constant_steps
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the wrapper does not fit, or warn of one in which it changes nothing.
-
-        Raises:
-            Misfit: The wrapper does not fit.
-        """
+        """Refuse a run that the wrapper itself does not fit, or warn of one in which it changes nothing."""
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside.
@@ -66,28 +62,22 @@ class Wrapper(Strategy):
             self.strategy.g_step(gan, reals)
 
     def g_step(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Update G alone, as the strategy inside does."""
         self.strategy.g_step(gan, reals)
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse what the strategy inside refuses."""
         self.strategy.refuse(discriminator, loss, x)
 
     @property
     def keeps_count(self) -> bool:
-        """Whether the strategy inside has a state on the host."""
         return self.strategy.keeps_count
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the strategy inside."""
         return self.strategy.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         self.strategy.load_state_dict(state)
 
     def __str__(self) -> str:
-        """Return the name of the strategy inside."""
         return str(self.strategy)
 
 
@@ -105,15 +95,12 @@ class Remembering(Wrapper):
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         inside = super().state_dict()
         return self.remembered() | ({"strategy": inside} if inside else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         self.remember(state)
         super().load_state_dict(state.get("strategy", {}))
 
     def __str__(self) -> str:
-        """Return its own name."""
         return type(self).__name__

@@ -51,16 +51,10 @@ class LatentStep(Wrapper):
         self.differentiates_gradients |= through and alpha > 0
 
     def check(self, run: Facts) -> None:
-        """Refuse compiled networks where the step is differentiated.
-
-        Raises:
-            Misfit: The networks are compiled.
-        """
         if run.compiled and self.alpha and self.through:
             raise Misfit("differentiates gradients, which compiled networks cannot", compile=False, through=False)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration of the strategy inside, for which latents are drawn and moved."""
         if self.alpha:
             gan = seen(
                 gan,

@@ -53,7 +53,6 @@ class Lookahead(Remembering):
         torch._foreach_copy_(fast, self.slow)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration of the strategy inside, and pull back when it is time."""
         fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
         if self.iterations % self.every == 0:
             self._begin(fast)
@@ -63,9 +62,7 @@ class Lookahead(Remembering):
             self._pull(fast)
 
     def remembered(self) -> dict[str, Any]:
-        """Return the state of the wrapper itself."""
         return {"iterations": self.iterations, "slow": self.slow}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over the state of the wrapper itself."""
         self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]

@@ -39,7 +39,6 @@ class LossChange(Remembering):
         """L_D and L_G of the iteration before."""
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration, in which one network moves, or both in the first one."""
         first = next(reals)
         reals, before = itertools.chain([first], reals), self.losses
         losses = formed(gan, first)
@@ -51,11 +50,9 @@ class LossChange(Remembering):
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
     def remembered(self) -> dict[str, Any]:
-        """Return its own state."""
         return {"losses": self.losses}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over its own state."""
         self.losses = list(state["losses"])
 
 

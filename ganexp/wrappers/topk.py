@@ -49,11 +49,6 @@ class TopK(Remembering):
         self.iterations = 0
 
     def check(self, run: Facts) -> None:
-        """Refuse a `nu` that leaves out no fake, and warn if the run ends before the first fake is left out.
-
-        Raises:
-            Misfit: No fake is ever left out.
-        """
         if self.nu == 1:
             return
         fakes = run.scored_for_g
@@ -63,7 +58,6 @@ class TopK(Remembering):
             run.warn(f"leaves out no fake within iterations={run.iterations}: lower every or gamma")
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration of the strategy inside on the chosen fakes."""
         if self.nu < 1:
             gan = seen(gan, loss=self.of_best(gan.loss))
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
@@ -88,17 +82,11 @@ class TopK(Remembering):
         return seen(loss, g_loss=g_loss, uniform_ratio=False, zero_sum=False)
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse what the strategy inside refuses when a loss is not zero-sum and treats fakes unequally.
-
-        Raises:
-            ValueError: The strategy inside is not exact for such a loss.
-        """
+        """Refuse what the strategy inside refuses when a loss is not zero-sum and treats fakes unequally."""
         super().refuse(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 
     def remembered(self) -> dict[str, Any]:
-        """Return the state of the wrapper itself."""
         return {"iterations": self.iterations}
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over the state of the wrapper itself."""
         self.iterations = state["iterations"]
