@@ -22,19 +22,6 @@ class Misfit(ValueError):
         super().__init__(f"{reason}: choose {choices}" if choices else reason)
 
 
-class Part:
-    """What parts of a run declare about their settings, besides the contract of their group."""
-
-    on_device: ClassVar[Mapping[str, Any]] = {}
-    """Settings that may also be zero-dimensional tensors on the device, with their dtype; None is that of the networks.
-
-    A setting that moves over a run and is not listed here is a number on the host, and no CUDA graph holds the iteration.
-    """
-
-    fixed: ClassVar[Mapping[str, str]] = {}
-    """Settings that cannot move over a run, each with the reason, as a predicate whose subject is the setting."""
-
-
 @dataclass(kw_only=True)
 class Facts:
     """What a run consists of before it is built: counts, the machine, and the other parts.
@@ -99,3 +86,33 @@ class Facts:
     def warn(self, sentence: str) -> None:
         """Report what is allowed but probably unintended, as a predicate whose subject is the part."""
         self.warnings.append(sentence)
+
+
+class Part:
+    """What all parts of a run have in common: whether they fit, their state, and what they declare about their settings.
+
+    The base class of each group adds that group's contract. By default a part fits every run and has no state.
+    """
+
+    on_device: ClassVar[Mapping[str, Any]] = {}
+    """Settings that may also be zero-dimensional tensors on the device, with their dtype; None is that of the networks.
+
+    A setting that moves over a run and is not listed here is a number on the host, and no CUDA graph holds the iteration.
+    """
+
+    fixed: ClassVar[Mapping[str, str]] = {}
+    """Settings that cannot move over a run, each with the reason, as a predicate whose subject is the setting."""
+
+    def check(self, run: Facts) -> None:
+        """Refuse a run that the part does not fit, or warn of one in which it changes nothing.
+
+        Raises:
+            Misfit: It does not fit.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to checkpoint, tensors and plain values; it is empty, or has the same keys at all times."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""

@@ -65,11 +65,6 @@ class Augmentation(Part):
             raise ValueError(f"it transforms images, but samples of shape {shape} are not")
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the augmentation does not fit.
-
-        Raises:
-            Misfit: Its samples cannot be transformed, or the loss's scores have no sign to go by.
-        """
         try:
             self.refuse(run.shape)
         except ValueError as error:
@@ -101,11 +96,9 @@ class Augmentation(Part):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         return {} if self.rng is None else {"rng": self.rng.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         if self.rng is not None:
             self.rng.set_state(state["rng"])
 

@@ -12,7 +12,7 @@ from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
 from ganexp.config.choices import Choices, chosen_by, said_of
 from ganexp.config.demands import Demands, refuse_too_large
-from ganexp.config.dry_run import META, dry_iteration, try_networks, try_parts, try_values
+from ganexp.config.dry_run import META, dry_iteration, try_networks, try_values
 from ganexp.config.evaluation import (
     Measures,
     figures_of,
@@ -136,9 +136,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
     warnings = [*without_effect(config, figures), *facts.warnings]
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
-    try_parts(choices, shape, classes)
-    if parts.strategy.tries_discriminator:
-        try_values(choices, parts, shape, classes)
+    try_values(choices, parts, shape, classes)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:

@@ -105,36 +105,32 @@ def dry_iteration(
 
 
 def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: int) -> None:
-    """Let a strategy test the discriminator on a few random images, for which the network has to be in memory."""
-    with undisturbed(torch.device("cpu")):
-        conditions, shape = {"classes": classes} if classes else {}, packed_shape(shape, choices.config.pack)
-        discriminator, x = choices["discriminator"].make(shape, **conditions), torch.rand(4, *shape) * 2 - 1
-        try:
-            parts.strategy.refuse(discriminator, parts.loss, Batch(x, (torch.zeros(4, dtype=torch.long),) if classes else ()))
-        except ValueError as error:
-            raise ConfigError(f"strategy: {error}.") from None
-
-
-def try_parts(choices: Choices, shape: tuple[int, ...], classes: int) -> None:
-    """Try both networks on a few random samples, if batches are to be split into micro-batches."""
-    config = choices.config
-    if config.accumulate == 1:
+    """Try networks on a few random samples, if micro-batches or the strategy need networks of a kind; they are then in memory."""
+    config, samples = choices.config, packed_shape(shape, choices.config.pack)
+    if config.accumulate == 1 and not parts.strategy.tries_discriminator:
         return
     if config.accumulate > config.batch_size:
         raise ConfigError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
-    samples = packed_shape(shape, config.pack)
+    labels = _labels(4, classes, torch.device("cpu"))
     with undisturbed(torch.device("cpu")):
-        labels = (torch.zeros(4, dtype=torch.long),) if classes else ()
-        inputs = {"generator": torch.randn(4, config.latent_dim), "discriminator": torch.rand(4, *samples) * 2 - 1}
-        for key, network in zip(inputs, networks_of(choices, shape, classes), strict=True):
+        z, x = Batch(torch.randn(4, config.latent_dim), labels), Batch(torch.rand(4, *samples) * 2 - 1, labels)
+        if config.accumulate > 1:
+            networks = networks_of(choices, shape, classes)
+            for key, network, batch in zip(("generator", "discriminator"), networks, (z, x), strict=True):
+                try:
+                    refuse_inexact(network, batch)
+                except ValueError as error:
+                    raise ConfigError(
+                        f"accumulate={config.accumulate} is exact only for networks that treat each sample by itself, and "
+                        f"{choices[key].called} {error}: choose accumulate=1, or a network without it."
+                    ) from None
+        if parts.strategy.tries_discriminator:
+            discriminator = choices["discriminator"].make(samples, **({"classes": classes} if classes else {}))
             try:
-                refuse_inexact(network, Batch(inputs[key], labels))
+                parts.strategy.refuse(discriminator, parts.loss, x)
             except ValueError as error:
-                raise ConfigError(
-                    f"accumulate={config.accumulate} is exact only for networks that treat each sample by itself, and "
-                    f"{choices[key].called} {error}: choose accumulate=1, or a network without it."
-                ) from None
+                raise ConfigError(f"strategy: {error}.") from None
 
 
-def _labels(n: int, classes: int) -> tuple[Tensor, ...]:
-    return (torch.zeros(n, dtype=torch.long, device=META),) if classes else ()
+def _labels(n: int, classes: int, device: torch.device = META) -> tuple[Tensor, ...]:
+    return (torch.zeros(n, dtype=torch.long, device=device),) if classes else ()

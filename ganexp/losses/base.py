@@ -59,12 +59,7 @@ class Loss(nn.Module, Part):
     """What `measurements` returns, by key; the report, the dashboard, W&B, the progress bar and `keep_best` read it here."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a discriminator that does not return what the loss reads.
-
-        Raises:
-            Misfit: Its scores are of another kind, or what stands behind them is not what the loss reads; or G's batches
-                have another size, and the loss compares them with real ones.
-        """
+        """Refuse a discriminator that does not return what the loss reads, or batches that the loss cannot compare."""
         if self.g_needs_real and run.g_batch not in (0, run.batch_size):
             reason = (
                 f"has G compare its fakes with as many real samples, and there are g_batch={run.g_batch} and {run.batch_size}"

@@ -62,11 +62,6 @@ class Penalty(Part):
     """The processes that train together."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the penalty does not fit.
-
-        Raises:
-            Misfit: D's scores have no meaning for it, or compiled networks cannot be differentiated twice.
-        """
         if self.needs_logits and run.scores not in ("logit", ""):
             raise Misfit(
                 f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty=[]
@@ -129,11 +124,9 @@ class Penalty(Part):
         """Update the state of its term of G's loss; called likewise after each update of G."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
         return {} if self.rng is None else {"rng": self.rng.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
         if self.rng is not None:
             self.rng.set_state(state["rng"])
 

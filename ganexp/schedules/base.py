@@ -1,15 +1,14 @@
 """The contract of a schedule."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, Part
 
 
-class Schedule:
+class Schedule(Part):
     """What moves learning rates over a run; the base class does nothing: it does not touch optimisers and has no state.
 
     Args:
@@ -26,11 +25,6 @@ class Schedule:
         self.iterations = iterations
 
     def check(self, run: Facts) -> None:
-        """Refuse a run whose loss does not measure what the schedule observes.
-
-        Raises:
-            Misfit: The loss has no such measure.
-        """
         if self.needs is not None and self.needs not in run.loss.measures:
             measured = sorted(run.loss.measures)
             remedy = {"metric": measured[0]} if measured else {"loss": "began"}
@@ -52,10 +46,3 @@ class Schedule:
     def coefficients(self) -> dict[str, float]:
         """Return what else moves, by name, as it was in the last completed iteration."""
         return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""

@@ -3,7 +3,6 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from torch import nn
 
@@ -38,12 +37,6 @@ class Strategy(Part):
         g_step(gan, reals)
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the strategy does not fit.
-
-        Raises:
-            Misfit: It differentiates gradients, which compiled networks do not have, and of which each of several
-                processes has only its share.
-        """
         if self.differentiates_gradients and run.compiled:
             raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)
         if self.differentiates_gradients and run.processes > 1:
@@ -61,13 +54,6 @@ class Strategy(Part):
     def keeps_count(self) -> bool:
         """Whether its state, if it has one, is on the host, so that iterations cannot be recorded as CUDA graphs."""
         return bool(self.state_dict())
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint; it is empty, or has the same keys at all times."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
 
     def __str__(self) -> str:
         """Return its name in messages."""

@@ -28,22 +28,12 @@ class Average(Part):
         self.generator = generator
         """What samples come from."""
 
-    def check(self, run: Facts) -> None:
-        """Refuse a run that the average does not fit, or warn of one in which it changes nothing."""
-
     def update(self) -> None:
         """Follow the networks by one iteration."""
 
     def networks(self) -> dict[str, nn.Module]:
         """Return the averaged networks, if there are any, by name."""
         return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to checkpoint, apart from the networks themselves."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state."""
 
 
 class RunningAverage(Average):
