@@ -105,7 +105,7 @@ def dry_iteration(
 
 
 def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: int) -> None:
-    """Try networks on a few random samples, if micro-batches or the strategy need networks of a kind; they are then in memory."""
+    """Try networks on a few random samples, where batches are split or the strategy tests D; this takes their memory."""
     config, samples = choices.config, packed_shape(shape, choices.config.pack)
     if config.accumulate == 1 and not parts.strategy.tries_discriminator:
         return

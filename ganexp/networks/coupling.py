@@ -37,7 +37,8 @@ def examine(network: nn.Module, batch: Batch) -> Findings:
             draws = not torch.equal(before, _random_state(values.device))
             changed = [
                 name
-                for module, name, buffer, kept, version in buffers  # some writes keep the version
+                for module, name, buffer, kept, version in buffers
+                # values are compared too, as some writes keep the version
                 if module._buffers[name] is not buffer or buffer._version != version or not torch.equal(buffer, kept)
             ]
             sums = (output * torch.randn_like(output)).reshape(len(values), -1).sum(1)
