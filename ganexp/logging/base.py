@@ -1,5 +1,7 @@
 """The contract of a logger."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -19,20 +21,22 @@ class Picture:
     image: np.ndarray
     path: str
 
-    @classmethod
-    def read_back(cls, value: int | float | str, folder: Path) -> "int | float | Picture | None":
-        """Return a value from a row of a run folder as it was written; None for a picture that is missing."""
-        if not isinstance(value, str):
-            return value
-        try:
-            with Image.open(folder / value) as picture:
-                return cls(np.asarray(picture), value)
-        except OSError:
-            return None
-
 
 Row = dict[str, int | float | Picture]
 """What was measured at one iteration. `progress/iteration` is in every row."""
+
+
+def with_pictures(row: Mapping[str, int | float | str], folder: Path) -> Row:
+    """Return a row of a run folder as it was written, without the pictures that are missing."""
+    written: Row = {}
+    for key, value in row.items():
+        if not isinstance(value, str):
+            written[key] = value
+            continue
+        with suppress(OSError), Image.open(folder / value) as picture:
+            written[key] = Picture(np.asarray(picture), value)
+    return written
+
 
 Ending = Literal["finished", "failed", "preempted"]
 """How a run ended: normally, with an error, or because of a signal."""

@@ -43,20 +43,14 @@ def scatter(real: Tensor | None, fake: Tensor) -> np.ndarray:
     canvas, axes, beneath, on_top = _plot(with_real=real is not None)
     beneath.set_offsets(background.numpy())
     on_top.set_offsets(points.numpy())
-    reach = 1.4 * background.abs().max().item()
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return _drawn(canvas, axes, reach=1.4 * background.abs().max().item())
 
 
 def spectrum(eigenvalues: Sequence[complex]) -> np.ndarray:
     """Draw eigenvalues of a game's Jacobian in the complex plane; those left of the line are directions that repel."""
     canvas, axes, points = _plane()
     points.set_offsets([(one.real, one.imag) for one in eigenvalues])
-    reach = 1.1 * max(max(abs(one) for one in eigenvalues), 1e-12)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return _drawn(canvas, axes, reach=1.1 * max(max(abs(one) for one in eigenvalues), 1e-12))
 
 
 @functools.cache
@@ -86,3 +80,9 @@ def _canvas(margins: dict[str, float]) -> "tuple[FigureCanvasAgg, Axes]":
 
     figure = Figure(figsize=(5, 5), dpi=100)
     return FigureCanvasAgg(figure), figure.subplots(gridspec_kw=margins)
+
+
+def _drawn(canvas: "FigureCanvasAgg", axes: "Axes", reach: float) -> np.ndarray:
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

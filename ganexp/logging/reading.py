@@ -89,8 +89,7 @@ def read(folder: Path) -> Run:
             run.summary[key] = value
     try:
         with _opened(place.rows, errors="replace") as file:
-            for number, line in enumerate(file, 1):
-                _add_row(run, number, line)
+            _add_rows(run, file, place.rows.name)
     except FileNotFoundError:
         if run.state not in ("skipped", "failed"):
             run.problems.append(f"{place.rows.name} is missing")
@@ -107,20 +106,21 @@ def read_document(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _add_row(run: Run, number: int, line: str) -> None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    where = f"{RunFolder(run.folder).rows.name}, line {number}"
-    at = row.get("progress/iteration") if isinstance(row, dict) else None
-    if not isinstance(row, dict) or not _is_count(at):
-        run.problems.append(f"{where}, is not a row")
-        return
+def _add_rows(run: Run, file: TextIO, name: str) -> None:
     numbers = known(run.measures)
-    wrong = [key for key, value in row.items() if not (_is_number(value) or (isinstance(value, str) and key not in numbers))]
-    run.rows.append({key: value for key, value in row.items() if key not in wrong})
-    run.problems += [f"{where}: {key} is not a number" for key in wrong]
+    for number, line in enumerate(file, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict) or not _is_count(row.get("progress/iteration")):
+            run.problems.append(f"{name}, line {number}, is not a row")
+            continue
+        wrong = [
+            key for key, value in row.items() if not (_is_number(value) or (isinstance(value, str) and key not in numbers))
+        ]
+        run.rows.append({key: value for key, value in row.items() if key not in wrong})
+        run.problems += [f"{name}, line {number}: {key} is not a number" for key in wrong]
 
 
 def _measure(value: Any) -> Scalar:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from ganexp.facts import Facts, Misfit
-from ganexp.logging.base import Logger, Picture, Row, RunDescription, Summary
+from ganexp.logging.base import Logger, Picture, Row, RunDescription, Summary, with_pictures
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
 from ganexp.ranges import checked
@@ -31,20 +31,11 @@ class TensorBoardLogger(Logger):
         self._directory = directory
 
     def check(self, run: Facts) -> None:
-        """Refuse a run if the package is missing.
-
-        Raises:
-            Misfit: TensorBoard is not installed.
-        """
         if importlib.util.find_spec("tensorboard") is None:
             raise Misfit('needs the package tensorboard, which is missing: pip install "ganexp[tensorboard]", or leave it out')
 
     def open(self, run: RunDescription) -> None:
-        """Begin an event file, with the configuration as a text.
-
-        Raises:
-            OSError: The folder cannot be written.
-        """
+        """Begin an event file, with the configuration as a text."""
         own = RunFolder(run.folder).tensorboard
         self.place = Path(self._directory) / run.folder.absolute().name if self._directory else own
         self._shown = self._directory or run.folder
@@ -107,9 +98,7 @@ class TensorBoardLogger(Logger):
 
     def _replay(self, before: Run) -> None:
         for row in before.rows:
-            self.write(
-                {key: kept for key, value in row.items() if (kept := Picture.read_back(value, before.folder)) is not None}
-            )
+            self.write(with_pictures(row, before.folder))
 
 
 def _eigenvalues(row: Row) -> list[complex]:

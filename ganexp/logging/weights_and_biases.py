@@ -17,7 +17,7 @@ from annotated_types import Gt
 from ganexp.facts import Facts, Misfit
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.background import Background
-from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary
+from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary, with_pictures
 from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
@@ -90,23 +90,14 @@ class WandbLogger(Logger):
         self._broken, self._incomplete, self._written, self._begun = False, False, -1, False
 
     def check(self, run: Facts) -> None:
-        """Refuse variables that W&B would refuse, and going online without an account.
-
-        Raises:
-            Misfit: There is such a variable, or no account.
-        """
+        """Refuse variables that W&B would refuse, and going online without an account."""
         try:
             resolved_mode(self._asked)
         except WandbError as error:
             raise Misfit(f"cannot begin a run: {error.reason}", **error.remedy) from None
 
     def open(self, run: RunDescription) -> None:
-        """Begin the W&B run, or continue that of a resumed run; its rows that W&B has lost are written first.
-
-        Raises:
-            WandbError: W&B cannot start a run with these settings.
-            OSError: The directory cannot be written.
-        """
+        """Begin the W&B run, or continue that of a resumed run; its rows that W&B has lost are written first."""
         self.mode = resolved_mode(self._asked)
         if self.mode == "disabled":
             self._broken = True
@@ -136,14 +127,14 @@ class WandbLogger(Logger):
             "reinit": "create_new",
         }
         try:
-            self.run = self._started(timeout_s, arguments)
+            self.run = self._started(arguments)
         except (wandb.errors.Error, TimeoutError) as error:
             if self.mode == "offline" or isinstance(error, wandb.errors.UsageError):
                 raise WandbError(f"cannot start a run ({_first_line(error)})", mode="disabled") from error
             log.warning("W&B cannot be reached (%s); this run is recorded offline.", _first_line(error))
             wandb.teardown()
             self.mode = "offline"
-            self.run = self._started(timeout_s, arguments)
+            self.run = self._started(arguments)
         atexit.unregister(_kill_suspended_services)
         atexit.register(_kill_suspended_services)  # called first, being registered last: before W&B's own wait
         self._background.submit(functools.partial(self._define, run.measures))
@@ -219,11 +210,11 @@ class WandbLogger(Logger):
         self._background.submit(keep)
         return upload_s
 
-    def _started(self, timeout_s: float, arguments: dict[str, Any]) -> Any:
+    def _started(self, arguments: dict[str, Any]) -> Any:
         import wandb
 
         started = self._background.submit(functools.partial(wandb.init, mode=self.mode, **arguments))
-        if not self._background.wait(timeout_s + START_S):
+        if not self._background.wait(self._timeout_s + START_S):
             _kill_service()
             self._background = Background()
             raise TimeoutError("its own process does not answer")
@@ -249,8 +240,7 @@ class WandbLogger(Logger):
             return
         for row in before.rows:
             if row["progress/iteration"] not in there and not self._broken:
-                read = {key: Picture.read_back(value, before.folder) for key, value in row.items()}
-                self._log({key: value for key, value in read.items() if value is not None})
+                self._log(with_pictures(row, before.folder))
 
     def _log(self, row: Row) -> None:
         if self._broken:
