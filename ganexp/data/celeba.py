@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.dataset import Side
-from ganexp.data.decoding import decoded
+from ganexp.data.decoding import ImageFiles
 from ganexp.data.downloaded import Downloaded
 from ganexp.ranges import checked
 
@@ -35,16 +35,11 @@ class CelebA(Downloaded):
         super().__init__(root, image_size=image_size)
 
     def fingerprint(self) -> list[object]:
-        """Return how large the square is, where the set lies, and the name, size and times of every image."""
         return [self.crop, *super().fingerprint()]
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(3, image_size, image_size)`, uint8, decoded as it is read.
-
-        Raises:
-            OSError: The set is neither in `root` nor available from the network, or its files are broken.
-        """
-        return _Faces(self._read(self._paths), self.shape[-1], self.crop)
+        """Return a map-style dataset of `(3, image_size, image_size)`, uint8, decoded as it is read."""
+        return ImageFiles(self._read(self._paths), self.shape, crop=self.crop)
 
     @property
     def _folder(self) -> Path:
@@ -52,16 +47,3 @@ class CelebA(Downloaded):
 
     def _paths(self, source: Any) -> list[Path]:
         return [self.root / Path(self.files).parent / name for name in source.filename]
-
-
-class _Faces(MapStyle[Tensor]):
-    def __init__(self, files: list[Path], size: int, crop: int) -> None:
-        self.files = files
-        self.size = size
-        self.crop = crop
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, index: int) -> Tensor:
-        return decoded(self.files[index], self.size, 3, crop=self.crop)

@@ -6,7 +6,6 @@ The cache notes which ones they are, under the name that the set has with them; 
 import errno
 import json
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,11 +62,17 @@ def _of_the_file(cause: BaseException | None) -> bool:
     return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # at invalid offsets
 
 
-def report_skipped(where: str, sentences: Sequence[str], count: int) -> None:
-    """Log how many of the `count` images of a set are left out, with a sentence about each of the first ones."""
-    more = f"; and {len(sentences) - NAMED:,} more" if len(sentences) > NAMED else ""
-    said = f"{'; '.join(sentences[:NAMED])}{more}"
-    log.warning("%s: %s of %s images are skipped: %s.", where, f"{len(sentences):,}", f"{count:,}", said)
+def report_skipped(where: str, images: dict[int, str], count: int) -> None:
+    """Log how many of the `count` images of a set are left out, with the sentences about the first ones.
+
+    Raises:
+        OSError: No image would be left.
+    """
+    if len(images) == count:
+        raise OSError(f"none of the images in {where} can be decoded: {images[0]}")
+    said = "; ".join(images[index] for index in sorted(images)[:NAMED])
+    more = f"; and {len(images) - NAMED:,} more" if len(images) > NAMED else ""
+    log.warning("%s: %s of %s images are skipped: %s%s.", where, f"{len(images):,}", f"{count:,}", said, more)
 
 
 def note(folder: Path, name: str, images: dict[int, str]) -> None:

@@ -1,8 +1,8 @@
-"""From an image file to a square of pixels."""
+"""From image files to tensors of one shape."""
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.dataset import Size, sides
 from ganexp.printable import printable
 
 
@@ -26,21 +26,44 @@ class DecodingError(OSError):
         super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
 
 
+class ImageFiles(MapStyle[Tensor]):
+    """Images by their places in a list of files, each decoded when it is read, with the arguments of `decoded`."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        shape: tuple[int, ...],
+        *,
+        crop: int | None = None,
+        read: Callable[[Path], bytes] | None = None,
+    ) -> None:
+        self.files = files
+        self.shape = shape
+        self.crop = crop
+        self.read = read
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return decoded(self.files[index], self.shape, crop=self.crop, read=self.read)
+
+
 def decoded(
-    path: Path, size: Size, channels: int, *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
+    path: Path, shape: tuple[int, ...], *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
 ) -> Tensor:
-    """Return the middle of an image, `(channels, H, W)`, uint8; `ImageFolder` states the rules.
+    """Return the middle of an image, `(C, H, W)`, uint8; `ImageFolder` states the rules.
 
     Args:
         path: The file.
-        size: Side to which the central square is scaled, or height and width of what is cut out.
-        channels: 3 for colour, 1 for grey.
-        crop: Side of the square before it is scaled; the image's shorter side by default.
-        read: Returns the content of a file that lies in an archive.
+        shape: The shape of the result: 3 channels for colour, 1 for grey.
+        crop: Side of the square that is cut out before it is scaled; the image's shorter side by default.
+        read: Returns the content of a file that does not lie at `path`, but in an archive or table.
 
     Raises:
         DecodingError: The image cannot be decoded, or has so many pixels that Pillow takes it for an attack (over 179 million).
     """
+    channels, height, width = shape
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:
             image.load()
@@ -50,13 +73,13 @@ def decoded(
             if crop:
                 left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
                 upright = upright.crop((left, top, left + crop, top + crop))
-            middle = _middle(_of_eight_bits(upright), *sides(size))
+            middle = _middle(_of_eight_bits(upright), height, width)
     except Exception as error:  # Pillow's errors for broken files have no common type
         unknown = isinstance(error, UnidentifiedImageError)  # its text repeats the path, or gives a memory address
         reason = "its format is not known" if unknown else error or type(error).__name__
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
     pixels = np.array(middle if channels == 3 else middle.convert("L"))
-    return torch.from_numpy(pixels.reshape(*sides(size), channels)).permute(2, 0, 1)
+    return torch.from_numpy(pixels.reshape(height, width, channels)).permute(2, 0, 1)
 
 
 def _of_eight_bits(image: Image.Image) -> Image.Image:

@@ -45,13 +45,11 @@ class Downloaded(Dataset):
         return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
 
     def digest(self) -> str:
-        """Return what identifies the images wherever they lie."""
         sizes = [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()]
         return of_files(self.root, sizes, Folder(self.root).head)
 
     @property
     def is_here(self) -> bool:
-        """Whether its image files are there."""
         return bool(self._found())
 
     def _read(self, part: Callable[[Any], T]) -> T:

@@ -105,31 +105,18 @@ class Hub(Dataset):
         return rows
 
     def skip(self, corrupt: dict[int, str]) -> None:
-        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
-
-        Raises:
-            OSError: No image would be left.
-        """
         count = len(self._table)
-        if len(corrupt) == count:
-            raise OSError(f"none of the images in {printable(self.path)} can be decoded: {corrupt[0]}")
-        report_skipped(printable(self.path), [corrupt[index] for index in sorted(corrupt)], count)
+        report_skipped(printable(self.path), corrupt, count)
         kept = [index for index in range(count) if index not in corrupt]
         self._left_out = sorted(corrupt)
         self._labels = self._labels and [self._labels[index] for index in kept]
         self._table = self._table.select(kept)
 
-    @functools.cached_property
+    @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
-        """The number of classes; 0 without labels."""
         return self._numbered[1]
 
     def labels(self) -> Tensor:
-        """Return the class of each image, `(N,)`, int64, in the order of `load`.
-
-        Raises:
-            ValueError: There are no labels, or an image has none.
-        """
         if not self._labels:
             raise ValueError(f"{printable(self.path)} has no column of class labels: name one with dataset.label_column=…")
         if min(self._labels) < 0:
@@ -142,7 +129,7 @@ class Hub(Dataset):
         if split is None:
             return None
         others = copy.copy(self)
-        for name in ("_table", "_columns", "_labels", "_numbered", "classes"):
+        for name in ("_table", "_columns", "_labels", "_numbered"):
             vars(others).pop(name, None)
         others.split, others._left_out = split, []
         return others
@@ -254,8 +241,7 @@ class _Rows(MapStyle[Tensor]):
 
         self.column = column
         self.table = table.select_columns([column]).cast_column(column, datasets.Image(decode=False))
-        self.channels, height, width = shape
-        self.size = height, width
+        self.shape = shape
         self.where = where
 
     def __len__(self) -> int:
@@ -263,7 +249,7 @@ class _Rows(MapStyle[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         stored = self._stored(index)
-        return decoded(Path(self._called(index, stored)), self.size, self.channels, read=lambda _: _content(stored))
+        return decoded(Path(self._called(index, stored)), self.shape, read=lambda _: _content(stored))
 
     def name(self, index: int) -> str:
         """Return what an image is called: its row, and its file if it has a name."""

@@ -4,7 +4,6 @@ import functools
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +14,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.data.archive import Archive
 from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, Stamp, sides
-from ganexp.data.decoding import decoded
+from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
 from ganexp.data.folder import EXTENSIONS, Folder
 from ganexp.data.headers import report_smaller, sample, smaller
@@ -62,19 +61,19 @@ class ImageFolder(Dataset):
         self.folder = Path(path).expanduser()
         if not self.folder.is_dir() and not self.folder.is_file():
             raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
-        self._place = Folder(self.folder) if self.folder.is_dir() else Archive(self.folder)
-        if all(isinstance(found, str) for _, found in self._place.walk()):
+        self.place = Folder(self.folder) if self.folder.is_dir() else Archive(self.folder)
+        if all(isinstance(found, str) for _, found in self.place.walk()):
             raise ValueError(
                 f"path should be a folder of images or a zip archive, and {path} holds none of {', '.join(EXTENSIONS)}"
             )
 
     def fingerprint(self) -> list[object]:
         """Return where the folder or archive is, and the name, size and times (in an archive, checksum) of every image."""
-        return [*self._place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
+        return [*self.place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
         """Return what identifies the images wherever they lie, in a folder or in an archive."""
-        return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()], self._place.head)
+        return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()], self.place.head)
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
@@ -82,21 +81,13 @@ class ImageFolder(Dataset):
         Raises:
             OSError: An image is too small, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
         """
-        return _Images(sorted(self._stamps), self.shape, self._place.read)
+        return ImageFiles(sorted(self._stamps), self.shape, read=self.place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
-        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
-
-        Classes stay as they are, even if one has lost all of its images.
-
-        Raises:
-            OSError: No image would be left.
-        """
+        """Leave out images from now on; classes stay as they are, even if one has lost all of its images."""
         files = sorted(self._stamps)
-        if len(corrupt) == len(files):
-            raise OSError(f"none of the images in {printable(self.folder)} can be decoded: {corrupt[0]}")
+        report_skipped(printable(self.folder), corrupt, len(files))
         self._classes  # noqa: B018 (counted while all are there)
-        report_skipped(printable(self.folder), [corrupt[index] for index in sorted(corrupt)], len(files))
         self._stamps = {path: self._stamps[path] for index, path in enumerate(files) if index not in corrupt}
 
     @property
@@ -105,11 +96,6 @@ class ImageFolder(Dataset):
         return len(self._classes)
 
     def labels(self) -> Tensor:
-        """Return the class of each image, `(N,)`, int64, in the order of `load`.
-
-        Raises:
-            ValueError: Some images lie in no sub-folder.
-        """
         index = {name: label for label, name in enumerate(self._classes)}
         if not index:
             raise ValueError(
@@ -129,7 +115,7 @@ class ImageFolder(Dataset):
     @functools.cached_property
     def _stamps(self) -> dict[Path, Stamp]:
         """List the images, and report what else lies among them."""
-        found = list(self._place.walk())
+        found = list(self.place.walk())
         stamps = {path: what for path, what in found if not isinstance(what, str)}
         skipped = Counter(what for _, what in found if isinstance(what, str))
         if skipped:
@@ -142,19 +128,5 @@ class ImageFolder(Dataset):
         """Report images that would be enlarged."""
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
-        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self._place.open)]
+        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self.place.open)]
         report_smaller(printable(self.folder), found, len(looked_at), len(files), size, strict=self.strict)
-
-
-class _Images(MapStyle[Tensor]):
-    def __init__(self, files: list[Path], shape: tuple[int, ...], read: Callable[[Path], bytes] | None) -> None:
-        self.files = files
-        self.read = read
-        self.channels, height, width = shape
-        self.size = height, width
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, index: int) -> Tensor:
-        return decoded(self.files[index], self.size, self.channels, read=self.read)

@@ -43,7 +43,6 @@ class Gaussians(Modes):
         self.centers, self.std = centers, std
 
     def of(self, samples: Tensor, logits: Tensor | None = None) -> Tensor:
-        """Return the mode of each point of `(B, 2)`, or −1."""
         exact = "donot_use_mm_for_euclid_dist"  # products would cancel for modes that are far from the origin
         distance, nearest = torch.cdist(samples, self.centers.to(samples), compute_mode=exact).min(1)
         return nearest.where(distance < NEAR * self.std, -1)
@@ -56,6 +55,5 @@ class Classes(Modes):
     by_classes = True
 
     def of(self, samples: Tensor, logits: Tensor | None = None) -> Tensor:
-        """Return the likeliest class of each sample."""
         assert logits is not None
         return logits.argmax(1)

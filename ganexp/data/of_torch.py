@@ -57,11 +57,6 @@ class Torch(Dataset):
         return self._samples
 
     def labels(self) -> Tensor:
-        """Return the class of each sample, `(N,)`, int64.
-
-        Raises:
-            ValueError: The dataset has no `targets`.
-        """
         if self._targets is None:
             raise ValueError(f"{type(self.dataset).__name__} should have targets where labels are needed, one per sample")
         return self._targets

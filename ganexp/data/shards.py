@@ -102,19 +102,12 @@ class Shards(Dataset):
         Raises:
             OSError: A shard cannot be read, or holds what a `strict` set refuses; `digest` and `labels` raise it as well.
         """
-        return _Members(self._storage, self._shards, self._index, self.shape)
+        return self._members(self._index)
 
     def skip(self, corrupt: dict[int, str]) -> None:
-        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
-
-        Raises:
-            OSError: No image would be left.
-        """
         count = len(self._index)
-        if len(corrupt) == count:
-            raise OSError(f"none of the images in {self._said} can be decoded: {corrupt[0]}")
+        report_skipped(self._said, corrupt, count)
         self.classes  # noqa: B018 (counted while all are there)
-        report_skipped(self._said, [corrupt[place] for place in sorted(corrupt)], count)
         self._left_out = sorted(corrupt)
         self._index = self._index.where(np.delete(np.arange(count), self._left_out))
 
@@ -127,14 +120,9 @@ class Shards(Dataset):
         return 0 if (labels < 0).any() else int(labels.max()) + 1
 
     def labels(self) -> Tensor:
-        """Return the class of each image, `(N,)`, int64, in the order of `load`.
-
-        Raises:
-            ValueError: Some images have no label.
-        """
         without = np.flatnonzero(self._index.label < 0)
         if len(without):
-            first = _named(self._shards, self._index, int(without[0]))
+            first = self._members(self._index).name(int(without[0]))
             raise ValueError(
                 f"every image should have an integer from 0 on as its class, in a .cls or as {self.label} in a .json, and "
                 f"{len(without):,} of {len(self._index):,} have none, {first} among them"
@@ -146,9 +134,11 @@ class Shards(Dataset):
         return ", ".join(self.path)
 
     def _head(self, path: Path, length: int) -> bytes:
-        where = int(path.parts[0])
-        (found,) = _read(self._storage, self._shards, self._index, [where], most=length)
+        (found,) = self._members(self._index).contents([int(path.parts[0])], most=length)
         return found
+
+    def _members(self, index: Index) -> "_Members":
+        return _Members(self._storage, self._shards, index, self.shape)
 
     @functools.cached_property
     def _index(self) -> Index:
@@ -157,15 +147,16 @@ class Shards(Dataset):
         if len(index.skipped):
             kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(index.skipped.tolist()).most_common())
             log.warning("%s: %d images are read, %d members skipped (%s).", self._said, len(index), len(index.skipped), kinds)
-        none = np.flatnonzero(index.width == 0)
-        if len(none):
-            said = [f"{_named(self._shards, index, one)} is no image" for one in none.tolist()]
-            if self.strict:
-                raise OSError(f"{said[0]}, of {len(said):,} such: leave them out, or choose dataset.strict=false")
-            report_skipped(self._said, said, len(index))
-        index = index.where(index.width > 0)
         if not len(index):
             raise OSError(f"{self._said} has no images: their names should end as in 0001.png or 0001.jpg")
+        members = self._members(index)
+        broken = {place: f"{members.name(place)} is no image" for place in np.flatnonzero(index.width == 0).tolist()}
+        if broken and self.strict:
+            first = broken[min(broken)]
+            raise OSError(f"{first}, of {len(broken):,} such: leave them out, or choose dataset.strict=false")
+        if broken:
+            report_skipped(self._said, broken, len(index))
+        index = index.where(index.width > 0)
         self._look_at(index)
         return index
 
@@ -173,7 +164,8 @@ class Shards(Dataset):
         """Report images that would be enlarged."""
         _, height, width = self.shape
         smaller = np.flatnonzero((index.height < height) | (index.width < width)).tolist()
-        found = [(_named(self._shards, index, one), (int(index.width[one]), int(index.height[one]))) for one in smaller]
+        members = self._members(index)
+        found = [(members.name(one), (int(index.width[one]), int(index.height[one]))) for one in smaller]
         report_smaller(self._said, found, len(index), len(index), (height, width), strict=self.strict)
 
 
@@ -184,8 +176,7 @@ class _Members(MapStyle[Tensor]):
         self.storage = storage
         self.shards = shards
         self.index = index
-        self.channels, height, width = shape
-        self.size = height, width
+        self.shape = shape
 
     def __len__(self) -> int:
         return len(self.index)
@@ -194,31 +185,29 @@ class _Members(MapStyle[Tensor]):
         return self.__getitems__([place])[0]
 
     def __getitems__(self, places: list[int]) -> list[Tensor]:
-        contents = _read(self.storage, self.shards, self.index, places)
-        names = [Path(_named(self.shards, self.index, place)) for place in places]
-        return [
-            decoded(name, self.size, self.channels, read=lambda _, content=content: content)  # type: ignore[misc]
-            for name, content in zip(names, contents, strict=True)
-        ]
+        return [self._decoded(place, content) for place, content in zip(places, self.contents(places), strict=True)]
 
+    def _decoded(self, place: int, content: bytes) -> Tensor:
+        return decoded(Path(self.name(place)), self.shape, read=lambda _: content)
 
-def _read(storage: Storage, shards: Sequence[str], index: Index, places: list[int], most: int | None = None) -> list[bytes]:
-    """Return the bytes of images, or the first `most` bytes of each.
+    def name(self, place: int) -> str:
+        """Return what an image is called: its shard, and the member of the shard."""
+        return f"{self.shards[self.index.shard[place]]}/{self.index.name[place].decode(errors='backslashreplace')}"
 
-    Raises:
-        DecodingError: An image cannot be read; the cause has an error number, which shows that the storage is at fault.
-    """
-    paths = [shards[which] for which in index.shard[places]]
-    sizes = np.minimum(index.size[places], index.size.max() if most is None else most).tolist()
-    contents = []
-    for place, found in zip(places, storage.ranges(paths, index.start[places].tolist(), sizes), strict=True):
-        if isinstance(found, Exception):
-            reason = " ".join(str(found).split())[:200] or type(found).__name__
-            cause = OSError(errno.EIO, reason)
-            raise DecodingError(f"{_named(shards, index, place)} cannot be read ({reason})") from cause
-        contents.append(found)
-    return contents
+    def contents(self, places: list[int], most: int | None = None) -> list[bytes]:
+        """Return the bytes of images, or the first `most` bytes of each.
 
-
-def _named(shards: Sequence[str], index: Index, place: int) -> str:
-    return f"{shards[index.shard[place]]}/{index.name[place].decode(errors='backslashreplace')}"
+        Raises:
+            DecodingError: An image cannot be read; the cause has an error number, which shows that the storage is at fault.
+        """
+        index = self.index
+        paths = [self.shards[which] for which in index.shard[places]]
+        sizes = np.minimum(index.size[places], index.size.max() if most is None else most).tolist()
+        contents = []
+        for place, found in zip(places, self.storage.ranges(paths, index.start[places].tolist(), sizes), strict=True):
+            if isinstance(found, Exception):
+                reason = " ".join(str(found).split())[:200] or type(found).__name__
+                cause = OSError(errno.EIO, reason)
+                raise DecodingError(f"{self.name(place)} cannot be read ({reason})") from cause
+            contents.append(found)
+        return contents

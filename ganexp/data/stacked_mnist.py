@@ -43,11 +43,9 @@ class StackedMNIST(Dataset):
         self.seed = seed
 
     def fingerprint(self) -> list[object]:
-        """Return how the digits are drawn, and the fingerprint of MNIST."""
         return [self.n, self.seed, *self.mnist.fingerprint()]
 
     def digest(self) -> str:
-        """Return what identifies the images wherever MNIST lies."""
         return f"{self.mnist.digest()}-{self.n}-{self.seed}"
 
     def held_out(self) -> "StackedMNIST":
@@ -58,15 +56,10 @@ class StackedMNIST(Dataset):
 
     @property
     def is_here(self) -> bool:
-        """Whether MNIST is here."""
         return self.mnist.is_here
 
     def load(self) -> Tensor:
-        """Return `(n, 3, image_size, image_size)`, uint8, the same for the same seed.
-
-        Raises:
-            OSError: As `MNIST.load` does.
-        """
+        """Return `(n, 3, image_size, image_size)`, uint8, the same for the same seed."""
         digits = self.mnist.load()
         return digits[:, 0][self._drawn(len(digits))]
 

@@ -23,11 +23,7 @@ class _Vision(Downloaded):
     """The attribute of torchvision's class that holds the labels."""
 
     def load(self) -> Tensor:
-        """Return `(N, C, image_size, image_size)`, uint8.
-
-        Raises:
-            OSError: The set is neither in `root` nor available from the network, or its files are broken.
-        """
+        """Return `(N, C, image_size, image_size)`, uint8."""
         from torchvision.transforms.v2 import functional as transforms  # slow to import
 
         images = self._read(self._images)
@@ -36,11 +32,6 @@ class _Vision(Downloaded):
         return torch.cat([transforms.resize(part, list(self.shape[1:])) for part in images.split(4096)])
 
     def labels(self) -> Tensor:
-        """Return the class of each image, `(N,)`, int64, in the order of `load`.
-
-        Raises:
-            OSError: As `load` does.
-        """
         return self._read(self._classes)
 
     def held_out(self) -> Self:
@@ -175,12 +166,6 @@ class STL10(_Vision):
         super().__init__(root, image_size=image_size)
 
     def labels(self) -> Tensor:
-        """Return the class of each photograph, `(5000,)`, int64, in the order of `load`.
-
-        Raises:
-            OSError: As `load` does.
-            ValueError: The split is not `train`.
-        """
         if not self.classes:
             raise ValueError(f"split should be train where labels are needed, not {self.arguments['split']}")
         return super().labels()

@@ -53,7 +53,7 @@ def test_batches_are_those_of_the_folder_whoever_reads(workers, both, tmp_path):
 
 def test_every_process_opens_the_archive_for_itself(both):
     _, archive = both
-    place = archive._place
+    place = archive.place
     path = archive.load().files[0]
     content, handle = place.read(path), place._handle()
     told, tell = os.pipe()

@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp.data import ImageFolder, array_files, default_folder, image_folder, load_cached
+from ganexp.data import ImageFolder, array_files, decoding, default_folder, load_cached
 from tests.data.samples import folder_of_images, noise
 from tests.processes import joined
 
@@ -165,14 +165,14 @@ def test_the_cache_lies_in_the_users_cache_folder(monkeypatch):
 
 
 def decode_and_count(images, cache, decoded):
-    original = image_folder._Images.__getitem__
+    original = decoding.ImageFiles.__getitem__
 
     def counting(self, index):
         with decoded.get_lock():
             decoded.value += 1
         return original(self, index)
 
-    image_folder._Images.__getitem__ = counting
+    decoding.ImageFiles.__getitem__ = counting
     assert len(load_cached(ImageFolder(str(images), image_size=8), cache)) == 40
 
 

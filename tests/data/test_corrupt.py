@@ -61,7 +61,7 @@ def test_the_next_run_knows_them_until_the_folder_changes(folders, tmp_path, mon
     load_cached(of(some), tmp_path / "cache")
     caplog.clear()
     with monkeypatch.context() as patched:
-        patched.setattr("ganexp.data.image_folder.decoded", lambda *_, **__: pytest.fail("decoded again"))
+        patched.setattr("ganexp.data.decoding.decoded", lambda *_, **__: pytest.fail("decoded again"))
         found = load_cached(of(some), tmp_path / "cache")
     assert torch.equal(found, torch.stack(list(of(whole).load())))
     assert "3 of 8 images are skipped" in caplog.text

@@ -27,7 +27,7 @@ from tests.data.samples import noise
 def test_deep_images_are_scaled_and_not_clipped(name, pixels, white, tmp_path):
     ramp = np.linspace(0, white, 64).reshape(8, 8)
     Image.fromarray(ramp.astype(pixels)).save(tmp_path / f"deep.{name}")
-    found = decoded(tmp_path / f"deep.{name}", 8, 1)
+    found = decoded(tmp_path / f"deep.{name}", (1, 8, 8))
     np.testing.assert_allclose(found[0].numpy(), ramp.astype(pixels).astype(float) * 255 / white, atol=0.5001)
 
 
@@ -35,7 +35,7 @@ def test_deep_images_are_scaled_and_not_clipped(name, pixels, white, tmp_path):
 def test_values_of_which_white_is_not_known_are_refused(value, tmp_path):
     Image.fromarray(np.full((4, 4), value, np.float32)).save(tmp_path / "odd.tif")
     with pytest.raises(OSError, match=r"odd\.tif cannot be decoded .*its pixels are in \["):
-        decoded(tmp_path / "odd.tif", 4, 3)
+        decoded(tmp_path / "odd.tif", (3, 4, 4))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -59,12 +59,12 @@ def test_images_are_turned_as_their_exif_says(orientation, tmp_path):
     upright = np.zeros((4, 6, 3) if orientation > 4 else (6, 4, 3), np.uint8)
     upright[shown] = np.asarray(stored)
     Image.fromarray(upright).save(tmp_path / "upright.png")
-    assert torch.equal(decoded(tmp_path / "turned.png", 4, 3), decoded(tmp_path / "upright.png", 4, 3))
+    assert torch.equal(decoded(tmp_path / "turned.png", (3, 4, 4)), decoded(tmp_path / "upright.png", (3, 4, 4)))
 
 
 def test_a_broken_exif_is_passed_over(tmp_path):
     Image.fromarray(noise(4, 4, 3)).save(tmp_path / "odd.png", exif=b"Exif\0\0MM\0*\xff\xff")
-    assert torch.equal(decoded(tmp_path / "odd.png", 4, 3).permute(1, 2, 0), torch.from_numpy(noise(4, 4, 3)))
+    assert torch.equal(decoded(tmp_path / "odd.png", (3, 4, 4)).permute(1, 2, 0), torch.from_numpy(noise(4, 4, 3)))
 
 
 def palette(colour, transparency):
@@ -88,13 +88,13 @@ def palette(colour, transparency):
 )
 def test_what_is_transparent_shows_white(image, shown, tmp_path):
     image.save(tmp_path / "image.png")
-    assert decoded(tmp_path / "image.png", 4, 3)[:, 1, 1].tolist() == list(shown)
+    assert decoded(tmp_path / "image.png", (3, 4, 4))[:, 1, 1].tolist() == list(shown)
 
 
 def test_of_an_animation_the_first_image_is_taken(tmp_path):
     first, second = Image.new("RGB", (4, 4), "red"), Image.new("RGB", (4, 4), "blue")
     first.save(tmp_path / "moving.gif", save_all=True, append_images=[second])
-    assert decoded(tmp_path / "moving.gif", 4, 3)[:, 0, 0].tolist() == [255, 0, 0]
+    assert decoded(tmp_path / "moving.gif", (3, 4, 4))[:, 0, 0].tolist() == [255, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_square_is_that_of_scaling_the_whole_image_to_within_a_level(height,
     image.save(tmp_path / "image.png")
     whole = v2.CenterCrop(size)(v2.Resize(size)(image))
     for channels, expected in [(3, np.asarray(whole).transpose(2, 0, 1)), (1, np.asarray(ImageOps.grayscale(whole))[None])]:
-        difference = decoded(tmp_path / "image.png", size, channels).numpy().astype(int) - expected
+        difference = decoded(tmp_path / "image.png", (channels, size, size)).numpy().astype(int) - expected
         assert np.abs(difference).max() <= (1 if height != width else 0)
 
 
@@ -118,7 +118,7 @@ def test_the_middle_is_that_of_scaling_the_whole_image_until_it_covers_the_size(
     image.save(tmp_path / "image.png")
     scale = max(size[0] / height, size[1] / width)
     whole = v2.CenterCrop(size)(v2.Resize([max(size[0], int(height * scale)), max(size[1], int(width * scale))])(image))
-    made = decoded(tmp_path / "image.png", size, 3)
+    made = decoded(tmp_path / "image.png", (3, *size))
     assert made.shape == (3, *size)
     assert np.abs(made.permute(1, 2, 0).numpy().astype(int) - np.asarray(whole, dtype=int)).max() <= 1
 
@@ -127,5 +127,5 @@ def test_an_image_of_ten_million_by_one_pixels_takes_megabytes(tmp_path):
     Image.new("L", (10**7, 1), 77).save(tmp_path / "long.png")
     assert (tmp_path / "long.png").stat().st_size < 20_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert torch.equal(decoded(tmp_path / "long.png", 64, 1), torch.full((1, 64, 64), 77, dtype=torch.uint8))
+    assert torch.equal(decoded(tmp_path / "long.png", (1, 64, 64)), torch.full((1, 64, 64), 77, dtype=torch.uint8))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB; scaled whole, it would be 120 GiB
