@@ -1,6 +1,5 @@
 """Images of a folder as they are: images that are measured must not be scaled first."""
 
-import io
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
+from ganexp.data.archive import Archive
 from ganexp.data.cache import default_folder, load
+from ganexp.data.folder import Folder
 from ganexp.data.image_folder import ImageFolder
 from ganexp.printable import printable
 
@@ -37,7 +38,7 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     listed: Any = folder.load()
     size = shape[2], shape[1]
     for path in listed.files:
-        found = _upright_size(io.BytesIO(listed.read(path)) if listed.read else path)
+        found = _upright_size(folder.place, path)
         if found not in (None, size):
             said = ["×".join(map(str, one)) for one in (found, size)]
             raise ValueError(
@@ -51,13 +52,13 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     return Subset(data, torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:most].tolist())
 
 
-def _upright_size(file: Any) -> tuple[int, int] | None:
+def _upright_size(place: Folder | Archive, path: Path) -> tuple[int, int] | None:
     """Return an image's width and height, turned as when it is decoded; None for a broken one, which is left out then."""
     try:
-        with Image.open(file) as image:
+        with place.open(path) as file, Image.open(file) as image:
             orientation = 1
             with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
                 orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
             return image.size[::-1] if orientation > 4 else image.size
-    except Exception:  # Pillow's errors for broken files have no common type
+    except Exception:  # errors for broken files have no common type
         return None

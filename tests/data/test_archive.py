@@ -103,6 +103,19 @@ def test_a_member_that_is_broken_is_named(both, tmp_path):
     assert Archive(path).head(path / "b/2.png", 1000) == b""
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_cannot_be_unpacked_does_not_keep_a_folder_from_having_a_digest(compression, tmp_path):
+    path = tmp_path / "images.zip"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("1.png", png(noise(9, 12, 3)))
+    content = bytearray(path.read_bytes())
+    begin = content.index(b"1.png") + len("1.png")
+    content[begin + 9 : begin + 40] = b"\xff" * 31
+    path.write_bytes(content)
+    assert Archive(path).head(path / "1.png", 1000) == b""
+    assert ImageFolder(str(path), image_size=8).digest()
+
+
 def test_a_member_that_claims_gigabytes_is_skipped(tmp_path, caplog):
     with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("1.png", "2.png", "notes.txt"):

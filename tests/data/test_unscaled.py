@@ -74,6 +74,18 @@ def test_what_cannot_be_decoded_is_left_out_and_named(tmp_path, archived, caplog
     assert len(images_in(place if archived else folder, (3, 8, 8), 4)) == 4
 
 
+def test_a_member_of_an_archive_that_does_not_match_its_checksum_is_left_out(tmp_path, caplog):
+    place = tmp_path / "images.zip"
+    with zipfile.ZipFile(place, "w") as archive:
+        for file in sorted(write(tmp_path / "images", n=3).iterdir()):
+            archive.write(file, file.name)
+    content = bytearray(place.read_bytes())
+    content[content.index(b"IDAT") + 20] ^= 255
+    place.write_bytes(content)
+    assert len(images_in(place, (3, 8, 8))) == 2
+    assert "1 of 3 images are skipped: " in caplog.text
+
+
 def test_a_folder_without_an_image_is_refused(tmp_path):
     (write(tmp_path / "broken", n=0) / "x.png").write_bytes(b"no image")
     with pytest.raises(OSError, match=r"none of the images in .*broken can be decoded: "):
