@@ -6,8 +6,7 @@ few; of a tensor, every value up to `MOST` bytes, and evenly spaced samples beyo
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -29,12 +28,11 @@ def of_data(data: Tensor | MapStyle[Tensor]) -> str:
     return f"tensor-{content.hexdigest()[:32]}"
 
 
-def of_files(folder: Path, sizes: Iterable[tuple[str, int]], head: Callable[[Path, int], bytes]) -> str:
-    """Return the digest of files, given by their names below a folder and their sizes; `head` reads the first bytes of one."""
-    sizes = list(sizes)
+def of_files(files: Sequence[tuple[str, int]], head: Callable[[int, int], bytes]) -> str:
+    """Return the digest of files, given by their names and sizes; `head(i, length)` reads the first bytes of file i."""
     content = hashlib.sha256()
-    for name, size in sizes:
+    for name, size in files:
         content.update(os.fsencode(name) + b"\0%d\0" % size)
-    for name, _ in sizes[:: -(-len(sizes) // FILES) or 1]:
-        content.update(head(folder / name, HEAD))
+    for index in range(len(files))[:: -(-len(files) // FILES) or 1]:
+        content.update(head(index, HEAD))
     return f"files-{content.hexdigest()[:32]}"

@@ -45,8 +45,9 @@ class Downloaded(Dataset):
         return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
 
     def digest(self) -> str:
-        sizes = [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._found()]
-        return of_files(self.root, sizes, Folder(self.root).head)
+        files = self._found()
+        names = [(str(path.relative_to(self.root)), path.stat().st_size) for path in files]
+        return of_files(names, lambda place, length: Folder(self.root).head(files[place], length))
 
     @property
     def is_here(self) -> bool:

@@ -7,7 +7,8 @@ data lie, the batches are the same.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,31 +28,15 @@ def feed(
     data: Tensor | MapStyle[Tensor],
     batch_size: int,
     *,
-    seed: int,
     device: torch.device,
-    dtype: torch.dtype,
     place: Place = "auto",
     workers: int = 0,
-    flip: bool = False,
-    digest: str | None = None,
-    labels: Tensor | None = None,
-    processes: Processes | None = None,
+    **settings: Any,
 ) -> "Resident | Streamed":
-    """Choose the feed for what a dataset has loaded; anything but a tensor is always streamed."""
-    made: Callable[..., Resident | Streamed] = functools.partial(Streamed, workers=workers)
+    """Choose the feed for what a dataset has loaded; anything but a tensor is always streamed. `settings` are those of both."""
     if isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True):
-        made = Resident
-    return made(
-        data,
-        batch_size,
-        seed=seed,
-        device=device,
-        dtype=dtype,
-        flip=flip,
-        digest=digest,
-        labels=labels,
-        processes=processes,
-    )
+        return Resident(data, batch_size, device=device, **settings)
+    return Streamed(data, batch_size, device=device, workers=workers, **settings)
 
 
 CHUNK = 2**21

@@ -21,14 +21,9 @@ def sample(files: Sequence[File]) -> Sequence[File]:
 def smaller(
     files: Sequence[File], size: tuple[int, int], opened: Callable[[File], IO[bytes]]
 ) -> list[tuple[File, tuple[int, int]]]:
-    """Return which images are too small, and their sizes `(width, height)`, as they are stored.
+    """Return which images are smaller than `size`, `(H, W)`, and their own sizes, `(W, H)`, as they are stored.
 
     An image whose header cannot be read is passed over: the decoder will say what is wrong with it.
-
-    Args:
-        files: Their paths, or whatever else identifies them.
-        size: Height and width that are wanted.
-        opened: Opens one of them.
     """
     found = []
     with warnings.catch_warnings():
@@ -47,18 +42,10 @@ def smaller(
 def report_smaller(
     where: str, found: Sequence[tuple[str, tuple[int, int]]], looked_at: int, count: int, size: tuple[int, int], *, strict: bool
 ) -> None:
-    """Report which images would be enlarged.
-
-    Args:
-        where: What the set is called.
-        found: The names and sizes of those that are too small.
-        looked_at: How many images were looked at.
-        count: How many images there are.
-        size: Height and width that are wanted.
-        strict: Whether the set is refused if there are any.
+    """Report the images that would be enlarged, by their names and sizes `(W, H)`, among those of `count` that were looked at.
 
     Raises:
-        OSError: The set is refused.
+        OSError: There are some, and the set is `strict`.
     """
     if not found:
         return

@@ -88,7 +88,7 @@ class Hub(Dataset):
         """Return what identifies images and labels wherever they lie: all sizes and labels, and how some images begin."""
         rows, labels = self._rows(), self._labels or [-1] * len(self._table)
         names = [(f"{place}/{label}", size) for place, (label, size) in enumerate(zip(labels, rows.sizes(), strict=True))]
-        return of_files(Path(), names, lambda path, length: rows.content(int(path.parts[0]))[:length])
+        return of_files(names, lambda place, length: rows.content(place)[:length])
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.

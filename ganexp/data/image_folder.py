@@ -73,7 +73,9 @@ class ImageFolder(Dataset):
 
     def digest(self) -> str:
         """Return what identifies the images wherever they lie, in a folder or in an archive."""
-        return of_files(self.folder, [(name, size) for name, (size, *_) in self._named()], self.place.head)
+        files = list(self._stamps)
+        names = [(name, size) for name, (size, *_) in self._named()]
+        return of_files(names, lambda place, length: self.place.head(files[place], length))
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
@@ -81,14 +83,13 @@ class ImageFolder(Dataset):
         Raises:
             OSError: An image is too small, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
         """
-        return ImageFiles(sorted(self._stamps), self.shape, read=self.place.read)
+        return ImageFiles(list(self._stamps), self.shape, read=self.place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         """Leave out images from now on; classes stay as they are, even if one has lost all of its images."""
-        files = sorted(self._stamps)
-        report_skipped(printable(self.folder), corrupt, len(files))
+        report_skipped(printable(self.folder), corrupt, len(self._stamps))
         self._classes  # noqa: B018 (counted while all are there)
-        self._stamps = {path: self._stamps[path] for index, path in enumerate(files) if index not in corrupt}
+        self._stamps = {path: stamp for index, (path, stamp) in enumerate(self._stamps.items()) if index not in corrupt}
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
@@ -110,18 +111,18 @@ class ImageFolder(Dataset):
         return sorted({first for first, *_ in places}) if all(len(parts) > 1 for parts in places) else []
 
     def _named(self) -> list[tuple[str, Stamp]]:
-        return [(str(path.relative_to(self.folder)), self._stamps[path]) for path in sorted(self._stamps)]
+        return [(str(path.relative_to(self.folder)), stamp) for path, stamp in self._stamps.items()]
 
     @functools.cached_property
     def _stamps(self) -> dict[Path, Stamp]:
-        """List the images, and report what else lies among them."""
+        """List the images in their order, and report what else lies among them."""
         found = list(self.place.walk())
-        stamps = {path: what for path, what in found if not isinstance(what, str)}
+        stamps = dict(sorted((path, what) for path, what in found if not isinstance(what, str)))
         skipped = Counter(what for _, what in found if isinstance(what, str))
         if skipped:
             kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
             log.warning("%s: %d images are read, %d skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds)
-        self._look_at(sorted(stamps))
+        self._look_at(list(stamps))
         return stamps
 
     def _look_at(self, files: list[Path]) -> None:

@@ -91,10 +91,11 @@ class Shards(Dataset):
 
     def digest(self) -> str:
         """Return what identifies images and labels wherever the shards lie."""
-        index = self._index
+        index, members = self._index, self._members(self._index)
         said = zip(index.label, (name.decode(errors="surrogateescape") for name in index.name), strict=True)
         names = [f"{place}/{label}/{name}" for place, (label, name) in enumerate(said)]
-        return of_files(Path(), zip(names, index.size.tolist(), strict=True), self._head)
+        sized = list(zip(names, index.size.tolist(), strict=True))
+        return of_files(sized, lambda place, length: members.contents([place], most=length)[0])
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, read and decoded on demand.
@@ -132,10 +133,6 @@ class Shards(Dataset):
     @property
     def _said(self) -> str:
         return ", ".join(self.path)
-
-    def _head(self, path: Path, length: int) -> bytes:
-        (found,) = self._members(self._index).contents([int(path.parts[0])], most=length)
-        return found
 
     def _members(self, index: Index) -> "_Members":
         return _Members(self._storage, self._shards, index, self.shape)

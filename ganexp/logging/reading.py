@@ -124,11 +124,7 @@ def _add_rows(run: Run, file: TextIO, name: str) -> None:
 
 
 def _measure(value: Any) -> Scalar:
-    """Return a measure from its description in a document.
-
-    Raises:
-        TypeError: The value does not describe a measure.
-    """
+    """Return a measure from its description in a document; a TypeError if the value does not describe one."""
     if not isinstance(value, dict):
         raise TypeError
     real = value.get("real")
@@ -148,12 +144,7 @@ def _document(run: Run, path: Path) -> dict[str, Any]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    """Return the dictionary in a JSON file.
-
-    Raises:
-        OSError: There is no such file, or it cannot be read.
-        ValueError: The file holds something else.
-    """
+    """Return the dictionary in a JSON file; a ValueError if the file holds something else."""
     with _opened(path) as file:
         try:
             values = json.load(file)

@@ -50,11 +50,7 @@ def resolved_mode(mode: str) -> Mode:
 
 
 def _refuse_bad_settings() -> None:
-    """Refuse an environment variable that W&B would refuse, and name it.
-
-    Raises:
-        WandbError: A variable has a value that W&B does not accept.
-    """
+    """Refuse an environment variable that W&B would refuse, and name it."""
     import wandb
 
     given = {name: value for name, value in os.environ.items() if name.startswith("WANDB_")}
