@@ -140,7 +140,8 @@ def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
     *columns, names = zip(*rows, strict=True) if rows else [()] * 7
     numbers = [np.array(one, dtype=np.int64) for one in columns]
     kinds = np.array(sorted(skipped.elements()), dtype=np.str_)
-    return Index(*numbers, np.array(names, dtype=np.bytes_), kinds)
+    shard, start, size, labels, width, height = numbers
+    return Index(shard, start, size, labels, width, height, np.array(names, dtype=np.bytes_), kinds)
 
 
 def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[str]]:
