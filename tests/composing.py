@@ -30,7 +30,7 @@ GROUPS = {str(folder.relative_to(CONF)) for folder in CONF.rglob("*") if folder.
 def composed(*words: str) -> DictConfig:
     """Return a configuration of the test's own, as `ganexp.compose` would return it.
 
-    Composing takes Hydra a sixth of a second, so what is chosen from groups is composed once; Hydra applies the values to a copy.
+    Composing is slow, so what is chosen from groups is composed once, and Hydra applies the values to a copy.
     """
     parsed = [_parsed(word) for word in words]
     chosen = [word for word, one in zip(words, parsed, strict=True) if not _is_a_value(one)]

@@ -54,8 +54,7 @@ def small(experiment):
 
 
 @pytest.mark.parametrize(
-    "experiment",
-    [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in options("experiment")],
+    "experiment", [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in options("experiment")]
 )
 def test_every_experiment_builds_and_trains(experiment):
     check(composed(f"experiment={experiment}", *(["batch_size=32"] if experiment == "r3gan" else [])))  # else 76 GiB

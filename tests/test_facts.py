@@ -70,10 +70,7 @@ def test_a_plan_holds_the_parts_and_building_leaves_them_as_they_are():
     assert all(torch.equal(k_t[key], value) for key, value in plan.parts.loss.state_dict().items())
 
 
-@pytest.mark.parametrize(
-    ("wrappers", "constant"),
-    [("[topk,lookahead]", True), ("[lookahead,warm_up]", False)],
-)
+@pytest.mark.parametrize(("wrappers", "constant"), [("[topk,lookahead]", True), ("[lookahead,warm_up]", False)])
 def test_wrappers_are_made_in_the_order_of_the_list_from_the_outside(wrappers, constant):
     chosen = check(composed(f"wrapper={wrappers}")).parts
     made, strategy = [], chosen.strategy

@@ -41,10 +41,7 @@ ALLOWED = {
     "gan": (SUBJECT - {"gan", "strategies", "wrappers"} | {"instruments", "distributed"}, FRAMEWORK),
     "strategies": ({"facts", "batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "wrappers": ({"facts", "batch", "gan", "losses", "ranges", "strategies", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "dynamics": (
-        {"augmentations", "batch", "gan", "instruments", "losses", "prior", "streams"},
-        FRAMEWORK | {"scipy"},
-    ),
+    "dynamics": ({"augmentations", "batch", "gan", "instruments", "losses", "prior", "streams"}, FRAMEWORK | {"scipy"}),
     "data": (
         {"facts", "batch", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK
@@ -71,10 +68,7 @@ ALLOWED = {
         SUBJECT | {"facts", "data", "evaluation", "instruments", "printable", "distributed", "logging", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
-    "compare": (
-        {"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"},
-        FRAMEWORK | {"scipy"},
-    ),
+    "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
     "cli": (
         {"compare", "config", "data", "distributed", "logging", "printable", "training"},
         {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},

@@ -85,10 +85,7 @@ pair = st.sampled_from(
     ]
 )
 code = st.tuples(
-    st.builds(
-        "{}._target_".format,
-        st.sampled_from(TARGETS),
-    ),
+    st.builds("{}._target_".format, st.sampled_from(TARGETS)),
     st.sampled_from(
         ["os.system", "builtins.eval", "subprocess.Popen", "math.pi", "ganexp.losses", "nowhere.at_all", "x", "3", "null"]
     ),
@@ -157,12 +154,7 @@ SMALL = {"mlp": ["width=4", "depth=1"]}
 
 
 SIGNED = ("nonsaturating", "minimax", "hinge")
-USUAL = {
-    "generator": "mlp",
-    "discriminator": "mlp",
-    "augment": "none",
-    "schedule": "constant",
-}
+USUAL = {"generator": "mlp", "discriminator": "mlp", "augment": "none", "schedule": "constant"}
 
 
 def misfits(option, choice, dataset):

@@ -24,10 +24,7 @@ from tests.processes import joined
         (["generator=mlp", "average=none", "+generator.width=8", "~penalty"], "generator-mlp_average-none_width8"),
         (["optimizer.d.lr=1e-4", "optimizer.g.lr=2e-4"], "optimizer.d.lr1e-4_optimizer.g.lr2e-4"),
         (["dataset.path=/a b/c (d)/birds & bees/"], "path-birds-bees"),
-        (
-            ["loss._target_=mine.Loss", "generator._target_=mine.Net", "optimizer.betas=[0.5,0.9]"],
-            "generator-Net_betas0.5-0.9",
-        ),
+        (["loss._target_=mine.Loss", "generator._target_=mine.Net", "optimizer.betas=[0.5,0.9]"], "generator-Net_betas0.5-0.9"),
     ],
 )
 def test_what_was_changed(overrides, name):

@@ -24,14 +24,7 @@ def test_jobs_are_tasks_of_ray(tmp_path, monkeypatch):
     launcher = [f"{'+' * one.startswith('+')}hydra.launcher.ray.{one.lstrip('+')}" for one in settings]
     try:
         done = train(
-            "-m",
-            "hydra/launcher=machines",
-            *launcher,
-            "seed=0,1",
-            "loss=hinge,began",
-            "logger=[]",
-            *TINY,
-            cwd=tmp_path,
+            "-m", "hydra/launcher=machines", *launcher, "seed=0,1", "loss=hinge,began", "logger=[]", *TINY, cwd=tmp_path
         )
         assert done.returncode == 0, done.stderr
         assert [job["state"] for job in results(sweep_folder(tmp_path))] == ["finished", "skipped"] * 2

@@ -79,10 +79,7 @@ def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
 
 @pytest.mark.parametrize(
     ("job_s", "left", "said"),
-    [
-        (78.4, 26, "This job took 78 s; at this rate the 26 jobs that are left take about 34 minutes.\n"),
-        (900.0, 0, ""),
-    ],
+    [(78.4, 26, "This job took 78 s; at this rate the 26 jobs that are left take about 34 minutes.\n"), (900.0, 0, "")],
 )
 def test_how_long_the_jobs_that_are_left_take(job_s, left, said):
     assert forecast(job_s, left) == said

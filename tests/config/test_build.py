@@ -66,10 +66,7 @@ def data(tmp_path, monkeypatch):
     return overrides
 
 
-@pytest.mark.parametrize(
-    ("dataset", "network"),
-    [*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")],
-)
+@pytest.mark.parametrize(("dataset", "network"), [*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")])
 def test_each_dataset_and_each_network_trains(dataset, network, data):
     networks = [f"generator={network}", f"discriminator={network}"]
     choices = [*data(dataset), *networks, *SMALL, "latent_dim=8", "iterations=3"]
@@ -208,10 +205,7 @@ def test_images_need_not_be_square(tmp_path):
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
-    [
-        (["augment=ada"], "it transforms square images"),
-        (["dataset.image_size=[16,0]"], "dataset.image_size"),
-    ],
+    [(["augment=ada"], "it transforms square images"), (["dataset.image_size=[16,0]"], "dataset.image_size")],
 )
 def test_where_they_have_to_be_square_a_sentence_says_so(overrides, said):
     with pytest.raises(ConfigError, match=said):

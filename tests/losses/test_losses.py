@@ -23,22 +23,10 @@ NUMPY = {
     # loss: (instance, L_D, L_G)
     "nonsaturating": (NonSaturating, lambda r, f: sp(-r).mean() + sp(f).mean(), lambda r, f: sp(-f).mean()),
     "minimax": (Minimax, lambda r, f: sp(-r).mean() + sp(f).mean(), lambda r, f: -sp(f).mean()),
-    "lsgan": (
-        LSGAN,
-        lambda r, f: np.mean((r - 1) ** 2) / 2 + np.mean(f**2) / 2,
-        lambda r, f: np.mean((f - 1) ** 2) / 2,
-    ),
-    "hinge": (
-        Hinge,
-        lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(),
-        lambda r, f: -f.mean(),
-    ),
+    "lsgan": (LSGAN, lambda r, f: np.mean((r - 1) ** 2) / 2 + np.mean(f**2) / 2, lambda r, f: np.mean((f - 1) ** 2) / 2),
+    "hinge": (Hinge, lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(), lambda r, f: -f.mean()),
     "wgan": (WGAN, lambda r, f: f.mean() - r.mean(), lambda r, f: -f.mean()),
-    "softmaxgan": (
-        SoftmaxGAN,
-        lambda r, f: r.mean() + ln_z(r, f),
-        lambda r, f: np.concatenate([r, f]).mean() + ln_z(r, f),
-    ),
+    "softmaxgan": (SoftmaxGAN, lambda r, f: r.mean() + ln_z(r, f), lambda r, f: np.concatenate([r, f]).mean() + ln_z(r, f)),
     "ragan": (
         RaGAN,
         lambda r, f: (sp(f.mean() - r).mean() + sp(f - r.mean()).mean()) / 2,

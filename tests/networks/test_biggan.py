@@ -157,11 +157,7 @@ def test_latents_without_a_part_for_each_block_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "overrides",
-    [
-        ["conditional=true", "penalty=[r1,lecam]", "channels_last=true"],
-        ["precision=bf16", "pack=2", "loss=hinge"],
-    ],
+    "overrides", [["conditional=true", "penalty=[r1,lecam]", "channels_last=true"], ["precision=bf16", "pack=2", "loss=hinge"]]
 )
 def test_it_trains_and_resumes(overrides):
     def made(iterations, stored=None):

@@ -92,10 +92,7 @@ def test_r3gans_latents_are_followed_by_the_class():
 
 @pytest.mark.parametrize(
     "generator",
-    [
-        MLPGenerator(3, (2,), width=5, classes=3),
-        DCGANGenerator(3, (1, 16, 16), width=2, batch_norm=False, classes=3),
-    ],
+    [MLPGenerator(3, (2,), width=5, classes=3), DCGANGenerator(3, (1, 16, 16), width=2, batch_norm=False, classes=3)],
 )
 def test_an_embedding_follows_the_latents(generator):
     z = torch.randn(5, 3)

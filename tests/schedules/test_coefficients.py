@@ -153,11 +153,7 @@ def test_numbers_stay_where_the_first_run_was_to_end(tmp_path):
     build(composed(*SMALL, *MANY, "iterations=6"), tmp_path).fit()
     longer = build(composed(*SMALL, *MANY, "iterations=12"), checkpoint=tmp_path / "checkpoints/last.pt")
     iterate(longer, 3)
-    assert longer.step.schedule.coefficients() == {
-        "penalty.r1.weight": 0.1,
-        "optimizer.betas.1": 0.9,
-        "average.half_life": 4.0,
-    }
+    assert longer.step.schedule.coefficients() == {"penalty.r1.weight": 0.1, "optimizer.betas.1": 0.9, "average.half_life": 4.0}
 
 
 @pytest.mark.parametrize(

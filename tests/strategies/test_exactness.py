@@ -108,84 +108,33 @@ def test_gradients_stay_where_they_belong_and_none_is_left_behind(strategy, loss
 
 TRACES = {
     # strategy: traces for (d_steps, g_steps) = (1, 1), (2, 1), (1, 2); [r] only where the loss needs it
-    "resample": (
-        "z G r f D+ z G [r] f G+",
-        "z G r f D+ z G r f D+ z G [r] f G+",
-        "z G r f D+ z G [r] f G+ z G [r] f G+",
-    ),
-    "reuse_z": (
-        "z G r f D+ G [r] f G+",
-        "z G r f D+ z G r f D+ G [r] f G+",
-        "z G r f D+ G [r] f G+ z G [r] f G+",
-    ),
-    "detach": (
-        "z G r f D+ [r] f G+",
-        "z G r f D+ z G r f D+ [r] f G+",
-        "z G r f D+ [r] f G+ z G [r] f G+",
-    ),
-    "retain_graph": (
-        "z G r f D+ [r] f G+",
-        "z G r f D+ z G r f D+ [r] f G+",
-        "z G r f D+ [r] f G+ z G [r] f G+",
-    ),
-    "g_first": (
-        "z G [r] f G+ r f D+",
-        "z G [r] f G+ r f D+ z G r f D+",
-        "z G [r] f G+ z G [r] f G+ r f D+",
-    ),
+    "resample": ("z G r f D+ z G [r] f G+", "z G r f D+ z G r f D+ z G [r] f G+", "z G r f D+ z G [r] f G+ z G [r] f G+"),
+    "reuse_z": ("z G r f D+ G [r] f G+", "z G r f D+ z G r f D+ G [r] f G+", "z G r f D+ G [r] f G+ z G [r] f G+"),
+    "detach": ("z G r f D+ [r] f G+", "z G r f D+ z G r f D+ [r] f G+", "z G r f D+ [r] f G+ z G [r] f G+"),
+    "retain_graph": ("z G r f D+ [r] f G+", "z G r f D+ z G r f D+ [r] f G+", "z G r f D+ [r] f G+ z G [r] f G+"),
+    "g_first": ("z G [r] f G+ r f D+", "z G [r] f G+ r f D+ z G r f D+", "z G [r] f G+ z G [r] f G+ r f D+"),
     "g_first_resample": (
         "z G [r] f G+ z G r f D+",
         "z G [r] f G+ z G r f D+ z G r f D+",
         "z G [r] f G+ z G [r] f G+ z G r f D+",
     ),
-    "joint": (
-        "z G r f DG+",
-        "z G r f DG+ z G r f D+",
-        "z G r f DG+ z G [r] f G+",
-    ),
-    "one_stage": (
-        "z G r f DG+",
-        "z G r f DG+ z G r f D+",
-        "z G r f DG+ z G [r] f G+",
+    # of those that differentiate both gradients, only the steps of both networks do; the first iteration of
+    # past_extragradient has no past to look ahead along
+    **dict.fromkeys(
+        ("joint", "one_stage", "past_extragradient", *TWICE),
+        ("z G r f DG+", "z G r f DG+ z G r f D+", "z G r f DG+ z G [r] f G+"),
     ),
     "extragradient": (
         "z G r f (DG+) z G r f DG+",
         "z G r f (DG+) z G r f DG+ z G r f D+",
         "z G r f (DG+) z G r f DG+ z G [r] f G+",
     ),
-    # the first iteration has no past to look ahead along
-    "past_extragradient": (
-        "z G r f DG+",
-        "z G r f DG+ z G r f D+",
-        "z G r f DG+ z G [r] f G+",
-    ),
     # D and G are elsewhere for the second stage
-    "runge_kutta": (
-        "z G r f G r f DG+",
-        "z G r f G r f DG+ z G r f D+",
-        "z G r f G r f DG+ z G [r] f G+",
-    ),
+    "runge_kutta": ("z G r f G r f DG+", "z G r f G r f DG+ z G r f D+", "z G r f G r f DG+ z G [r] f G+"),
     # D is shown fakes of the G that is ahead, and G moves from where it is
-    "alex_gda": (
-        "z G r f D+ G [r] f G+",
-        "z G r f D+ G [r] f G+ z G r f D+",
-        "z G r f D+ G [r] f G+ z G [r] f G+",
-    ),
-    # of those that differentiate both gradients, only the steps of both networks do
-    **dict.fromkeys(
-        TWICE,
-        (
-            "z G r f DG+",
-            "z G r f DG+ z G r f D+",
-            "z G r f DG+ z G [r] f G+",
-        ),
-    ),
+    "alex_gda": ("z G r f D+ G [r] f G+", "z G r f D+ G [r] f G+ z G r f D+", "z G r f D+ G [r] f G+ z G [r] f G+"),
     # D's unrolled steps score with other weights, not with D itself
-    "unrolled": (
-        "z G r f DG+",
-        "z G r f DG+ z G r f D+",
-        "z G r f DG+ z G G+",
-    ),
+    "unrolled": ("z G r f DG+", "z G r f DG+ z G r f D+", "z G r f DG+ z G G+"),
 }
 
 

@@ -11,10 +11,7 @@ from tests.small_runs import SMALL, rows, trained
 def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
     trained(tmp_path, [*SMALL, "keep_checkpoints=3"], 20)
     folder = tmp_path / "checkpoints"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        *(f"iteration_{i:09d}.pt" for i in (15, 18, 20)),
-        "last.pt",
-    ]
+    assert sorted(path.name for path in folder.iterdir()) == [*(f"iteration_{i:09d}.pt" for i in (15, 18, 20)), "last.pt"]
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 20
 
 

@@ -89,8 +89,7 @@ def test_a_penalty_sees_slopes_in_float32():
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    ["detach", "one_stage", *(pytest.param(one, marks=pytest.mark.slow) for one in ("unrolled", "consensus"))],
+    "strategy", ["detach", "one_stage", *(pytest.param(one, marks=pytest.mark.slow) for one in ("unrolled", "consensus"))]
 )
 def test_bfloat16_trains_as_float32_does_but_for_its_rounding(strategy):
     wide = [*POINTS, f"strategy={strategy}", f"loss={suited(strategy)}", "precision=fp32"]

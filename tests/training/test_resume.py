@@ -28,10 +28,7 @@ CASES = {
     "loss change": ["wrapper=[loss_change]", "d_steps=2"],
     "began": ["loss=began", "generator=began", "discriminator=began", "dataset.image_size=16"],
     "lazy penalty": ["penalty=dragan", "penalty.dragan.every=2", "d_steps=3"],
-    "several penalties": [
-        "penalty=[dragan,wgan_lp]",
-        "penalty.wgan_lp.every=2",
-    ],
+    "several penalties": ["penalty=[dragan,wgan_lp]", "penalty.wgan_lp.every=2"],
     "diffaugment": ["augment=diffaugment", "penalty=r1"],
     "ada": ["augment=ada", "augment.target=-0.9", "augment.images=100", "d_steps=3"],
     "clipping": ["loss=wgan", "g_steps=2"],

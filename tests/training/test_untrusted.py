@@ -109,10 +109,7 @@ CLAIMS = {
     "many values": lambda: {"config": {str(i): i for i in range(20_000)}},
     "a tensor as a setting": lambda: {"config": {"seed": torch.zeros(3)}},
     "bytes on demand": lambda: {"config": {}, "run": {"generator": bytes_on_demand(4 * 10**9)}},
-    "a sparse tensor": lambda: {
-        "config": {},
-        "run": {"iteration": 1, "w": torch.zeros(10**6, 10**6, layout=torch.sparse_coo)},
-    },
+    "a sparse tensor": lambda: {"config": {}, "run": {"iteration": 1, "w": torch.zeros(10**6, 10**6, layout=torch.sparse_coo)}},
 }
 
 

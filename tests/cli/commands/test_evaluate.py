@@ -18,17 +18,8 @@ from tests.composing import composed
 FAST = ("device=cpu", "log_every=100", "sample_every=0", "logger=[]", "batch_size=8", "threads=1")
 RING = (*FAST, "experiment=ring", "iterations=6", "dataset.n=500", "generator.width=8", "discriminator.width=8")
 IMAGES = (*FAST, "dataset=digits", "dataset.image_size=16", "iterations=3", "generator.width=8", "discriminator.width=8")
-RING_MEASURED = (
-    "evaluate_every=100",
-    "evaluation.samples=300",
-    "measure=[sliced_wasserstein,density_coverage,modes]",
-)
-IMAGES_MEASURED = (
-    "evaluate_every=100",
-    "evaluation.samples=120",
-    "evaluation.features=raw",
-    "measure=[kid,density_coverage]",
-)
+RING_MEASURED = ("evaluate_every=100", "evaluation.samples=300", "measure=[sliced_wasserstein,density_coverage,modes]")
+IMAGES_MEASURED = ("evaluate_every=100", "evaluation.samples=120", "evaluation.features=raw", "measure=[kid,density_coverage]")
 
 
 @pytest.fixture(scope="module")
