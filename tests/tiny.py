@@ -183,6 +183,27 @@ class Quadratic(nn.Module):
         return 0.5 * self.a * x.flatten(1).square().sum(1)
 
 
+def train(gan, strategy, iterations=4, *, reals=None, d_steps=1, g_steps=1):
+    """Train, and return copies of everything that an iteration moves."""
+    reals = real_batches() if reals is None else reals
+    for _ in range(iterations):
+        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
+        gan.finish_iteration()
+    return state(gan)
+
+
+def derivative(value, weights, directions, step=1e-6):
+    """Return the derivative of a value along a direction of weights, by a central difference."""
+    values = []
+    for sign in (1, -2):
+        with torch.no_grad():
+            torch._foreach_add_(weights, directions, alpha=sign * step)
+        values.append(torch.as_tensor(value()).item())
+    with torch.no_grad():
+        torch._foreach_add_(weights, directions, alpha=step)
+    return (values[0] - values[1]) / (2 * step)
+
+
 def train_share(gan, strategy, *, d_steps=2, g_steps=1, iterations=10):
     """Train as one of several processes, and return all parameters and buffers, and what was measured."""
     reals = (gan.processes.own(x) for x in real_batches())

@@ -12,7 +12,7 @@ from ganexp.losses import ACGAN, Hinge, NonSaturating, RaGAN, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, MLPDiscriminator, MLPGenerator, ResNetDiscriminator
 from ganexp.penalties import R1
 from tests.composing import composed, every_strategy
-from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, tiny_gan
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, tiny_gan, train
 
 SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0"]
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
@@ -98,10 +98,7 @@ def step(optimizer, gradients):
 
 @pytest.mark.parametrize("strategy", ["detach", "joint", "resample"])
 def test_training_is_a_hand_written_loop(strategy):
-    gan, reals = tiny(), batches()
-    for _ in range(5):
-        STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)
-    found = [*gan.generator.parameters(), *gan.discriminator.parameters()]
+    found = train(tiny(), STRATEGIES[strategy], 5, reals=batches())
     torch.testing.assert_close(found, by_hand(strategy, 5), rtol=1e-12, atol=1e-14)
 
 

@@ -10,7 +10,7 @@ from ganexp.losses import WGAN, NonSaturating
 from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator, MLPGenerator
 from tests.composing import composed
 from tests.small_runs import NARROW
-from tests.tiny import iterate
+from tests.tiny import iterate, train
 
 
 def by_numpy(h, size):
@@ -57,9 +57,7 @@ def ends(strategy, loss):
     gan = GAN(generator, discriminator, loss(), *optimizers, Prior(3, dtype=torch.float64), batch_size=8)
     draw = torch.Generator().manual_seed(1)
     reals = iter(lambda: torch.randn(8, 2, generator=draw, dtype=torch.float64), None)
-    for _ in range(5):
-        strategy(gan, reals, d_steps=1, g_steps=1)
-    return [*generator.parameters(), *discriminator.parameters()]
+    return train(gan, strategy, 5, reals=reals)
 
 
 def test_one_stage_refuses_it_where_it_would_be_wrong():

@@ -15,7 +15,7 @@ from ganexp.penalties import BalancedConsistency, Consistency, LatentConsistency
 from ganexp.penalties.consistency import ShiftAndFlip
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import STRATEGIES, iterate
+from tests.tiny import STRATEGIES, iterate, state, train
 
 SHAPE = (1, 8, 8)
 ALL = {
@@ -43,10 +43,7 @@ def reals():
 
 
 def ends(name, strategy, iterations=4, d_steps=2):
-    gan, batches = image_gan(ALL[name]()), reals()
-    for _ in range(iterations):
-        strategy(gan, batches, d_steps=d_steps, g_steps=1)
-    return [p.detach() for network in (gan.generator, gan.discriminator) for p in network.parameters()]
+    return train(image_gan(ALL[name]()), strategy, iterations, reals=reals(), d_steps=d_steps)
 
 
 class ByHand:
@@ -97,8 +94,7 @@ def test_a_plain_loop(name):
         loss = loop.loss.g_loss(None, D(fake))
         (loss + (by_hand.zcr_of_g(G, z, fake) if name == "zcr" else 0)).backward()
         loop.optimizer_g.step()
-    both = [[p.detach() for net in (one.generator, one.discriminator) for p in net.parameters()] for one in (gan, loop)]
-    torch.testing.assert_close(*both, rtol=1e-10, atol=1e-11)
+    torch.testing.assert_close(state(gan), state(loop), rtol=1e-10, atol=1e-11)
     assert ("loss/g_penalty" in gan.meter.so_far()) == (name == "zcr")
 
 
@@ -132,13 +128,8 @@ def test_every_strategy_has_them(strategy):
         image_gan(None, Minimax),
         image_gan(Sum(parts={"a": LeCam(weight=0), "b": LatentConsistency(d_weight=0, g_weight=0)}), Minimax),
     )
-    for gan in (none, weightless):
-        batches, one = reals(), STRATEGIES[strategy]
-        for _ in range(2):
-            one(gan, batches, d_steps=2, g_steps=1)
-    for network in ("generator", "discriminator"):
-        both = [[p.detach() for p in getattr(gan, network).parameters()] for gan in (none, weightless)]
-        torch.testing.assert_close(*both, rtol=1e-7, atol=1e-8)
+    ends = [train(gan, STRATEGIES[strategy], 2, reals=reals(), d_steps=2) for gan in (none, weightless)]
+    torch.testing.assert_close(*ends, rtol=1e-7, atol=1e-8)
 
 
 def test_looking_moves_no_average_and_a_state_is_resumed():

@@ -9,9 +9,8 @@ from ganexp import strategies
 from ganexp.compare.tracing import TracingGAN
 from ganexp.strategies.steps import g_step
 from tests.composing import GAMES, every_strategy, suited
-from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, real_batches, state, tiny_gan
+from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, real_batches, state, tiny_gan, train
 
-ITERATIONS = 4
 STEPS = [(2, 1), (1, 2), (3, 2)]
 each_kind = pytest.mark.parametrize("loss", KINDS)
 every_loss = pytest.mark.parametrize(
@@ -19,13 +18,9 @@ every_loss = pytest.mark.parametrize(
 )
 
 
-def train(strategy, loss, d_steps, g_steps, *, redundant_gradients=False):
-    gan, reals = tiny_gan(CASES[loss], redundant_gradients=redundant_gradients), real_batches()
-    start = state(gan)
-    for _ in range(ITERATIONS):
-        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
-        gan.finish_iteration()
-    end = state(gan)
+def trained(strategy, loss, d_steps, g_steps, *, redundant_gradients=False):
+    gan = tiny_gan(CASES[loss], redundant_gradients=redundant_gradients)
+    start, end = state(gan), train(gan, strategy, d_steps=d_steps, g_steps=g_steps)
     assert any(not torch.equal(a, b) for a, b in zip(start, end, strict=True))
     return end
 
@@ -41,9 +36,9 @@ def assert_close(first, second):
 
 @every_loss
 def test_detach_retain_graph_and_reuse_z_are_one_algorithm(loss, d_steps, g_steps):
-    detach = train(strategies.detach, loss, d_steps, g_steps)
-    assert_equal(detach, train(strategies.retain_graph, loss, d_steps, g_steps))
-    assert_close(detach, train(strategies.reuse_z, loss, d_steps, g_steps))
+    detach = trained(strategies.detach, loss, d_steps, g_steps)
+    assert_equal(detach, trained(strategies.retain_graph, loss, d_steps, g_steps))
+    assert_close(detach, trained(strategies.reuse_z, loss, d_steps, g_steps))
 
 
 @every_loss
@@ -53,32 +48,32 @@ def test_g_first_is_joint_after_its_further_generator_steps(loss, d_steps, g_ste
             g_step(gan, reals)
         strategies.joint(gan, reals, d_steps=d_steps, g_steps=1)
 
-    assert_close(train(strategies.g_first, loss, d_steps, g_steps), train(further_steps_then_joint, loss, d_steps, g_steps))
+    assert_close(trained(strategies.g_first, loss, d_steps, g_steps), trained(further_steps_then_joint, loss, d_steps, g_steps))
 
 
 @each_kind
 @pytest.mark.parametrize("strategy", every_strategy(but=TWICE))  # theirs are joint's
 def test_redundant_gradients_change_nothing(strategy, loss):
     loss = suited(strategy, loss)
-    lean = train(STRATEGIES[strategy], loss, 3, 2)
-    assert_close(lean, train(STRATEGIES[strategy], loss, 3, 2, redundant_gradients=True))
+    lean = trained(STRATEGIES[strategy], loss, 3, 2)
+    assert_close(lean, trained(STRATEGIES[strategy], loss, 3, 2, redundant_gradients=True))
 
 
 @each_kind
 def test_a_zero_coefficient_is_joint(loss):
     zero = [strategies.Consensus(gamma=0), strategies.Symplectic(strength=0), strategies.Symplectic(strength=0, align=False)]
     zero += [strategies.Competitive(rate=0)] if suited("competitive", loss) == loss else []
-    joint = train(strategies.joint, loss, 3, 2)
+    joint = trained(strategies.joint, loss, 3, 2)
     for strategy in zero:
-        assert_equal(joint, train(strategy, loss, 3, 2))
+        assert_equal(joint, trained(strategy, loss, 3, 2))
 
 
 @each_kind
 def test_the_three_classes_are_different_algorithms(loss):
-    alternating = train(strategies.detach, loss, 1, 1)
-    simultaneous = train(strategies.joint, loss, 1, 1)
-    fresh = train(strategies.resample, loss, 1, 1)
-    mirrored = train(strategies.g_first_resample, loss, 1, 1)
+    alternating = trained(strategies.detach, loss, 1, 1)
+    simultaneous = trained(strategies.joint, loss, 1, 1)
+    fresh = trained(strategies.resample, loss, 1, 1)
+    mirrored = trained(strategies.g_first_resample, loss, 1, 1)
     for first, second in itertools.combinations([alternating, simultaneous, fresh, mirrored], 2):
         assert any((a - b).abs().max() > 1e-6 for a, b in zip(first, second, strict=True))
 

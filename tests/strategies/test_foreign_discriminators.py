@@ -8,7 +8,7 @@ from ganexp import GAN, Prior
 from ganexp.losses import Minimax, NonSaturating
 from ganexp.networks import MLPGenerator
 from tests.composing import every_strategy
-from tests.tiny import BATCH, LATENT, STRATEGIES, real_batches
+from tests.tiny import BATCH, LATENT, STRATEGIES, train
 
 
 class Odd(nn.Module):
@@ -49,9 +49,7 @@ def trained(strategy, discriminator, loss=NonSaturating):
         torch.optim.Adam([p for p in net.parameters() if p.requires_grad], 0.01) for net in (generator, discriminator)
     )
     gan = GAN(generator, discriminator, loss(), *optimizers, Prior(LATENT, dtype=torch.float64), batch_size=BATCH)
-    reals = real_batches()
-    for _ in range(4):
-        strategy(gan, reals, d_steps=1, g_steps=2)
+    train(gan, strategy, g_steps=2)
     return discriminator, [*generator.parameters(), layer.weight, layer.bias]
 
 

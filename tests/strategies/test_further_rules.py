@@ -18,7 +18,7 @@ from ganexp.strategies.steps import looking_ahead
 from ganexp.streams import stream
 from tests.strategies.counted import made, units
 from tests.strategies.dirac import REALS, Slope, dirac_gan
-from tests.tiny import BATCH, CASES, KINDS, LATENT, STRATEGIES, UNHELD, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, KINDS, LATENT, STRATEGIES, UNHELD, real_batches, state, tiny_gan, train
 
 
 def steps_of(strategy, gan, count):
@@ -341,14 +341,6 @@ def test_operations_are_those_of_the_docs(name):
         assert counted == np.dot(counts, units(gan))
 
 
-def trained(strategy, loss, iterations=4, steps=(1, 1)):
-    gan, reals = tiny_gan(CASES[loss]), real_batches()
-    for _ in range(iterations):
-        strategy(gan, reals, d_steps=steps[0], g_steps=steps[1])
-        gan.finish_iteration()
-    return state(gan)
-
-
 def gidel(gan, reals):
     """Move both networks as extragradient did before its step ahead had a length."""
     with looking_ahead([*gan.g_parameters, *gan.d_parameters]):
@@ -376,4 +368,6 @@ CORNERS = [
 def test_corners_are_strategies_to_the_last_bit(corner, known, steps, loss):
     if known is strategies.detach and loss == "wgan_gp":
         pytest.skip("the penalty draws once more")
-    assert all(map(torch.equal, trained(corner(), loss, steps=steps), trained(known, loss, steps=steps)))
+    d_steps, g_steps = steps
+    ends = [train(tiny_gan(CASES[loss]), one, d_steps=d_steps, g_steps=g_steps) for one in (corner(), known)]
+    assert all(map(torch.equal, *ends))

@@ -7,7 +7,7 @@ from torch import nn
 from ganexp import GAN, Prior, strategies
 from ganexp.losses import WGAN, NonSaturating
 from tests.composing import every_strategy
-from tests.tiny import STRATEGIES
+from tests.tiny import STRATEGIES, train
 
 
 class Awkward(nn.Module):
@@ -34,9 +34,7 @@ def trained(strategy, loss, *, fused):
         batch_size=4,
     )
     reals = iter(lambda: torch.ones(4, 2, dtype=torch.float64), None)
-    for _ in range(5):
-        strategy(gan, reals, d_steps=1, g_steps=1)
-    return [*G.parameters(), *D.parameters()]
+    return train(gan, strategy, 5, reals=reals)
 
 
 def test_autograd_does_choose_other_layouts():
@@ -65,8 +63,6 @@ def test_channels_last_networks_train_as_contiguous_ones():
         optimizers = [torch.optim.Adam(net.parameters(), 1e-3, fused=True) for net in (G, D)]
         gan = GAN(G, D, NonSaturating(), *optimizers, Prior(3, dtype=torch.float64), batch_size=4)
         reals = iter(lambda: torch.linspace(-1, 1, 4 * 3 * 256, dtype=torch.float64).view(4, 3, 16, 16), None)
-        for _ in range(4):
-            strategies.joint(gan, reals, d_steps=1, g_steps=1)
-        ends.append([*G.parameters(), *D.parameters()])
+        ends.append(train(gan, strategies.joint, reals=reals))
     for a, b in zip(*ends, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-10)

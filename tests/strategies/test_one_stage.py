@@ -15,7 +15,7 @@ from ganexp.networks import (
     MLPGenerator,
 )
 from ganexp.strategies.one_stage import gradients_in_one_pass, seeds_and_scales
-from tests.tiny import CASES
+from tests.tiny import CASES, train
 
 SHAPE = (1, 16, 16)
 NETWORKS = {
@@ -50,11 +50,8 @@ def images(dtype=torch.float64):
 def test_equals_joint_after_eight_iterations(network, loss):
     case, ends = CASES[loss], []
     for strategy in (strategies.joint, strategies.OneStage()):
-        made, reals = gan(network, BEGAN(lambda_k=0.3) if loss == "began" else case.loss(), case.penalty()), images()
-        for _ in range(8):
-            strategy(made, reals, d_steps=2, g_steps=1)
-            made.finish_iteration()
-        ends.append([*made.generator.parameters(), *made.discriminator.parameters(), *made.loss.buffers()])
+        made = gan(network, BEGAN(lambda_k=0.3) if loss == "began" else case.loss(), case.penalty())
+        ends.append(train(made, strategy, 8, reals=images(), d_steps=2))
     torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-10)
 
 
@@ -180,10 +177,7 @@ def test_what_acts_on_each_image_alone_is_allowed_and_exact(name):
     for strategy in (strategies.joint, strategies.OneStage()):
         torch.manual_seed(1)
         made = gan_with(Coupled(couplings_that_are_none()[name]).double(), NonSaturating())
-        reals = images()
-        for _ in range(10):
-            strategy(made, reals, d_steps=1, g_steps=1)
-        ends.append([*made.generator.parameters(), *made.discriminator.parameters()])
+        ends.append(train(made, strategy, 10, reals=images()))
     torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-10)
 
 
@@ -193,11 +187,7 @@ def test_any_coupling_is_exact_where_the_ratio_is_uniform(loss, coupling):
     ends = []
     for strategy in (strategies.joint, strategies.OneStage()):
         torch.manual_seed(1)
-        made = gan_with(Coupled(COUPLINGS[coupling]()).double(), loss())
-        reals = images()
-        for _ in range(5):
-            strategy(made, reals, d_steps=1, g_steps=1)
-        ends.append([*made.generator.parameters(), *made.discriminator.parameters()])
+        ends.append(train(gan_with(Coupled(COUPLINGS[coupling]()).double(), loss()), strategy, 5, reals=images()))
     torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-10)
 
 

@@ -10,7 +10,7 @@ from ganexp.losses import WGAN
 from ganexp.strategies import Extragradient, detach, joint
 from ganexp.wrappers import Anchoring, Lookahead
 from tests.strategies.dirac import REALS, dirac_gan
-from tests.tiny import CASES, real_batches, state, tiny_gan
+from tests.tiny import CASES, real_batches, state, tiny_gan, train
 
 ETA = 0.3
 
@@ -70,15 +70,10 @@ def test_every_step_of_alternating_networks_is_drawn_back():
 def test_a_resumed_one_goes_on_to_the_last_bit(made):
     whole, part, resumed = made(), made(), made()
     gan, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
-    other, others = tiny_gan(CASES["nonsaturating"]), real_batches()
-    for _ in range(8):
-        part(gan, reals, d_steps=1, g_steps=1)
+    train(gan, part, 8, reals=reals)
     resumed.load_state_dict(copy.deepcopy(part.state_dict()))
-    for _ in range(5):
-        resumed(gan, reals, d_steps=1, g_steps=1)
-    for _ in range(13):
-        whole(other, others, d_steps=1, g_steps=1)
-    assert all(torch.equal(a, b) for a, b in zip(state(gan), state(other), strict=True))
+    ends = train(gan, resumed, 5, reals=reals), train(tiny_gan(CASES["nonsaturating"]), whole, 13)
+    assert all(map(torch.equal, *ends))
 
 
 @pytest.mark.parametrize(("inner", "outer", "alphas"), [(5, 5, (0.5, 0.5)), (3, 4, (0.25, 0.75))])

@@ -9,7 +9,7 @@ from ganexp.batch import Batch
 from ganexp.strategies import detach, joint
 from ganexp.streams import stream
 from ganexp.wrappers import Replay
-from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan, train
 
 SIZE, OTHERS = 8, 2
 
@@ -51,12 +51,10 @@ def plain(iterations, *, simultaneous):
 
 @pytest.mark.parametrize("strategy", [detach, joint])
 def test_a_plain_loop_agrees(strategy):
-    gan, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
     wrapped = Replay(strategy, size=SIZE, share=OTHERS / BATCH)
-    for _ in range(7):
-        wrapped(gan, reals, d_steps=1, g_steps=1)
+    found = train(tiny_gan(CASES["nonsaturating"]), wrapped, 7)
     by_hand, buffer = plain(7, simultaneous=strategy is joint)
-    torch.testing.assert_close(state(gan), by_hand, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(found, by_hand, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(wrapped.kept[0], torch.stack(buffer), rtol=1e-12, atol=1e-14)
 
 

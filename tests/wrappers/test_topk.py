@@ -10,7 +10,7 @@ from ganexp.losses import RpGAN, SoftmaxGAN
 from ganexp.strategies import detach, joint
 from ganexp.streams import stream
 from ganexp.wrappers import TopK
-from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan, train
 
 
 def test_k_falls_by_gamma_down_to_nu():
@@ -73,9 +73,6 @@ def plain_topk(loss, iterations, ks, *, simultaneous):
 @pytest.mark.parametrize("strategy", [detach, joint])
 def test_a_plain_loop_agrees(strategy):
     for loss in ("nonsaturating", "hinge", "rpgan", "ragan"):
-        gan, reals = tiny_gan(CASES[loss]), real_batches()
-        wrapped = TopK(strategy, nu=0.3, gamma=0.6, every=2)
-        for _ in range(6):
-            wrapped(gan, reals, d_steps=1, g_steps=1)
+        found = train(tiny_gan(CASES[loss]), TopK(strategy, nu=0.3, gamma=0.6, every=2), 6)
         by_hand = plain_topk(loss, 6, [6, 6, 4, 4, 2, 2], simultaneous=strategy is joint)
-        torch.testing.assert_close(state(gan), by_hand, rtol=1e-11, atol=1e-13)
+        torch.testing.assert_close(found, by_hand, rtol=1e-11, atol=1e-13)

@@ -13,7 +13,7 @@ from ganexp.strategies import Competitive, detach
 from ganexp.training.cuda_graph import reason_against
 from ganexp.wrappers import Balanced, LatentStep, Lookahead, Replay, TopK, WarmUp
 from tests.composing import suited
-from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, real_batches, tiny_gan, train
 
 OFF = {
     "topk": lambda strategy: TopK(strategy, nu=1.0),
@@ -31,11 +31,13 @@ ON = {
 
 
 def trained(strategy, loss="nonsaturating", *, iterations=3, d_steps=2, g_steps=2, **settings):
-    gan, reals = tiny_gan(CASES[loss], **settings), real_batches()
-    for _ in range(iterations):
-        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
-        gan.finish_iteration()
-    return [*state(gan), gan.prior.rng.get_state(), gan.meter.last_real, gan.meter.last_fake]
+    gan = tiny_gan(CASES[loss], **settings)
+    return [
+        *train(gan, strategy, iterations, d_steps=d_steps, g_steps=g_steps),
+        gan.prior.rng.get_state(),
+        gan.meter.last_real,
+        gan.meter.last_fake,
+    ]
 
 
 def assert_same(first, second):
@@ -133,18 +135,12 @@ def test_a_state_lies_around_that_of_the_strategy_inside():
 
     whole, part, resumed = made(), made(), made()
     gan, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
-    for _ in range(5):
-        part(gan, reals, d_steps=1, g_steps=1)
+    train(gan, part, 5, reals=reals)
     kept = copy.deepcopy(part.state_dict())
     assert kept.keys() == {"iterations", "slow", "strategy"}
     assert kept["strategy"]["strategy"] == {"iterations": 5, "strategy": {"iterations": 5}}
     resumed.load_state_dict(kept)
-    for _ in range(4):
-        resumed(gan, reals, d_steps=1, g_steps=1)
-    other, reals = tiny_gan(CASES["nonsaturating"]), real_batches()
-    for _ in range(9):
-        whole(other, reals, d_steps=1, g_steps=1)
-    assert_same(state(gan), state(other))
+    assert_same(train(gan, resumed, 4, reals=reals), train(tiny_gan(CASES["nonsaturating"]), whole, 9))
 
 
 def test_only_what_keeps_count_is_in_the_way_of_a_cuda_graph():
