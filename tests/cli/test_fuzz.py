@@ -13,7 +13,7 @@ from ganexp import build
 from ganexp.cli.checks import refuse_mixed_groups
 from ganexp.cli.errors import report
 from ganexp.config.check import check
-from ganexp.config.schema import GROUPS, Config, ConfigError
+from ganexp.config.schema import GROUPS, Config
 from ganexp.strategies.base import as_strategy
 from tests.composing import composed, options, suited
 from tests.tiny import STRATEGIES
@@ -228,7 +228,3 @@ def test_every_key_of_the_schema_is_tried():
     fields = set(Config.model_fields) - {*GROUPS, *SWITCHES, "resume", "trust", "data_root", "sweep", "keep_best", *NULLABLE}
     tried = {key.partition(".")[0] for key in (*INTEGERS, *CHOICES, *NESTED)}
     assert fields <= tried, fields - tried
-
-
-def test_config_errors_are_sentences():
-    assert report(ConfigError("a is b.")) == "Error: a is b."

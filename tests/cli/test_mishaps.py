@@ -20,6 +20,7 @@ from ganexp.data.vision import MNIST
 from ganexp.data.workers import loader
 from ganexp.training import checkpoint
 from tests.composing import composed
+from tests.full import on_a_full_disk
 from tests.processes import joined
 from tests.small_runs import SMALL
 
@@ -66,8 +67,6 @@ def test_an_image_is_named_alike_in_this_process_and_in_a_worker(workers):
 
 
 def limited(folder, caplog):
-    """Train with a limit on the size of files, which holds for every write as a full disk does."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
     settings = [*SMALL, "log_every=1", "sample_every=4", "checkpoint_every=2", "iterations=9"]
     made = build(composed(*settings), folder)
     # pictures that fit before training, and that do not fit later
@@ -80,9 +79,7 @@ def limited(folder, caplog):
 
 def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
     """A checkpoint of 20 kB does not fit, which stops nothing; a picture does not either, which ends the run in order."""
-    process = multiprocessing.get_context("fork").Process(target=limited, args=(tmp_path, caplog))
-    process.start()
-    assert joined(process) == [0]
+    assert on_a_full_disk(limited, tmp_path, caplog, room=6000) == "None"
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
     assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}

@@ -110,11 +110,6 @@ def test_a_folder_without_corrupt_images_is_the_same_strict_or_not(folders, tmp_
     assert not caplog.records
 
 
-def test_they_are_left_out_where_nothing_can_be_kept(folders, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    assert len(load_cached(of(folders[0]), tmp_path / "file" / "cache")) == 5
-
-
 def test_a_class_that_has_lost_all_images_keeps_its_place(folders, tmp_path):
     dataset = of(folders[0])
     for name in ("cat/3.png", "cat/0.png", "cat/6.png"):

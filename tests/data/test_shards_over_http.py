@@ -1,7 +1,6 @@
 """Shards behind a server on the loopback interface, read by worker processes with a connection each."""
 
 import http.server
-import threading
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import torch
 from ganexp.data import Shards, Streamed
 from ganexp.data.decoding import DecodingError
 from tests.data.tars import shards, written
+from tests.serving import running
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -48,12 +48,8 @@ def server(monkeypatch):
     pytest.importorskip("aiohttp")
     contents, images = shards()
     monkeypatch.setattr(Server, "contents", {f"/train-{number:03d}.tar": one for number, one in enumerate(contents)})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_address[1]}/train-{{000..002}}.tar", images
-        running.shutdown()
-        thread.join(60)
+    with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)) as server:
+        yield f"http://127.0.0.1:{server.server_address[1]}/train-{{000..002}}.tar", images
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.logging.artifact_store import ArtifactStore
 from tests.logging.sweep_queue import SweepQueue
+from tests.serving import running
 
 
 class StandIn(ThreadingHTTPServer):
@@ -90,13 +91,8 @@ def _data(question, url):
 @contextmanager
 def serving(mood="well"):
     """Run a stand-in for as long as the context lasts."""
-    server = StandIn(mood)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.waiting.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(60)
+    with running(StandIn(mood)) as server:
+        try:
+            yield server
+        finally:
+            server.waiting.set()

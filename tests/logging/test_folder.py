@@ -1,8 +1,6 @@
 """The run folder: whose it is, how it ends, and that its rows are whole."""
 
 import json
-import multiprocessing
-import resource
 
 import pytest
 
@@ -13,7 +11,6 @@ from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.logging.reading import find, is_run, read
 from ganexp.logging.summary import amend_summary, read_summary
 from tests.full import on_a_full_disk
-from tests.processes import joined
 
 
 def ended(state="finished"):
@@ -91,8 +88,6 @@ def test_a_folder_belongs_to_one_process_until_its_book_is_closed(tmp_path):
 
 
 def fill_up(folder):
-    """Write rows until a limit on the size of files, which holds for every write as a full disk does."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
     logger = FolderLogger(folder)
     for iteration in range(100):
         try:
@@ -107,9 +102,7 @@ def fill_up(folder):
 
 
 def test_a_row_that_does_not_fit_on_the_disk_is_left_out_whole(tmp_path):
-    process = multiprocessing.get_context("fork").Process(target=fill_up, args=(tmp_path,))
-    process.start()
-    assert joined(process) == [0]
+    assert on_a_full_disk(fill_up, tmp_path, room=300) == "None"
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["progress/iteration"] for line in lines] == list(range(len(lines)))
     assert 5 < len(lines) < 100

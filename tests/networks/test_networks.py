@@ -15,6 +15,9 @@ from ganexp.networks import (
     MLPGenerator,
     R3GANDiscriminator,
     R3GANGenerator,
+    ResNetDiscriminator,
+    StyleGAN2Discriminator,
+    StyleGAN2Generator,
 )
 
 CONVOLUTIONAL = [(DCGANGenerator, DCGANDiscriminator), (BEGANGenerator, BEGANDiscriminator)]
@@ -59,14 +62,19 @@ def test_mlp_has_the_sizes_of_a_published_toy_experiment():
     assert sum(p.numel() for p in discriminator.parameters()) == hidden + 512 + 1
 
 
-@pytest.mark.parametrize("network", [c for pair in CONVOLUTIONAL for c in pair])
-@pytest.mark.parametrize("shape", [(2,), (1, 28, 28), (3, 8, 8), (3, 32, 64), (1, 0, 0)])
-def test_convolutions_refuse_what_they_cannot_make(network, shape):
-    if shape == (3, 32, 64) and network in (DCGANGenerator, DCGANDiscriminator):
-        pytest.skip("images that are not square are theirs too")
-    arguments = (5, shape) if network in (DCGANGenerator, BEGANGenerator) else (shape,)
+NO_SHAPES = [(2,), (1, 28, 28), (3, 8, 8), (3, 48, 32), (1, 0, 0)]
+FAMILIES = [*CONVOLUTIONAL, (R3GANGenerator, R3GANDiscriminator), (StyleGAN2Generator, StyleGAN2Discriminator)]
+
+
+@pytest.mark.parametrize(
+    ("networks", "shape"), [*itertools.product(FAMILIES, NO_SHAPES), ((BEGANGenerator, BEGANDiscriminator), (3, 32, 64))]
+)
+def test_convolutions_refuse_what_they_cannot_make(networks, shape):
+    generator, discriminator = networks
     with pytest.raises(ValueError, match=r"^shape should"):
-        network(*arguments)
+        generator(5, shape)
+    with pytest.raises(ValueError, match=r"^shape should"):
+        discriminator(shape)
 
 
 def test_channels_of_dcgan_at_64_are_the_papers():
@@ -117,7 +125,27 @@ def test_energy_gradient_flows_through_the_image_and_its_reconstruction():
     assert (gradient * direction).sum().item() == pytest.approx(derivative, rel=1e-5)
 
 
-@pytest.mark.parametrize("networks", [(DCGANGenerator, DCGANDiscriminator), (BEGANGenerator, BEGANDiscriminator)])
-def test_images_do_not_see_each_other_in_a_default_discriminator(networks):
-    discriminator, x = networks[1]((1, 16, 16), width=2).double(), torch.randn(4, 1, 16, 16, dtype=torch.float64)
-    torch.testing.assert_close(discriminator(x)[:2], discriminator(x[:2]), rtol=1e-12, atol=1e-14)
+@pytest.mark.parametrize(
+    "discriminator",
+    [
+        DCGANDiscriminator((1, 32, 32), width=2),
+        BEGANDiscriminator((1, 32, 32), width=2),
+        R3GANDiscriminator((1, 32, 32), width=2),
+        *(ResNetDiscriminator((1, 32, 32), width=1, attention=attention).eval() for attention in (False, True)),
+    ],
+    ids=lambda made: type(made).__name__,
+)
+def test_images_do_not_see_each_other_in_a_default_discriminator(discriminator):
+    """Spectral norm is at rest; weights are far from what they begin with, where attention and R3GAN's blocks do nothing."""
+    discriminator = discriminator.double()
+    for parameter in discriminator.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    x = torch.randn(4, 1, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(discriminator(x)[:2], discriminator(x[:2]), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "discriminator", [ResNetDiscriminator((1, 32, 32), width=1, attention=True), R3GANDiscriminator((1, 16, 16), width=2)]
+)
+def test_the_last_layer_is_the_one_that_mixed_precision_looks_for(discriminator):
+    assert [m for m in discriminator.modules() if isinstance(m, (nn.Linear, nn.Conv2d))][-1] is discriminator.linear

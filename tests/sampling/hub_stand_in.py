@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 import re
-import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
+
+from tests.serving import running
 
 
 class Hub(ThreadingHTTPServer):
@@ -130,15 +130,6 @@ def _digest(content):
     return hashlib.sha256(content).hexdigest()
 
 
-@contextmanager
 def serving(token="hf_of_a_test"):
     """Run a stand-in for as long as the context lasts."""
-    server = Hub(token)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(60)
+    return running(Hub(token))

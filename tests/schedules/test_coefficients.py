@@ -173,15 +173,15 @@ def test_numbers_stay_where_the_first_run_was_to_end(tmp_path):
 def test_what_is_read_on_the_device_moves_in_a_recorded_iteration_too(settings, moving):
     runs = []
     for recorded in (False, True):
-        trainer = build(composed(*settings, moving, "iterations=12", "precision=fp64"))
+        trainer = build(composed(*settings, moving, "iterations=8", "precision=fp64"))
         if recorded:
             trainer.step = Recorded(trainer.step, Tape)
-        iterate(trainer, 12)
+        iterate(trainer, 8)
         runs.append([*state(trainer.gan), *(p.clone() for p in trainer.step.average.generator.parameters())])
         assert not recorded or len(trainer.step.recording.operations) > 50
     assert same(*runs)
-    still = build(composed(*settings, "iterations=12", "precision=fp64"))
-    iterate(still, 12)
+    still = build(composed(*settings, "iterations=8", "precision=fp64"))
+    iterate(still, 8)
     assert not same(runs[0], [*state(still.gan), *still.step.average.generator.parameters()])
 
 

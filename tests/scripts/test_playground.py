@@ -3,8 +3,6 @@
 import functools
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -15,11 +13,9 @@ from playing.games import GAMES, Settings
 from playing.programs import programs
 from playing.references import MOMENTA, RATES, STEPS
 from playing.shown import SHOWN
+from tests.browser import needs_a_browser, title
 
 FEW = [one for one in SHOWN if one.name in ("joint", "detach", "extragradient", "lookahead", "runge_kutta", "consensus")]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000", "--no-first-run"]
-FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
 
 
 def a_course(frames=4):
@@ -113,17 +109,8 @@ def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
         playground.main(["--output", str(tmp_path / "file" / "page.html")])
 
 
-def in_a_browser(place, *flags, script="", address=""):
-    """Load a page with a further script, and return what it wrote into its title."""
-    copy = place.with_name("copy.html")
-    copy.write_text(place.read_text().replace("</body>", f"<script>{script}</script></body>"))
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={place.with_name('profile')}", *flags, "--dump-dom", copy.as_uri() + address]
-    written = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    return re.search("<title>(.*?)</title>", written)[1]
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@needs_a_browser
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_agrees_and_obeys_the_keyboard(width, small_page, tmp_path):
     (tmp_path / "page.html").write_text(small_page)
@@ -135,7 +122,7 @@ def test_a_browser_agrees_and_obeys_the_keyboard(width, small_page, tmp_path):
         " state.start[1], document.documentElement.scrollWidth - innerWidth, clock.running]);"
     )
     worst, moment, game, apart, psi, too_wide, running = json.loads(
-        in_a_browser(tmp_path / "page.html", f"--window-size={width},1400", script=press)
+        title(tmp_path / "page.html", press, f"--window-size={width},1400")
     )
     assert worst < 1e-11
     assert (moment, game, apart, psi) == (2, "dirac", True, 0.65)
@@ -144,14 +131,14 @@ def test_a_browser_agrees_and_obeys_the_keyboard(width, small_page, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@needs_a_browser
 def test_reduced_motion_shows_whole_paths_and_does_not_move_by_itself(small_page, tmp_path):
     (tmp_path / "page.html").write_text(small_page)
     script = "document.title = JSON.stringify([clock.running, clock.moment === state.length, rings.running])"
     flag = "--force-prefers-reduced-motion"
-    assert in_a_browser(tmp_path / "page.html", flag, script=script) == "[false,true,false]"
+    assert title(tmp_path / "page.html", script, flag) == "[false,true,false]"
     wrong = "#game=chess&rate=77&start=9,9&strategies=joint&momentum=-0.5&own=lookahead:7,%3Cb%3E:1"
     script = "document.title = JSON.stringify([state.game, state.rate, state.start, state.strategies, state.momentum])"
-    assert in_a_browser(tmp_path / "page.html", script=script, address=wrong) == '["bilinear",0.1,[1.2,0.6],["joint"],-0.5]'
+    assert title(tmp_path / "page.html", script, address=wrong) == '["bilinear",0.1,[1.2,0.6],["joint"],-0.5]'
     for table in ("#strategies", "#100%"):  # addresses of places in the page
-        assert in_a_browser(tmp_path / "page.html", script="document.title = state.game", address=table) == "bilinear"
+        assert title(tmp_path / "page.html", "document.title = state.game", address=table) == "bilinear"

@@ -1,7 +1,5 @@
 """Which checkpoints stay: the newest ones, and the best."""
 
-import torch
-
 from ganexp import build
 from ganexp.training import checkpoint
 from tests.composing import composed
@@ -61,19 +59,3 @@ def test_a_run_that_was_begun_before_the_best_iteration_was_noted_goes_on_and_kn
     checkpoint.write(state, last)
     notes = build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last).fit()["notes"]
     assert f"Best loss/d: -9, in {best}." in notes
-
-
-def test_a_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch, caplog):
-    real, failing = torch.save, [6, 9]
-
-    def save(values, file):
-        if values["run"]["iteration"] in failing:
-            file.write(b"half")
-            raise OSError(28, "No space left on device")
-        real(values, file)
-
-    monkeypatch.setattr(torch, "save", save)
-    trained(tmp_path, SMALL, 11, stop_after=10)
-    assert caplog.text.count("No space left on device") == 2
-    assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 3
-    assert not list(tmp_path.glob("checkpoints/*.unfinished"))

@@ -1,12 +1,9 @@
 """Run folders, written by hand, and what a report shows of them."""
 
 import json
-import shutil
 
 import numpy as np
 from PIL import Image
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def rich_run(folder, *, seed=0, strategy="joint", rows=20, level=1.0):

@@ -2,17 +2,16 @@
 
 import json
 import re
-import subprocess
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from ganexp.cli.commands import report
 from ganexp.cli.commands.reporting import charts
 from ganexp.logging.keys import DIAGNOSTICS
+from tests.browser import drawn, needs_a_browser, title
 from tests.calling import call
-from tests.cli.commands.run_folders import CHROMIUM, figures, rich_run
+from tests.cli.commands.run_folders import figures, rich_run
 
 
 @pytest.fixture
@@ -80,21 +79,15 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@needs_a_browser
 def test_a_browser_draws_it(tmp_path):
     """One group has a name that would turn the rest of the page into a comment, were it not escaped."""
     for number, strategy in enumerate(["joint", "<!--<script>"]):
         rich_run(tmp_path / "sweep" / f"{number}_run", strategy=strategy, level=1.0 + 3 * number)
     page = call("report", str(tmp_path / "sweep"))
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1300,2200"]
-    picture = f"--screenshot={tmp_path / 'page.png'}"
-    subprocess.run([*command, picture, page.as_uri()], check=True, capture_output=True, timeout=120)
-    with Image.open(tmp_path / "page.png") as image:
-        pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
+    pixels = drawn(page, "--window-size=1300,2200")
     for color in ((0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)):  # the curves of the two groups
-        assert (np.abs(pixels.astype(int) - color).sum(1) < 60).sum() > 200
+        assert (np.abs(pixels - color).sum(1) < 60).sum() > 200
 
     clicks = (
         "document.querySelectorAll('.legend button')[1].click(); const axis = document.querySelector('#axis');"
@@ -102,12 +95,8 @@ def test_a_browser_draws_it(tmp_path):
         "const seen = figures['loss/d'].data.map((trace) => [trace.meta, trace.visible, trace.x[0]]);"
         "document.title = JSON.stringify([seen, document.querySelectorAll('[data-of][hidden]').length]);"
     )
-    clicked = page.with_name("clicked.html")
-    clicked.write_text(
-        page.read_text().replace("</body>", f"<script>onload = () => setTimeout(() => {{{clicks}}}, 2000)</script>")
-    )
-    dumped = subprocess.run([*command, "--dump-dom", clicked.as_uri()], check=True, capture_output=True, timeout=120)
-    shown, hidden = json.loads(re.search("<title>(.*?)</title>", dumped.stdout.decode())[1])
+    clicked = title(page, f"onload = () => setTimeout(() => {{{clicks}}}, 2000)", "--window-size=1300,2200")
+    shown, hidden = json.loads(clicked)
     assert shown == [[0, True, 0.5], [1, False, 0.5]]
     assert hidden == 3  # the second group's name and bar among the timings, and its samples
 

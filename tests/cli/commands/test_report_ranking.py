@@ -1,15 +1,14 @@
 """The report's ranking: of a sweep with a metric, and by any key of any runs."""
 
 import re
-import subprocess
 from html import unescape
 
 import numpy as np
 import pytest
-from PIL import Image
 
+from tests.browser import drawn, needs_a_browser, title
 from tests.calling import call
-from tests.cli.commands.run_folders import CHROMIUM, config, plain_run
+from tests.cli.commands.run_folders import config, plain_run
 from tests.cli.handmade_sweeps import make_sweep
 
 REACHED = {"loss=hinge": [2.0, 2.2, 2.1], "loss=wgan": [2.1, "failed", 2.15], "loss=lsgan": [8.0, 8.3, "missing"]}
@@ -92,22 +91,13 @@ def test_a_figure_that_a_measure_describes_has_one_column(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@needs_a_browser
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_draws_intervals_and_no_page_wider_than_the_window(width, tmp_path):
     page = call("report", str(make_sweep(tmp_path / "sweep", REACHED)))
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},1400"]
     if width > 1000:  # on a phone the drawings lie to the right, in the table's own scrolling box
-        picture = tmp_path / "page.png"
-        subprocess.run([*command, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=120)
-        with Image.open(picture) as image:
-            pixels = np.asarray(image.convert("RGB")).reshape(-1, 3).astype(int)
+        pixels = drawn(page, f"--window-size={width},1400")
         for color in ((0x2A, 0x7D, 0x3F), (0x4C, 0x7A, 0xA8), (0x99, 0x99, 0x99)):  # the means of best, like and worse
             assert (np.abs(pixels - color).sum(1) < 10).sum() > 20
-    measured = page.with_name("measured.html")
-    script = "<script>onload = () => { document.title = document.documentElement.scrollWidth - innerWidth; }</script>"
-    measured.write_text(page.read_text().replace("</body>", f"{script}</body>"))
-    dumped = subprocess.run([*command, "--dump-dom", measured.as_uri()], check=True, capture_output=True, timeout=120)
-    assert int(re.search("<title>(.*?)</title>", dumped.stdout.decode())[1]) <= 0
+    measured = "onload = () => { document.title = document.documentElement.scrollWidth - innerWidth; }"
+    assert int(title(page, measured, f"--window-size={width},1400")) <= 0

@@ -1,0 +1,59 @@
+"""Networks of the larger families train in every way, and resume to the last bit."""
+
+import pytest
+import torch
+
+from ganexp import build
+from tests.composing import composed
+from tests.small_runs import assert_same, state
+from tests.tiny import iterate
+
+SMALL = ["batch_size=4", "latent_dim=3", "logger=[]", "device=cpu"]
+NETWORKS = {
+    "resnet": ["generator.width=1", "discriminator.width=1", "dataset.image_size=32"],
+    "r3gan": ["generator.width=2", "discriminator.width=2", "dataset.image_size=16"],
+    "biggan": ["generator.width=2", "discriminator.width=2", "generator.embedding=3", "dataset.image_size=32", "latent_dim=8"],
+    "stylegan2": ["generator.width=4", "discriminator.width=4", "generator.depth=2", "dataset.image_size=16"],
+}
+QUICK = [
+    ("resnet", "conditional=true precision=bf16"),
+    ("r3gan", "conditional=true"),
+    ("stylegan2", "conditional=true penalty=[r1,path_length] penalty.r1.every=2 channels_last=true"),
+]
+SLOW = [
+    *((family, "strategy=detach") for family in ("resnet", "r3gan")),
+    *((family, "strategy=consensus") for family in ("resnet", "r3gan")),
+    *((family, "precision=fp64") for family in ("resnet", "r3gan")),
+    *((family, "precision=bf16 channels_last=true") for family in ("resnet", "r3gan")),
+    ("resnet", "loss=wgan_gp generator.attention=true discriminator.attention=true"),
+    ("resnet", "generator.spectral_norm=true strategy=unrolled average.decay=0.9"),
+    ("r3gan", "loss=wgan_gp"),
+    ("biggan", "conditional=true penalty=[r1,lecam] channels_last=true"),
+    ("biggan", "precision=bf16 pack=2 loss=hinge"),
+    ("stylegan2", "precision=bf16 augment=ada"),
+    ("stylegan2", "strategy=one_stage loss=minimax penalty=[r1,path_length] discriminator.minibatch_deviation=false"),
+    ("stylegan2", "accumulate=2 discriminator.minibatch_deviation=false penalty=[path_length]"),
+]
+
+
+def trained(words, iterations, stored=None):
+    trainer = build(composed(*words))
+    if stored is not None:
+        trainer.load_state_dict(stored)
+    iterate(trainer, iterations)
+    return trainer
+
+
+@pytest.mark.parametrize(("family", "typed"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)])
+def test_they_train_and_resume(family, typed):
+    data = [] if "conditional=true" in typed else ["dataset=fake", "dataset.n=9"]
+    words = [f"generator={family}", f"discriminator={family}", *SMALL, *NETWORKS[family], *data, *typed.split()]
+    begun, half, whole = (trained(words, iterations) for iterations in (0, 2, 3))
+    assert_same(state(trained(words, 1, half.state_dict())), state(whole))
+    moved = [(begun.gan.generator, whole.gan.generator), (begun.gan.discriminator, whole.gan.discriminator)]
+    if "conditional=true" in typed and family != "stylegan2":
+        moved.append((begun.gan.discriminator.projection, whole.gan.discriminator.projection))
+    for before, after in moved:
+        assert all(p.isfinite().all() for p in after.parameters())
+        assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))
+    assert ("loss/g_penalty" in whole.gan.meter.so_far()) == ("path_length" in typed)
