@@ -9,6 +9,7 @@ from ganexp import build
 from ganexp.logging import Logger
 from ganexp.strategies.base import as_strategy
 from tests.composing import composed
+from tests.tiny import iterate
 
 SMALL = [
     *("dataset=fake", "dataset.image_size=4", "dataset.n=23", "batch_size=5", "latent_dim=3"),
@@ -86,6 +87,16 @@ def assert_resumes(folder, settings, iterations, stop_after):
     assert_same(state(resumed), state(whole))
     assert untimed(folder / "parts") == untimed(folder / "whole")
     return whole, resumed
+
+
+def assert_never_waits(made):
+    """Assert that iterations on a GPU wait for nothing of it: CUDA's debug mode raises where one would."""
+    iterate(made, 5)
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        iterate(made, 5)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 def rows(folder):

@@ -192,6 +192,13 @@ def train(gan, strategy, iterations=4, *, reals=None, d_steps=1, g_steps=1):
     return state(gan)
 
 
+def descend(optimizer, loss):
+    """Take a step as textbooks do."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
 def derivative(value, weights, directions, step=1e-6):
     """Return the derivative of a value along a direction of weights, by a central difference."""
     values = []

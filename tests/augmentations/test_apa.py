@@ -9,7 +9,7 @@ from ganexp.batch import Batch
 from ganexp.losses import RpGAN
 from ganexp.penalties import R1
 from tests.augmentations.images import begun, built, images, weights
-from tests.tiny import iterate
+from tests.tiny import descend, iterate
 
 
 def test_each_sample_is_a_generated_one_with_probability_p_under_its_own_label():
@@ -34,12 +34,8 @@ def test_a_plain_loop_whose_penalty_is_at_what_is_shown_as_real():
         x = torch.where(shown, fake.detach(), x)
         loss = gan.loss.d_loss(gan.discriminator(x), gan.discriminator(fake.detach()))
         loss = loss + R1().term(gan.discriminator, x, fake.detach())
-        gan.optimizer_d.zero_grad()
-        loss.backward()
-        gan.optimizer_d.step()
-        gan.optimizer_g.zero_grad()
-        gan.loss.g_loss(None, gan.discriminator(fake)).backward()
-        gan.optimizer_g.step()
+        descend(gan.optimizer_d, loss)
+        descend(gan.optimizer_g, gan.loss.g_loss(None, gan.discriminator(fake)))
     torch.testing.assert_close(weights(made.gan), weights(gan), rtol=1e-10, atol=1e-12)
 
 

@@ -21,26 +21,9 @@ from tests.tiny import STRATEGIES
 TARGETS = [*(group for group in GROUPS if group != "optimizer"), "optimizer.g", "optimizer.d"]
 OFFLINE = ("digits", "fake", "ring", "grid")
 INTEGERS = (
-    "batch_size",
-    "iterations",
-    "latent_dim",
-    "d_steps",
-    "g_steps",
-    "log_every",
-    "sample_every",
-    "checkpoint_every",
-    "seed",
-)
-INTEGERS += (
-    "workers",
-    "threads",
-    "keep_checkpoints",
-    "accumulate",
-    "pack",
-    "evaluate_every",
-    "freeze_d",
-    "evaluation.samples",
-    "dynamics.every",
+    *("batch_size", "iterations", "latent_dim", "d_steps", "g_steps", "log_every", "sample_every", "checkpoint_every", "seed"),
+    *("workers", "threads", "keep_checkpoints", "accumulate", "pack", "evaluate_every", "freeze_d"),
+    *("evaluation.samples", "dynamics.every"),
 )
 CHOICES = ("precision", "prior", "device", "on_divergence", "logger.wandb.mode", "feed", "cuda_graph", "channels_last")
 NULLABLE = {"g_batch", "moving", "init_from"}

@@ -40,16 +40,8 @@ def flaky(gan, reals, *, d_steps, g_steps, seed):
 
 @pytest.mark.slow
 def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
-    done = train(
-        "-m",
-        "loss=hinge,began",
-        "seed=range(2)",
-        "sweep.metric=loss/g",
-        "logger=[wandb]",
-        "logger.wandb.mode=offline",
-        *TINY,
-        cwd=tmp_path,
-    )
+    asked = ["sweep.metric=loss/g", "logger=[wandb]", "logger.wandb.mode=offline"]
+    done = train("-m", "loss=hinge,began", "seed=range(2)", *asked, *TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = sweep_folder(tmp_path)
     jobs = results(folder)

@@ -41,15 +41,8 @@ def test_it_is_the_averaged_generator_ready_to_use(trained):
 
 
 def test_without_an_average_it_is_the_generator(tmp_path):
-    trainer = run(
-        tmp_path,
-        "average=none",
-        "precision=fp64",
-        "discriminator.spectral_norm=true",
-        "generator=dcgan",
-        "discriminator=dcgan",
-        of=CONVOLUTIONAL,
-    )
+    networks = ["generator=dcgan", "discriminator=dcgan", "discriminator.spectral_norm=true", *CONVOLUTIONAL]
+    trainer = run(tmp_path, "average=none", "precision=fp64", of=networks)
     z = trainer.gan.prior.fixed(4).values
     assert torch.equal(ganexp.load(tmp_path)(z), trainer.gan.generator.eval()(z))
 

@@ -14,18 +14,9 @@ RUN += ["batch_size=12", "precision=fp64", "log_every=2", "sample_every=5", "che
 MLP = [one for one in SMALL if one.startswith(("generator", "discriminator"))]
 FAKE = ["dataset=fake", "dataset.image_size=16", "dataset.n=23"]
 LAZY = ["penalty=gradient_penalty", "penalty.gradient_penalty.every=2", "d_steps=2", "clip_gradients=0.1", "schedule=linear"]
+LOOKAHEAD = ["wrapper=[lookahead]", "wrapper.lookahead.every=3"]
 CASES = {
-    "much": [
-        *MLP,
-        "average.decay=0.9",
-        "wrapper=[lookahead]",
-        "wrapper.lookahead.every=3",
-        "flip=true",
-        "conditional=true",
-        "dataset=digits",
-        "loss=hinge",
-        *LAZY,
-    ],
+    "much": [*MLP, *LAZY, *LOOKAHEAD, "dataset=digits", "conditional=true", "flip=true", "loss=hinge", "average.decay=0.9"],
     "augmented": [*MLP, *FAKE, "augment=diffaugment", "accumulate=2", "feed=streamed", "workers=0", "loss=rpgan"],
     "ada": [*MLP, *FAKE, "augment=ada", "augment.images=500", "pack=2", "penalty=dragan"],
     "batch norm": [*FAKE, "generator=dcgan", "generator.width=4", "discriminator=dcgan", "discriminator.width=4"],

@@ -124,13 +124,7 @@ def test_a_run_is_evaluated_in_the_features_that_were_trained(monkeypatch, tmp_p
     path = classifier_file({"name": "digits"})
     checksum = Classifier.load(path).checksum
     assert checksum in capsys.readouterr().out
-    settings = (
-        "evaluate_every=3",
-        "evaluation.samples=200",
-        "generator.width=4",
-        "discriminator.width=4",
-        "keep_best=eval/fid",
-    )
+    settings = (*NARROW, "evaluate_every=3", "evaluation.samples=200", "keep_best=eval/fid")
     trainer = build(composed(*IMAGES, *settings))
     last = trainer.fit()["last"]
     assert {"eval/fid", "eval/kid", "eval/precision", "eval/recall", "eval/density", "eval/coverage"} <= set(last)

@@ -10,13 +10,7 @@ from ganexp.losses import RaGAN
 from ganexp.strategies import g_first_resample, resample
 from tests.composing import composed
 from tests.small_runs import SMALL
-from tests.tiny import BATCH, CASES, iterate, real_batches, state, tiny_gan
-
-
-def stepped(optimizer, loss):
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+from tests.tiny import BATCH, CASES, descend, iterate, real_batches, state, tiny_gan
 
 
 @pytest.mark.parametrize("g_batch", [2 * BATCH, 3])
@@ -29,9 +23,9 @@ def test_resample_with_a_batch_of_g_s_own_is_the_loop_by_hand(g_batch):
         resample(ours, reals, d_steps=2, g_steps=2)
         for _ in range(2):
             x, z = next(same), prior.sample(BATCH).values
-            stepped(by_hand.optimizer_d, (1 - D(x)).relu().mean() + (1 + D(G(z).detach())).relu().mean())
+            descend(by_hand.optimizer_d, (1 - D(x)).relu().mean() + (1 + D(G(z).detach())).relu().mean())
         for _ in range(2):
-            stepped(by_hand.optimizer_g, -D(G(prior.sample(g_batch).values)).mean())
+            descend(by_hand.optimizer_g, -D(G(prior.sample(g_batch).values)).mean())
     torch.testing.assert_close(state(ours), state(by_hand), rtol=1e-10, atol=1e-12)
     assert len(ours.meter.last_fake) == g_batch
 
@@ -50,9 +44,9 @@ def test_g_compares_with_real_samples_of_its_own(strategy, new_reals):
         z_d, z_g = (first, second) if strategy is resample else (second, first)
         for network in "dg" if strategy is resample else "gd":
             if network == "d":
-                stepped(by_hand.optimizer_d, loss.d_loss(D(x), D(G(z_d).detach())))
+                descend(by_hand.optimizer_d, loss.d_loss(D(x), D(G(z_d).detach())))
             else:
-                stepped(by_hand.optimizer_g, loss.g_loss(D(x_g).detach(), D(G(z_g))))
+                descend(by_hand.optimizer_g, loss.g_loss(D(x_g).detach(), D(G(z_g))))
     torch.testing.assert_close(state(ours), state(by_hand), rtol=1e-9, atol=1e-11)
 
 

@@ -38,8 +38,7 @@ def trained(gan, strategy, iterations=3, wrap=lambda step: step):
 def test_every_strategy_moves_as_with_whole_batches(strategy, loss):
     whole = trained(gan_in_parts(1, CASES[loss]), STRATEGIES[strategy])
     parts = trained(gan_in_parts(4, CASES[loss], redundant_gradients=True), STRATEGIES[strategy])
-    for a, b in zip(whole, parts, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(whole, parts, rtol=1e-10, atol=1e-13)
 
 
 def test_a_graph_that_is_kept_and_gradients_of_gradients():
@@ -57,8 +56,7 @@ def test_a_graph_that_is_kept_and_gradients_of_gradients():
         second = torch.autograd.grad(derivative.square().sum(), parameters, allow_unused=True, materialize_grads=True)
         assert any(one.any() for one in second)
         found.append([*first, *second])
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-14)
+    torch.testing.assert_close(*found, rtol=1e-11, atol=1e-14)
 
 
 def test_in_bfloat16_scores_are_those_of_the_whole_batch():
@@ -70,8 +68,7 @@ def test_in_bfloat16_scores_are_those_of_the_whole_batch():
         assert scores.dtype == torch.float32
         found.append((scores.detach(), *torch.autograd.grad(scores.logsumexp(0), [*network.parameters()])))
     torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-2, atol=1e-2)
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b, rtol=3e-2, atol=1e-2)
+    torch.testing.assert_close(*found, rtol=3e-2, atol=1e-2)
 
 
 def test_random_layers_draw_the_same_again():

@@ -13,7 +13,7 @@ from ganexp.streams import stream
 from ganexp.training import Step
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import BATCH, STRATEGIES, Case, iterate, real_batches, state, tiny_gan
+from tests.tiny import BATCH, STRATEGIES, Case, descend, iterate, real_batches, state, tiny_gan
 
 PACK = 3
 
@@ -61,9 +61,7 @@ def test_it_is_a_plain_loop_over_packs(loss, penalty, by_hand, joint):
         loss_d = loop.loss.d_loss(D(x), D(fake.detach())) + by_hand(D, x, fake, draws)
         if joint:
             g_gradients = torch.autograd.grad(loop.loss.g_loss(D(x).detach(), D(fake)), list(G.parameters()))
-        loop.optimizer_d.zero_grad()
-        loss_d.backward()
-        loop.optimizer_d.step()
+        descend(loop.optimizer_d, loss_d)
         if not joint:
             g_gradients = torch.autograd.grad(loop.loss.g_loss(D(x).detach(), D(fake)), list(G.parameters()))
         for p, gradient in zip(G.parameters(), g_gradients, strict=True):

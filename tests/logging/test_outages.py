@@ -10,14 +10,8 @@ from tests.logging.stand_in import serving
 from tests.processes import begin
 from tests.small_runs import rows
 
-TINY = [
-    "generator.width=4",
-    "discriminator.width=4",
-    "batch_size=4",
-    "log_every=1",
-    "sample_every=100000",
-    "checkpoint_every=100000",
-]
+TINY = ["generator.width=4", "discriminator.width=4", "batch_size=4", "log_every=1"]
+TINY += ["sample_every=100000", "checkpoint_every=100000"]
 
 
 def begin_with(url, *arguments, cwd):

@@ -15,29 +15,16 @@ from tests import processes
 from tests.composing import CONF, composed
 from tests.logging.records import records
 
+pytestmark = pytest.mark.usefixtures("no_account")
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3"]
-
-
-@pytest.fixture(autouse=True)
-def no_account(monkeypatch, tmp_path):
-    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     choices = ["loss=began", "generator=began", "discriminator=began", "iterations=9", "log_every=2", "sample_every=3"]
-    cfg = composed(
-        *SMALL,
-        *choices,
-        "logger=[wandb]",
-        "logger.wandb.mode=offline",
-        "logger.wandb.tags=[a,b]",
-        "logger.wandb.group=sweep",
-        f"logger.wandb.directory={folder}",
-    )
+    choices += ["logger=[wandb]", "logger.wandb.mode=offline", "logger.wandb.tags=[a,b]", "logger.wandb.group=sweep"]
+    cfg = composed(*SMALL, *choices, f"logger.wandb.directory={folder}")
     made = build(cfg, folder)
     made.fit()
     found, place = records(folder)
@@ -106,7 +93,6 @@ def test_wandbs_own_variables_are_respected(monkeypatch, tmp_path):
         "WANDB_RUN_GROUP": "g",
     }.items():
         monkeypatch.setenv(variable, value)
-    wandb.teardown()
     build(composed(*SMALL, "iterations=1", "logger=[wandb]", "logger.wandb.mode=offline"), tmp_path / "run").fit()
     wandb.teardown()
     (recorded,) = records(tmp_path)[0]["run"]

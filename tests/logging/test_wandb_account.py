@@ -1,24 +1,12 @@
 """What W&B would refuse ends in one sentence, before anything is made: `python train.py` in processes of their own."""
 
-import os
-
 import pytest
-import wandb
 
 from ganexp.logging.wandb_account import WandbError, resolved_mode
 from tests import forked
 
 KEY = "a" * 40
-
-
-@pytest.fixture(autouse=True)
-def no_account(monkeypatch, tmp_path):
-    wandb.teardown()  # first: it takes its own process's address out of the environment, which would be put back at the end
-    for name in [name for name in os.environ if name.startswith("WANDB_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    yield
-    wandb.teardown()
+pytestmark = pytest.mark.usefixtures("no_account")
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,7 @@ HELD = ["command.json", "config.json", "measures.json", "metrics.jsonl", "wandb_
 
 
 @pytest.fixture(autouse=True)
-def no_account(monkeypatch, tmp_path):
-    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+def _own_places(no_account, monkeypatch, tmp_path):
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))  # where W&B lays copies of what it has not sent yet
     monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
 

@@ -100,14 +100,8 @@ def test_a_wandb_process_that_is_stopped_delays_neither_rows_nor_the_end(tmp_pat
 
 @pytest.mark.slow
 def test_a_run_whose_wandb_process_is_stopped_listens_to_signals(tmp_path):
-    settings = [
-        "log_every=1",
-        "sample_every=50",
-        "checkpoint_every=1000",
-        "hydra.run.dir=run",
-        "logger=[wandb]",
-        "logger.wandb.mode=offline",
-    ]
+    settings = ["log_every=1", "sample_every=50", "checkpoint_every=1000", "hydra.run.dir=run"]
+    settings += ["logger=[wandb]", "logger.wandb.mode=offline"]
     process = begin(*TINY, *settings, "iterations=100000", cwd=tmp_path)
     assert process.until(lambda: len(rows(tmp_path)) > 20)
     service_of(process).suspend()

@@ -10,7 +10,7 @@ from ganexp.strategies.base import as_strategy
 from ganexp.training import Step
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import every_strategy
-from tests.tiny import STRATEGIES, Case, real_batches, state, tiny_gan
+from tests.tiny import STRATEGIES, Case, descend, real_batches, state, tiny_gan
 from tests.training.tape import Tape
 
 
@@ -67,12 +67,8 @@ def test_a_plain_loop_with_a_lazy_penalty():
             leaf = x.clone().requires_grad_()
             (derivative,) = torch.autograd.grad(loop.discriminator(leaf).sum(), leaf, create_graph=True)
             loss = loss + 2 * 4.0 / 2 * (derivative**2).sum(1).mean()
-        loop.optimizer_d.zero_grad()
-        loss.backward()
-        loop.optimizer_d.step()
-        loop.optimizer_g.zero_grad()
-        loop.loss.g_loss(None, loop.discriminator(fake)).backward()
-        loop.optimizer_g.step()
+        descend(loop.optimizer_d, loss)
+        descend(loop.optimizer_g, loop.loss.g_loss(None, loop.discriminator(fake)))
     torch.testing.assert_close(state(gan), state(loop), rtol=1e-11, atol=1e-12)
 
 

@@ -15,7 +15,7 @@ from ganexp.penalties import BalancedConsistency, Consistency, LatentConsistency
 from ganexp.penalties.consistency import ShiftAndFlip
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import STRATEGIES, iterate, state, train
+from tests.tiny import STRATEGIES, descend, iterate, state, train
 
 SHAPE = (1, 8, 8)
 ALL = {
@@ -87,13 +87,9 @@ def test_a_plain_loop(name):
         fake = G(z)
         real_scores, fake_scores = D(x), D(fake.detach())
         loss = loop.loss.d_loss(real_scores, fake_scores)
-        loop.optimizer_d.zero_grad()
-        (loss + getattr(by_hand, name)(G, D, x, z, fake.detach(), real_scores, fake_scores)).backward()
-        loop.optimizer_d.step()
-        loop.optimizer_g.zero_grad()
-        loss = loop.loss.g_loss(None, D(fake))
-        (loss + (by_hand.zcr_of_g(G, z, fake) if name == "zcr" else 0)).backward()
-        loop.optimizer_g.step()
+        descend(loop.optimizer_d, loss + getattr(by_hand, name)(G, D, x, z, fake.detach(), real_scores, fake_scores))
+        further = by_hand.zcr_of_g(G, z, fake) if name == "zcr" else 0
+        descend(loop.optimizer_g, loop.loss.g_loss(None, D(fake)) + further)
     torch.testing.assert_close(state(gan), state(loop), rtol=1e-10, atol=1e-11)
     assert ("loss/g_penalty" in gan.meter.so_far()) == (name == "zcr")
 

@@ -16,7 +16,7 @@ from ganexp.penalties.weights import largest_square
 from ganexp.strategies.unrolled import unroll
 from tests.composing import composed
 from tests.small_runs import NARROW
-from tests.tiny import Case, derivative, real_batches, state, tiny_gan
+from tests.tiny import Case, derivative, descend, real_batches, state, tiny_gan
 
 NOTHING = torch.zeros(0)
 
@@ -143,12 +143,8 @@ def test_a_plain_loop_with_both_one_of_them_lazy():
         for weight in (p for p in loop.discriminator.parameters() if p.dim() == 2):
             loss = loss + 0.01 * (weight @ weight.T).fill_diagonal_(0).square().sum()
             loss = loss + (0 if i % 2 else 2 * 0.1 / 2 * torch.linalg.svdvals(weight)[0] ** 2)
-        loop.optimizer_d.zero_grad()
-        loss.backward()
-        loop.optimizer_d.step()
-        loop.optimizer_g.zero_grad()
-        loop.loss.g_loss(None, loop.discriminator(fake)).backward()
-        loop.optimizer_g.step()
+        descend(loop.optimizer_d, loss)
+        descend(loop.optimizer_g, loop.loss.g_loss(None, loop.discriminator(fake)))
     torch.testing.assert_close(state(gan), state(loop), rtol=1e-11, atol=1e-12)
 
 

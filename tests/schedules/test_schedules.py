@@ -13,7 +13,7 @@ from ganexp.batch import Batch
 from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, rmsprop, sgd
 from ganexp.schedules import Cosine, Linear, Schedule, Stalled
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.tiny import CASES, STRATEGIES, Case, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, Case, descend, real_batches, state, tiny_gan
 from tests.training.tape import Tape
 
 
@@ -83,16 +83,11 @@ def test_a_run_is_a_plain_loop_with_torchs_scheduler(name):
     ]
     for x in islice(real_batches(), n):
         fake = G(theirs.sample().values)
-        theirs.optimizer_d.zero_grad()
-        (softplus(-D(x)).mean() + softplus(D(fake.detach())).mean()).backward()
-        theirs.optimizer_d.step()
-        theirs.optimizer_g.zero_grad()
-        softplus(-D(fake)).mean().backward()
-        theirs.optimizer_g.step()
+        descend(theirs.optimizer_d, softplus(-D(x)).mean() + softplus(D(fake.detach())).mean())
+        descend(theirs.optimizer_g, softplus(-D(fake)).mean())
         for one in torchs:
             one.step()
-    for a, b in zip(state(ours), state(theirs), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-13)
+    torch.testing.assert_close(state(ours), state(theirs), rtol=1e-11, atol=1e-13)
 
 
 def stepped(optimizer, rates):

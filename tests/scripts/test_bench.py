@@ -557,20 +557,8 @@ def mine(tmp_path, monkeypatch, few_samples):
     sys.modules.pop("mine", None)
 
 
-ARGUMENTS = [
-    "--workloads",
-    "ring_nonsaturating",
-    "--divisions",
-    "adam",
-    "--points",
-    "2",
-    "--seeds",
-    "2",
-    "--results",
-    "mine.csv",
-    "--page",
-    "mine.md",
-]
+ARGUMENTS = ["--workloads", "ring_nonsaturating", "--divisions", "adam", "--points", "2", "--seeds", "2"]
+ARGUMENTS += ["--results", "mine.csv", "--page", "mine.md"]
 SHORT = ["--images", "160", "--further", *TINY]
 
 

@@ -48,8 +48,7 @@ def test_autograd_does_choose_other_layouts():
 def test_fused_optimisers_agree_with_those_that_respect_strides(strategy):
     loss = WGAN if strategy == "competitive" else NonSaturating
     fused, plain = (trained(STRATEGIES[strategy], loss(), fused=f) for f in (True, False))
-    for a, b in zip(fused, plain, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(fused, plain, rtol=1e-9, atol=1e-12)
 
 
 def test_channels_last_networks_train_as_contiguous_ones():
@@ -64,5 +63,4 @@ def test_channels_last_networks_train_as_contiguous_ones():
         gan = GAN(G, D, NonSaturating(), *optimizers, Prior(3, dtype=torch.float64), batch_size=4)
         reals = iter(lambda: torch.linspace(-1, 1, 4 * 3 * 256, dtype=torch.float64).view(4, 3, 16, 16), None)
         ends.append(train(gan, strategies.joint, reals=reals))
-    for a, b in zip(*ends, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(*ends, rtol=1e-7, atol=1e-10)

@@ -71,15 +71,8 @@ def test_a_step_of_latents_is_recorded_too(through):
 def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
     weights = []
     for recorded in (False, True):
-        cfg = composed(
-            *NARROW,
-            "device=cpu",
-            f"optimizer={optimizer}",
-            "iterations=8",
-            "average.decay=0.9",
-            "discriminator.spectral_norm=true",
-        )
-        made = build(cfg)
+        settings = [*NARROW, "device=cpu", f"optimizer={optimizer}", "iterations=8", "average.decay=0.9"]
+        made = build(composed(*settings, "discriminator.spectral_norm=true"))
         if recorded:
             made.step = Recorded(made.step, Tape)
         made.fit()

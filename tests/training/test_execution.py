@@ -104,8 +104,7 @@ def test_bfloat16_trains_as_float32_does_but_for_its_rounding(strategy):
 def test_channels_last_moves_no_value_beyond_rounding(chosen):
     ends = [weights(*IMAGES, *chosen, f"channels_last={on}", iterations=3) for on in ("false", "true")]
     assert any(p.is_contiguous(memory_format=torch.channels_last) and not p.is_contiguous() for p in ends[1])
-    for a, b in zip(*ends, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-2, atol=2e-4)  # Adam's first steps have the size of lr whatever the gradient's
+    torch.testing.assert_close(*ends, rtol=1e-2, atol=2e-4)  # Adam's first steps have the size of lr whatever the gradient's
 
 
 def test_auto_lays_convolutions_out_where_that_was_measured_to_be_faster():
@@ -132,8 +131,7 @@ def test_deterministic_and_threads_are_set_for_the_process():
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 def test_compiled_networks_train_as_others(recwarn):
     eager, compiled = (weights(*POINTS, "strategy=one_stage", f"compile={on}", "sample_every=2") for on in ("false", "true"))
-    for a, b in zip(eager, compiled, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(eager, compiled, rtol=1e-4, atol=1e-6)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     assert not torch._dynamo.utils.counters["graph_break"]
 

@@ -7,7 +7,7 @@ from ganexp import Prior
 from ganexp.strategies import detach
 from ganexp.streams import stream
 from ganexp.wrappers import LatentStep
-from tests.tiny import BATCH, CASES, LATENT, derivative, real_batches, state, tiny_gan, train
+from tests.tiny import BATCH, CASES, LATENT, derivative, descend, real_batches, state, tiny_gan, train
 from tests.wrappers.latent_steps import ALPHA, BETA, moved
 
 
@@ -18,12 +18,8 @@ def plain(loss, *, natural, through, iterations=4):
         x, z = next(reals), torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=latents)
         z = moved(G, D, z, natural=natural, through=through, sign=-1 if loss == "ebgan" else 1)
         fake = G(z)
-        gan.optimizer_d.zero_grad()
-        gan.loss.d_loss(D(x), D(fake.detach())).backward()
-        gan.optimizer_d.step()
-        gan.optimizer_g.zero_grad()
-        gan.loss.g_loss(None, D(fake)).backward()
-        gan.optimizer_g.step()
+        descend(gan.optimizer_d, gan.loss.d_loss(D(x), D(fake.detach())))
+        descend(gan.optimizer_g, gan.loss.g_loss(None, D(fake)))
     return state(gan)
 
 

@@ -8,7 +8,7 @@ from ganexp.streams import stream
 from ganexp.wrappers import Lookahead, LossChange, Replay, TopK
 from ganexp.wrappers.loss_change import d_should_move
 from tests.composing import suited
-from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, descend, real_batches, state, tiny_gan
 
 
 def by_hand(case, iterations, factor):
@@ -20,11 +20,6 @@ def by_hand(case, iterations, factor):
     def draw():
         return torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=latents)
 
-    def step(optimizer, objective):
-        optimizer.zero_grad()
-        objective.backward()
-        optimizer.step()
-
     for _ in range(iterations):
         x = next(reals)
         with torch.no_grad():
@@ -33,14 +28,14 @@ def by_hand(case, iterations, factor):
         if before is None:
             moved.append("both")
             fake = G(draw())
-            step(gan.optimizer_d, loss.d_loss(D(x), D(fake.detach())))
-            step(gan.optimizer_g, loss.g_loss(D(x).detach(), D(fake)))
+            descend(gan.optimizer_d, loss.d_loss(D(x), D(fake.detach())))
+            descend(gan.optimizer_g, loss.g_loss(D(x).detach(), D(fake)))
         elif abs((now[0] - before[0]) / before[0]) > factor * abs((now[1] - before[1]) / before[1]):
             moved.append("d")
-            step(gan.optimizer_d, loss.d_loss(D(x), D(G(draw()).detach())))
+            descend(gan.optimizer_d, loss.d_loss(D(x), D(G(draw()).detach())))
         else:
             moved.append("g")
-            step(gan.optimizer_g, loss.g_loss(D(x).detach(), D(G(draw()))))
+            descend(gan.optimizer_g, loss.g_loss(D(x).detach(), D(G(draw()))))
         before = now
     return state(gan), moved
 

@@ -9,7 +9,7 @@ from ganexp.batch import Batch
 from ganexp.strategies import detach, joint
 from ganexp.streams import stream
 from ganexp.wrappers import Replay
-from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan, train
+from tests.tiny import BATCH, CASES, LATENT, descend, real_batches, state, tiny_gan, train
 
 SIZE, OTHERS = 8, 2
 
@@ -35,9 +35,7 @@ def plain(iterations, *, simultaneous):
                 buffer[j] = one
 
         def descend_d():
-            gan.optimizer_d.zero_grad()
-            gan.loss.d_loss(D(x), D(torch.stack(shown))).backward()
-            gan.optimizer_d.step()
+            descend(gan.optimizer_d, gan.loss.d_loss(D(x), D(torch.stack(shown))))
 
         if not simultaneous:
             descend_d()

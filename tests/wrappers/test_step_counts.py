@@ -13,7 +13,7 @@ from ganexp.streams import stream
 from ganexp.wrappers import Balanced, LatentStep, TopK, WarmUp, Wrapper
 from ganexp.wrappers.step_counts import on_right_side
 from tests.composing import suited
-from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, real_batches, state, tiny_gan, train
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, descend, real_batches, state, tiny_gan, train
 from tests.wrappers.latent_steps import ALPHA, BETA, moved
 
 
@@ -118,15 +118,11 @@ def plain_balanced(loss, iterations, *, topk, latent_step):
         fake, real_scores = G(z), D(x)
         rested.append(bool(shares) and sum(shares[-WINDOW:]) / len(shares[-WINDOW:]) >= BOUND)
         if not rested[-1]:
-            opt_d.zero_grad()
-            gan.loss.d_loss(real_scores, D(fake.detach())).backward()
-            opt_d.step()
+            descend(opt_d, gan.loss.d_loss(real_scores, D(fake.detach())))
         scores = D(fake)
         k = round(max(GAMMA ** (i // 2), NU) * BATCH) if topk else BATCH
         best = sorted(range(BATCH), key=lambda j: scores[j].item())[BATCH - k :]
-        opt_g.zero_grad()
-        gan.loss.g_loss(None, torch.stack([scores[j] for j in best])).backward()
-        opt_g.step()
+        descend(opt_g, gan.loss.g_loss(None, torch.stack([scores[j] for j in best])))
         right = sum(s > 0 for s in real_scores.tolist()) + sum(s <= 0 for s in scores.tolist())
         shares.append(right / (2 * BATCH))
     return state(gan), rested

@@ -10,7 +10,7 @@ from ganexp.losses import RpGAN, SoftmaxGAN
 from ganexp.strategies import detach, joint
 from ganexp.streams import stream
 from ganexp.wrappers import TopK
-from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan, train
+from tests.tiny import BATCH, CASES, LATENT, descend, real_batches, state, tiny_gan, train
 
 
 def test_k_falls_by_gamma_down_to_nu():
@@ -49,9 +49,7 @@ def plain_topk(loss, iterations, ks, *, simultaneous):
         x, z = next(reals), torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=latents)
 
         def descend_d():
-            opt_d.zero_grad()
-            gan.loss.d_loss(D(x), D(G(z).detach())).backward()
-            opt_d.step()
+            descend(opt_d, gan.loss.d_loss(D(x), D(G(z).detach())))
 
         def g_gradients():
             opt_g.zero_grad()
