@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from ganexp.batch import Batch
+from ganexp.cli.checks import settle_groups
 from ganexp.cli.composing import register_options
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
@@ -28,7 +29,7 @@ GROUPS = {str(folder.relative_to(CONF)) for folder in CONF.rglob("*") if folder.
 
 
 def composed(*words: str) -> DictConfig:
-    """Return a configuration of the test's own, as `ganexp.compose` would return it.
+    """Return a configuration of the test's own, as Hydra composes it.
 
     Composing is slow, so what is chosen from groups is composed once, and Hydra applies the values to a copy.
     """
@@ -36,6 +37,14 @@ def composed(*words: str) -> DictConfig:
     chosen = [word for word, one in zip(words, parsed, strict=True) if not _is_a_value(one)]
     cfg = copy.deepcopy(_composed(*chosen))
     ConfigLoaderImpl._apply_overrides_to_config([one for one in parsed if _is_a_value(one)], cfg)
+    return cfg
+
+
+def settled(*words: str) -> DictConfig:
+    """Return a configuration without what its presets set of list members that are not chosen, as the command line does."""
+    cfg = composed(*words)
+    typed = {"runtime": {"choices": dict.fromkeys(GROUPS)}, "overrides": {"task": [*words]}}
+    settle_groups(cfg, OmegaConf.create(typed))
     return cfg
 
 

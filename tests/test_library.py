@@ -22,17 +22,30 @@ def blocks(section, language="python"):
     return re.findall(rf"```{language}\n(.*?)```", SECTIONS[section], re.DOTALL)
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Return what runs examples in a fresh folder, in one namespace, after the one that all others build upon."""
-    monkeypatch.chdir(tmp_path)
+def execute(section, names):
+    for block in blocks(section):
+        if not block.startswith("# squares.py"):
+            exec(compile(block, section, "exec"), names)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Return the names of the examples that all others build upon."""
     names = {"__name__": "__main__", "ganexp": ganexp}
+    for section in ("Without a configuration", "A loader of your own"):
+        execute(section, names)
+    return names
+
+
+@pytest.fixture
+def run(loaded, tmp_path, monkeypatch):
+    """Return what runs further examples in a fresh folder, in one namespace."""
+    monkeypatch.chdir(tmp_path)
+    names = dict(loaded)
 
     def run(*sections):
-        for section in ("Without a configuration", *sections):
-            for block in blocks(section):
-                if not block.startswith("# squares.py"):
-                    exec(compile(block, section, "exec"), names)
+        for section in sections:
+            execute(section, names)
         return names
 
     return run
@@ -65,7 +78,7 @@ def test_a_trained_generator(run, tmp_path, capsys):
 
 
 def test_a_loader(run):
-    names = run("A loader of your own")
+    names = run()
     drawn = names["trainer"].reals
     assert drawn.images == 100 * 32
     assert all(any(torch.equal(image, one) for one in names["images"]) for image in drawn.last.values)
@@ -95,7 +108,7 @@ def test_a_data_set_on_the_command_line(tmp_path):
 
 
 def test_a_strategy(run, capsys):
-    names = run("A loader of your own", "A strategy of your own")
+    names = run("A strategy of your own")
     assert capsys.readouterr().out.splitlines()[-1] == "{'d': 50, 'g': 100}"
     gan = names["new_gan"]()
     before = [parameter.clone() for parameter in gan.generator.parameters()]
@@ -133,7 +146,7 @@ def test_parts_for_the_command_line(run):
 
 
 def test_a_logger(run):
-    names = run("A loader of your own", "A logger of your own")
+    names = run("A logger of your own")
     assert [iteration for iteration, _ in names["curve"].points] == [20, 40, 60, 80, 100]
 
 
@@ -143,7 +156,7 @@ def test_a_wandb_run(run, tmp_path, monkeypatch):
 
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))  # no account
-    run("A loader of your own", "A logger of your own", "A W&B run of your own")
+    run("A logger of your own", "A W&B run of your own")
     found, place = records(tmp_path)
     rows = [record["item"] for record in found["history"]]
     assert [row["progress/iteration"] for row in rows] == [0, 50, 100]
@@ -151,7 +164,7 @@ def test_a_wandb_run(run, tmp_path, monkeypatch):
 
 
 def test_going_on(run, tmp_path):
-    names = run("A loader of your own", "Resuming")
+    names = run("Resuming")
     assert names["trainer"].iteration == 100
     assert names["trainer"].trained_s > 0
     assert (tmp_path / "runs" / "mine" / "checkpoints" / "iteration_000000100.pt").exists()

@@ -13,13 +13,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ganexp import GAN, strategies
 from ganexp.cli.arguments import parser
-from ganexp.cli.composing import compose
 from ganexp.cli.options import options as described
 from ganexp.cli.options import primary
 from ganexp.config.check import check
 from ganexp.config.plain import flat
 from ganexp.config.schema import LISTS, Config, keys_of
-from tests.composing import CONF, composed, options
+from tests.composing import CONF, composed, options, settled
 
 ROOT = CONF.parent
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
@@ -126,7 +125,7 @@ def test_every_command_composes_and_fits(line, tmp_path):
         first = [argument.replace("[modes]", "[fid]") for argument in first]
     if any("fid" in argument for argument in first):  # in the features of a classifier, which is not trained here
         first.append("evaluation.features=raw")
-    check(compose(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
+    check(settled(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
 
 
 def test_every_script_has_the_options_it_is_called_with():
