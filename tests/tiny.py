@@ -205,7 +205,7 @@ def derivative(value, weights, directions, step=1e-6):
     for sign in (1, -2):
         with torch.no_grad():
             torch._foreach_add_(weights, directions, alpha=sign * step)
-        values.append(float(value()))
+        values.append(torch.as_tensor(value(), dtype=torch.float64).item())
     with torch.no_grad():
         torch._foreach_add_(weights, directions, alpha=step)
     return (values[0] - values[1]) / (2 * step)
