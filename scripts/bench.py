@@ -21,14 +21,15 @@ if __name__ == "__main__":
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from benching import longer, page, runners_up, schedule, timing
-from benching.quiet import quiet as say_little
 from benching.results import Results
 from benching.rules import BASE, RULES, own
+from benching.running import say_little
 from benching.schedule import SEEDS, Plan, workloads_of
 from benching.space import DIVISIONS, POINTS
 from benching.workloads import WORKLOADS
@@ -52,16 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         results = Results(options.results)
     except ValueError as error:
         sys.exit(f"Error: {printable(error)}.")
-    plan = Plan(
-        [WORKLOADS[name] for name in options.workloads],
-        rules,
-        options.divisions,
-        options.points,
-        options.seeds,
-        extended=options.extended,
-        images=options.images,
-        further=tuple(options.further),
-    )
+    workloads = [
+        replace(one, overrides=(*one.overrides, *options.further), images=options.images or one.images)
+        for one in (WORKLOADS[name] for name in options.workloads)
+    ]
+    plan = Plan(workloads, rules, options.divisions, options.points, options.seeds, options.extended)
     if not options.page_only:
         lock = FileLock(options.results.with_suffix(".lock"))
         try:
@@ -78,8 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 
 
 def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
-    if options.only:
-        options.only(plan, results)
+    if options.times:
+        timing.measure(plan, results)
+        return
+    if options.wanted:
+        schedule.run(plan, results, options.jobs, options.wanted)
         return
     print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
     hours = plan.seconds(results) / 3600 / options.jobs
@@ -121,12 +120,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
     parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")
     only = parser.add_mutually_exclusive_group()
-    for word, what, meaning in (
-        ("--times", timing.measure, "measure the times, side by side; on an idle machine"),
-        ("--longer", longer.measure, "train detach for two budgets, to see whether one is enough"),
-        ("--runners-up", runners_up.measure, "run detach at its next-best points, to see whether it was tuned luckily"),
+    only.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
+    for word, wanted, meaning in (
+        ("--longer", longer.wanted, "train detach for two budgets, to see whether one is enough"),
+        ("--runners-up", runners_up.wanted, "run detach at its next-best points, to see whether it was tuned luckily"),
     ):
-        only.add_argument(word, dest="only", action="store_const", const=what, help=f"only {meaning}")
+        only.add_argument(word, dest="wanted", action="store_const", const=wanted, help=f"only {meaning}")
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")
     parser.add_argument("--page", type=Path, default=DOCS / "study.md", help="default docs/study.md")

@@ -45,13 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> str:
     missing = [] if options.table else [trial for trial in wanted if options.epochs not in there.get(trial, {})]
     with ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(run, trial, options.epochs, options.folder, tuple(options.further)): trial for trial in missing}
-        for number, done in enumerate(as_completed(running), 1):
-            try:
+        try:
+            for number, done in enumerate(as_completed(running), 1):
                 append(options.results, running[done], done.result())
-            except RuntimeError as error:
-                pool.shutdown(cancel_futures=True)
-                sys.exit(f"Error: {printable(error)}.")
-            print(f"{number} of {len(missing)} trials have ended.", flush=True)
+                print(f"{number} of {len(missing)} trials have ended.", flush=True)
+        except RuntimeError as error:
+            sys.exit(f"Error: {printable(error)}.")
+        finally:
+            pool.shutdown(cancel_futures=True)
     found = results(options.results)
     if found:
         drawn(found).savefig(picture, dpi=110)

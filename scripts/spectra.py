@@ -15,15 +15,14 @@ if __name__ == "__main__":
     quiet.wait_quietly()
 
 import argparse
-import multiprocessing
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 
-import torch
 from tqdm import tqdm
 
+from experiments.workers import workers
 from ganexp.cli.commands.pages.writing import refuse_unwritable
 from spectral import page
 from spectral.plan import FIRST_SEED, RULES, SEEDS, SETTINGS
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for rule in RULES
     ]
     missing = [key for key in keys if key not in results.runs]
-    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with workers(options.jobs) as pool:
         running = {pool.submit(train, key, options.shorter): key for key in missing}
         for one in tqdm(as_completed(running), total=len(running), disable=None, unit="run"):
             results.add(running[one], one.result())

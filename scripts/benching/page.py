@@ -12,12 +12,12 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from benching import statistics
-from benching.longer import BUDGETS, TRIED
+from benching.longer import TRIED
 from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
 from benching.runners_up import COUNT
 from benching.running import JUDGEMENTS
-from benching.schedule import SEEDS
+from benching.schedule import BUDGETS, SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
 from benching.verdicts import (
     TARGET_AT,
@@ -263,12 +263,9 @@ def at_a_glance(found: Sequence[Block]) -> Figure:
 def intervals(found: Sequence[Block]) -> Figure:
     """Draw every rule's ratio to `detach` with its interval, a panel for each block."""
     shown = [block for block in found if len(block.verdicts) > 1]
-    columns = min(4, len(shown))
-    rows = math.ceil(len(shown) / columns)
     tallest = max(len(block.verdicts) for block in shown)
-    figure = Figure(figsize=(max(7, 4.2 * columns), rows * (1.4 + 0.24 * tallest)), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axes, block in zip(panels, shown, strict=False):
+    figure, panels = _panels(len(shown), width=4.2 if len(shown) > 1 else 7, height=1.4 + 0.24 * tallest)
+    for axes, block in zip(panels, shown, strict=True):
         ordered = [one for one in block.verdicts if one.ratio][::-1]
         for height, one in enumerate(ordered):
             assert one.ratio is not None
@@ -279,8 +276,6 @@ def intervals(found: Sequence[Block]) -> Figure:
         axes.set(xscale="log", xlim=SHOWN, title=title, xlabel="← better     × detach     worse →")
         axes.grid(axis="x", alpha=0.3)
         _plain(axes)
-    for axes in panels[len(shown) :]:
-        axes.remove()
     figure.suptitle("Green: better than detach. Red: worse. Grey: unclear.", fontsize=11)
     return figure
 
@@ -321,10 +316,8 @@ def courses(found: Sequence[Block]) -> Figure:
 def over_two_budgets(results: Results) -> Figure:
     """Draw the runs over twice the budget, a panel for each workload."""
     shown = _runs_over_two_budgets(results)
-    columns = min(4, len(shown))
-    figure = Figure(figsize=(3.2 * columns, 2.4 * math.ceil(len(shown) / columns)), layout="constrained")
-    panels = figure.subplots(math.ceil(len(shown) / columns), columns, squeeze=False).flatten()
-    for axes, (workload, runs) in zip(panels, shown.items(), strict=False):
+    figure, panels = _panels(len(shown), width=3.2, height=2.4)
+    for axes, (workload, runs) in zip(panels, shown.items(), strict=True):
         for line in runs:
             over = np.arange(1, len(line.figures) + 1) / JUDGEMENTS * BUDGETS
             best = line is _best_at_the_budget(runs)
@@ -333,9 +326,18 @@ def over_two_budgets(results: Results) -> Figure:
         axes.set(yscale="log", title=workload.name, xlabel="budgets")
         axes.grid(alpha=0.3)
         _plain(axes, "y")
-    for axes in panels[len(shown) :]:
-        axes.remove()
     return figure
+
+
+def _panels(count: int, *, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels, four in a row, each of a width and a height in inches."""
+    columns = min(4, count)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    panels = [*figure.subplots(rows, columns, squeeze=False).flat]
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
 
 
 def _bar(axes: Axes, height: float, interval: Interval, colour: str) -> None:
@@ -623,7 +625,7 @@ def _moved(results: Results, found: Sequence[Block]) -> str:
     if not arms:
         return ""
     moved = [arm for arm in arms if arm.chosen(range(POINTS)) != arm.chosen(range(POINTS + FURTHER))]
-    again = sum(len({line.point for line in arm.test}) > 1 for arm in moved)
+    again = sum(len({point for point, _ in arm.test}) > 1 for arm in moved)
     return (
         f"The extension moved {len(moved)} of {len(arms)} choices, and {again} of these rules had been run on the test split "
         "before. "
@@ -691,9 +693,7 @@ def _what_there_is(results: Results) -> str:
             misfits = [rule for of, rule in results.misfits(workload.key) if of == division and rule in RULES]
             numbers = results.numbers(workload.key, division)
             wanted = (len(RULES) - len(misfits)) * (len(numbers) + SEEDS)
-            arms = [
-                arm for (key, of, rule), arm in results.arms.items() if (key, of) == (workload.key, division) and rule in RULES
-            ]
+            arms = [results.arms[workload.key, division, rule] for rule in RULES]
             done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
             row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none"
         rows.append(row)

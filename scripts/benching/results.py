@@ -1,15 +1,13 @@
 """The results of all runs in one compact file: a line for each, appended as it comes, and never changed."""
 
-import csv
-import io
 import math
-import os
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from benching import rows
 from benching.rules import RULES
 from benching.space import FURTHER, POINTS, VERSION
 
@@ -75,11 +73,11 @@ class Arm:
 
     Args:
         tuning: The tuning runs by point.
-        test: The test runs of all points that were ever chosen.
+        test: The test runs of all points that were ever chosen, by point and seed.
     """
 
     tuning: dict[int, Line] = field(default_factory=dict)
-    test: list[Line] = field(default_factory=list)
+    test: dict[tuple[int, int], Line] = field(default_factory=dict)
 
     def chosen(self, points: Iterable[int]) -> Line | None:
         """Return the tuning run with the best plateau of these points; None if one is missing, or all have diverged."""
@@ -93,14 +91,9 @@ class Arm:
         held = [line for line in (self.tuning[number] for number in wanted) if math.isfinite(line.plateau)]
         return sorted(held, key=lambda line: line.plateau)
 
-    def add(self, run: Line) -> None:
-        """Add a test run; of two with the same point and seed the first stays."""
-        if run.seed not in self.seeds(run.point):
-            self.test.append(run)
-
     def seeds(self, point: int) -> dict[int, Line]:
         """Return the test runs of a point by seed."""
-        return {line.seed: line for line in self.test if line.point == point}
+        return {seed: line for (number, seed), line in self.test.items() if number == point}
 
 
 class Results:
@@ -120,36 +113,22 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines: list[Line] = []
-        self.arms: dict[tuple[str, str, str], Arm] = defaultdict(Arm)
+        self.arms: defaultdict[tuple[str, str, str], Arm] = defaultdict(Arm)
         self._misfits: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
-        if path.exists():
-            text = path.read_text()
-            whole, _, _ = text.rpartition("\n")  # a line that was not written to its end does not count
-            rows = list(csv.reader(io.StringIO(whole)))
-            if rows and rows[0] != COLUMNS:
-                raise ValueError(f"{path} is no file of the bench's results: name another one with --results")
-            self._take([_parsed(row) for row in rows[1:]])
+        head, *lines = rows.read(path) or [COLUMNS]
+        if head != COLUMNS:
+            raise ValueError(f"{path} is no file of the bench's results: name another one with --results")
+        self._take([_parsed(row) for row in lines])
 
     def append(self, *lines: Line) -> None:
-        """Append lines to the file, and make sure that they are on the disk.
+        """Append lines to the file.
 
         In memory, lines are kept as the file has them, with rounded figures, so that whatever is chosen by them now is chosen
-        later too. The file is reopened each time, since it may have been replaced meanwhile, for example by git.
+        later too.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 1))
-            if file.read() not in (b"", b"\n"):  # a line that was not written to its end
-                file.seek(0)
-                size = file.read().rfind(b"\n") + 1
-                file.truncate(size)
-            head = "" if size else f"{','.join(COLUMNS)}\n"
-            rows = "".join(f"{_written(line)}\n" for line in lines)
-            file.write((head + rows).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self._take([_parsed(row) for row in csv.reader(io.StringIO(rows))])
+        written = [[_text(getattr(line, name)) for name in COLUMNS] for line in lines]
+        rows.append(self.path, COLUMNS, written)
+        self._take([_parsed(row) for row in written])
 
     def _take(self, lines: Sequence[Line]) -> None:
         self.lines += lines
@@ -161,13 +140,13 @@ class Results:
             elif line.part == "tuning":
                 self.arms[line.workload, line.division, line.rule].tuning.setdefault(line.point, line)
             elif line.part == "test":
-                self.arms[line.workload, line.division, line.rule].add(line)
+                self.arms[line.workload, line.division, line.rule].test.setdefault((line.point, line.seed), line)
 
     def numbers(self, workload: str, division: str) -> range:
         """Return which points count in a block: those of the extension too once all of the bench's own rules have them."""
         misfits = self.misfits(workload)
         rules = [rule for rule in RULES if (division, rule) not in misfits]
-        arms = [self.arms.get((workload, division, rule), Arm()) for rule in rules]
+        arms = [self.arms[workload, division, rule] for rule in rules]
         whole = range(POINTS + FURTHER)
         return whole if all(number in arm.tuning for arm in arms for number in whole[POINTS:]) else whole[:POINTS]
 
@@ -188,21 +167,12 @@ class Results:
         return {line.rule: line.figures[0] for line in self.of_part("time") if line.workload == workload}
 
 
-def _written(line: Line) -> str:
-    values = [getattr(line, name) for name in COLUMNS]
-    texts = [
-        " ".join(f"{one:.4g}" for one in value)
-        if isinstance(value, tuple)
-        else f"{value:.2f}"
-        if isinstance(value, float)
-        else ""
-        if value == -1
-        else str(value)
-        for value in values
-    ]
-    file = io.StringIO()
-    csv.writer(file, lineterminator="").writerow(texts)
-    return file.getvalue()
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(f"{one:.4g}" for one in value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return "" if value == -1 else str(value)
 
 
 def _parsed(row: list[str]) -> Line:

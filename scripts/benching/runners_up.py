@@ -1,37 +1,25 @@
 """Was `detach` tuned luckily? Its next-best points, run on the test seeds as well."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Iterator
 
-from benching import running
-from benching.results import Arm, Line, Results
-from benching.rules import BASE, RULES
-from benching.schedule import Plan, ended, machine_line
-from benching.space import DIVISIONS, point
+from benching.results import Line, Results
+from benching.rules import BASE
+from benching.schedule import Plan
 
 COUNT = 2
 """How many points after the chosen one are run."""
 
 
-def measure(plan: Plan, results: Results) -> None:
-    """Make the missing runs of `detach` wherever it is tuned, and write each down as it ends."""
-    rule, there = RULES[BASE], {line.identity for line in results.lines}
-    wanted = []
+def wanted(plan: Plan, results: Results) -> Iterator[Line]:
+    """Yield the missing runs of `detach` wherever it is tuned."""
+    there = {line.identity for line in results.of_part("runner-up")}
     for workload, division in itertools.product(plan.workloads, plan.divisions):
-        arm = results.arms.get((workload.key, division, BASE), Arm())
-        for tuned in arm.ranked(results.numbers(workload.key, division))[1 : COUNT + 1]:
-            for seed in range(plan.seeds):
-                line = replace(tuned, part="runner-up", seed=seed, state="", cpu_s=0.0, figures=(), said="")
-                if line.identity not in there:
-                    wanted.append((workload, line))
-    if wanted:
-        results.append(machine_line())
-    for workload, line in wanted:
-        optimiser = DIVISIONS[line.division]
-        overrides, settings = (*optimiser.overrides, *rule.overrides), point(line.point, optimiser, ()).settings
-        iterations = plan.cost(workload, line.division, rule)[1]
-        task = running.Task(workload.name, overrides, settings, line.seed, "test", iterations, plan.further)
-        results.append(ended(line, running.run(task)))
+        tuned = results.arms[workload.key, division, BASE].ranked(results.numbers(workload.key, division))
+        for number, seed in itertools.product([line.point for line in tuned[1 : COUNT + 1]], range(plan.seeds)):
+            line = Line("runner-up", workload.key, division=division, rule=BASE, point=number, seed=seed)
+            if line.identity not in there:
+                yield line
 
 
 def of_block(results: Results, workload: str, division: str) -> dict[int, dict[int, Line]]:

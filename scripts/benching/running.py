@@ -1,7 +1,10 @@
 """One run of the bench: a rule with its settings on a workload, judged on the way."""
 
+import contextlib
 import logging
+import os
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
@@ -11,7 +14,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from benching.workloads import WORKLOADS, Workload
+from benching.workloads import Workload
 from ganexp.cli.composing import compose
 from ganexp.config.build import build
 from ganexp.config.check import Plan, check
@@ -40,22 +43,20 @@ class Task:
     """A run to be made.
 
     Args:
-        workload: The name of the workload.
+        workload: What it is tried on.
         overrides: The rule and its optimiser, as for `train.py`.
         settings: What is tuned: rates and coefficients.
         seed: The seed.
         part: Tuning runs are judged on the validation split, test runs on the test split.
         iterations: How many exhaust the budget of real images.
-        further: Overrides after all others, for tests.
     """
 
-    workload: str
+    workload: Workload
     overrides: tuple[str, ...]
     settings: tuple[str, ...]
     seed: int
     part: Part
     iterations: int
-    further: tuple[str, ...] = ()
 
 
 @dataclass
@@ -83,6 +84,14 @@ class Splits(NamedTuple):
     """Of the validation split."""
 
 
+def say_little() -> None:
+    """Give way to whatever else runs on the machine, and log errors only."""
+    with contextlib.suppress(OSError):
+        os.nice(max(0, 19 - os.nice(0)))
+    logging.getLogger("ganexp").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=UserWarning)
+
+
 def run(task: Task) -> Outcome:
     """Make a run, which depends on its task alone, whatever was run before in this process.
 
@@ -90,12 +99,11 @@ def run(task: Task) -> Outcome:
         ConfigError: The rule does not fit the workload, or the data cannot be obtained.
     """
     torch.set_num_threads(1)
-    workload = WORKLOADS[task.workload]
-    data, dataset = _data(workload, task.further), _dataset(workload, task.further)
-    cfg = _configured(workload, task.overrides, task.settings, task.further)
+    cfg = _configured(task.workload, task.overrides, task.settings)
     cfg.seed, cfg.iterations, cfg.log_every = task.seed, task.iterations, max(1, task.iterations // JUDGEMENTS)
-    trainer = build(cfg, trust=None, obtained=_obtained(cfg, dataset, data.training))
-    judge = _Judge(cfg.log_every, evaluators(workload, task.further)[task.part == "test"], workload)
+    obtained = _obtained(cfg, _dataset(task.workload), _data(task.workload).training)
+    trainer = build(cfg, trust=None, obtained=obtained)
+    judge = _Judge(cfg.log_every, evaluators(task.workload)[task.part == "test"], task.workload)
     trainer.callbacks.append(judge)
     outcome = Outcome("finished", judge.figures)
     before_s = time.process_time()
@@ -114,16 +122,14 @@ def run(task: Task) -> Outcome:
     return outcome
 
 
-def trial(
-    workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...] = ()
-) -> tuple[float, int]:
+def trial(workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...]) -> tuple[float, int]:
     """Return how many core-seconds an iteration takes, and how many real samples it draws, without reading data.
 
     Raises:
         ConfigError: The rule does not fit the workload.
     """
     torch.set_num_threads(1)
-    trainer = on_noise(workload, overrides, settings, further)
+    trainer = on_noise(workload, overrides, settings)
     trainer.step(trainer.reals)
     images = trainer.reals.images
     before_s = time.process_time()
@@ -132,40 +138,38 @@ def trial(
     return (time.process_time() - before_s) / TRIAL, images
 
 
-def on_noise(
-    workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...] = ()
-) -> Trainer:
+def on_noise(workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...]) -> Trainer:
     """Build the trainer of a rule on samples of noise, for what depends on their shape alone."""
-    cfg = _configured(workload, overrides, settings, further)
-    dataset = _dataset(workload, further)
+    cfg = _configured(workload, overrides, settings)
+    dataset = _dataset(workload)
     samples = torch.rand(4 * cfg.batch_size, *dataset.shape, generator=stream(0, "noise")) * 2 - 1
     return build(cfg, trust=None, obtained=_obtained(cfg, dataset, samples))
 
 
 @cache
-def evaluators(workload: Workload, further: tuple[str, ...] = ()) -> tuple[Evaluators, Evaluators]:
+def evaluators(workload: Workload) -> tuple[Evaluators, Evaluators]:
     """Return the evaluators on the validation and on the test split. The classifier is trained if it is missing."""
-    data = _data(workload, further)
-    return _evaluator(workload, further, data.validation), _evaluator(workload, further, data.test)
+    data = _data(workload)
+    return _evaluator(workload, data.validation), _evaluator(workload, data.test)
 
 
-def judge_of(workload: Workload, further: tuple[str, ...] = ()) -> str:
+def judge_of(workload: Workload) -> str:
     """Return what identifies the features in which a workload is judged; empty where there are none."""
-    features = evaluators(workload, further)[0].features
+    features = evaluators(workload)[0].features
     return f"{features.name} {features.checksum}" if features.checksum else ""
 
 
 @cache
-def collapsed(workload: Workload, further: tuple[str, ...] = ()) -> float:
+def collapsed(workload: Workload) -> float:
     """Return the figure of real validation data without the latter half of the classes.
 
     A run that ends no better has collapsed.
     """
-    data = _data(workload, further)
+    data = _data(workload)
     there = data.validation[data.classes < (int(data.classes.max()) + 1) // 2]
     drawn = torch.randint(len(there), (workload.samples,), generator=stream(0, "half of the classes"))
     batches = to_range(there[drawn], torch.float32).split(250)
-    return evaluators(workload, further)[0](batches)[workload.judge]
+    return evaluators(workload)[0](batches)[workload.judge]
 
 
 class _Judge(Callback):
@@ -192,11 +196,11 @@ def _is_lost(trainer: Trainer) -> bool:
     return not all(bool(torch.isfinite(weights).all()) for network in networks for weights in network.parameters())
 
 
-def _configured(workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...], further: tuple[str, ...]) -> Any:
+def _configured(workload: Workload, overrides: tuple[str, ...], settings: tuple[str, ...]) -> Any:
     """Compose once, and put rates and coefficients into a copy."""
     device = "cuda" if workload.machine == "gpu" and torch.cuda.is_available() else "cpu"
     fresh = tuple(one for one in settings if one.startswith("+"))
-    cfg = OmegaConf.create(dict(_composed((*workload.overrides, *COMMON, f"device={device}", *overrides, *fresh, *further))))
+    cfg = OmegaConf.create(dict(_composed((*workload.overrides, *COMMON, f"device={device}", *overrides, *fresh))))
     for setting in settings:
         if setting not in fresh:
             key, _, value = setting.partition("=")
@@ -210,17 +214,17 @@ def _composed(overrides: tuple[str, ...]) -> Any:
 
 
 @cache
-def _plan(workload: Workload, further: tuple[str, ...]) -> Plan:
+def _plan(workload: Workload) -> Plan:
     """Return the plan of a run that is evaluated, which says how to make its judge."""
     judge = workload.judge.removeprefix("eval/")
-    cfg = _configured(workload, (), (), (*further, f"measure=[{judge}]"))
+    cfg = _configured(workload, (f"measure=[{judge}]",), ())
     cfg.evaluate_every, cfg.evaluation.samples = 1, workload.samples
     return check(cfg)
 
 
 @cache
-def _dataset(workload: Workload, further: tuple[str, ...]) -> Dataset:
-    plan = _plan(workload, further)
+def _dataset(workload: Workload) -> Dataset:
+    plan = _plan(workload)
     return dataset_of(plan.choices["dataset"], plan.config.seed)
 
 
@@ -230,9 +234,9 @@ def _obtained(cfg: Any, dataset: Dataset, data: Any) -> RunData:
     return RunData(dataset, reals, None, None, {})
 
 
-def _evaluator(workload: Workload, further: tuple[str, ...], data: Tensor) -> Evaluators:
-    plan = _plan(workload, further)
-    evaluator = evaluator_of(plan.config, plan.machine, _dataset(workload, further), plan.measures)
+def _evaluator(workload: Workload, data: Tensor) -> Evaluators:
+    plan = _plan(workload)
+    evaluator = evaluator_of(plan.config, plan.machine, _dataset(workload), plan.measures)
     assert evaluator is not None
     judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
     if isinstance(judge, Classifier) and judge.origin.shape[1:] != plan.shape[1:]:
@@ -246,8 +250,8 @@ def _evaluator(workload: Workload, further: tuple[str, ...], data: Tensor) -> Ev
 
 
 @cache
-def _data(workload: Workload, further: tuple[str, ...]) -> Splits:
-    dataset = _dataset(workload, further)
+def _data(workload: Workload) -> Splits:
+    dataset = _dataset(workload)
     loaded = _loaded(dataset)
     if workload.splits == "drawn":
         validation = dataset.held_out()

@@ -1,38 +1,30 @@
 """What to run, in which order, and how long it will take; and running it, in this process or in several."""
 
 import itertools
-import json
-import os
 import statistics
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from tqdm import tqdm
 
 from benching import running
-from benching.results import Arm, Line, Results
+from benching.results import Line, Results
 from benching.rules import BASE, RULES, Rule
-from benching.running import Outcome, Part, Task
+from benching.running import Outcome, Task
 from benching.space import DIVISIONS, FURTHER, POINTS, point
 from benching.workloads import WORKLOADS, Workload
+from experiments.workers import workers
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.config.schema import ConfigError
 
 TUNING_SEED = 1000
 SEEDS = 20
-WORKER = "benching.worker"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A run that is wanted: its line in the results, as far as known beforehand, and its task."""
-
-    line: Line
-    task: Task
+BUDGETS = 2
+"""How many budgets a run has that shows whether one is enough, of the part `longer`."""
 
 
 @dataclass
@@ -46,8 +38,6 @@ class Plan:
         points: How many points are tried.
         seeds: How many test runs there are.
         extended: Whether the points of the extension are tried as well.
-        images: The budget of real samples instead of the workloads' own, for tests.
-        further: Overrides after all others, for tests.
     """
 
     workloads: Sequence[Workload]
@@ -56,10 +46,11 @@ class Plan:
     points: int = POINTS
     seeds: int = SEEDS
     extended: bool = False
-    images: int | None = None
-    further: tuple[str, ...] = ()
     costs: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
     """Core-seconds of an iteration and real samples that it draws, by workload, division and rule, as far as tried."""
+
+    def __post_init__(self) -> None:
+        self.rules = sorted(self.rules, key=lambda rule: rule.name != BASE)
 
     def numbers(self, workload: Workload, division: str, results: Results) -> list[int]:
         """Return which points are tried: those of the extension too, if it is asked for or already counts in the block."""
@@ -77,24 +68,35 @@ class Plan:
             ConfigError: A point in the results has settings other than it would have now.
         """
         for workload, division, rule in self._arms():
-            arm = results.arms.get((workload.key, division, rule.name), Arm())
-            for number, line in arm.tuning.items():
+            for number, line in results.arms[workload.key, division, rule.name].tuning.items():
                 if line.said != " ".join(point(number, DIVISIONS[division], rule.coefficients).settings):
                     raise ConfigError(
                         f"{rule.name} was tuned in {results.path} with {line.said}, and its ranges are others now: give it "
                         "another name, or name another file with --results."
                     )
 
-    def wanted(self, results: Results) -> Iterator[Wanted]:
+    def wanted(self, results: Results) -> Iterator[Line]:
         """Yield, workload by workload, the missing runs that can be made now: the test runs of a rule only once it is tuned."""
-        for workload in self.workloads:
-            for division in self.divisions:
-                misfits = results.misfits(workload.key)
-                rules = [rule for rule in self.rules if (division, rule.name) not in misfits]
-                for rule in sorted(rules, key=lambda rule: rule.name != BASE):
-                    yield from self._tuning(workload, division, rule, results)
-                for rule in sorted(rules, key=lambda rule: rule.name != BASE):
-                    yield from self._test(workload, division, rule, results)
+        for workload, division in itertools.product(self.workloads, self.divisions):
+            misfits = results.misfits(workload.key)
+            rules = [rule for rule in self.rules if (division, rule.name) not in misfits]
+            for rule in rules:
+                yield from self._tuning(workload, division, rule, results)
+            for rule in rules:
+                yield from self._test(workload, division, rule, results)
+
+    def task(self, line: Line) -> Task:
+        """Return what a run has to do, given its line in the results as far as known beforehand."""
+        workload = next(one for one in self.workloads if one.key == line.workload)
+        rule = next(one for one in (*self.rules, RULES[BASE]) if one.name == line.rule)
+        return Task(
+            workload,
+            self._overrides(line.division, rule),
+            point(line.point, DIVISIONS[line.division], rule.coefficients).settings,
+            line.seed,
+            "test" if line.part in ("test", "runner-up") else "tuning",
+            self.cost(workload, line.division, rule)[1] * (BUDGETS if line.part == "longer" else 1),
+        )
 
     def seconds(self, results: Results) -> float:
         """Return about how many core-seconds all missing runs take, and write down the rules that do not fit.
@@ -112,8 +114,8 @@ class Plan:
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
                     results.append(replace(line, said=" ".join(str(error).split())))
                 continue
-            arm = results.arms.get((workload.key, division, rule.name), Arm())
-            known = [line.cpu_s for line in (*arm.tuning.values(), *arm.test) if line.state == "finished"]
+            arm = results.arms[workload.key, division, rule.name]
+            known = [line.cpu_s for line in (*arm.tuning.values(), *arm.test.values()) if line.state == "finished"]
             run_s = statistics.median(known) if known else each * iterations
             total += self._missing_of(workload, division, rule, results) * run_s
         return total
@@ -126,20 +128,6 @@ class Plan:
             if (division, rule.name) not in results.misfits(workload.key)
         )
 
-    def _missing_of(self, workload: Workload, division: str, rule: Rule, results: Results) -> int:
-        arm = results.arms.get((workload.key, division, rule.name), Arm())
-        tuning = sum(number not in arm.tuning for number in self.numbers(workload, division, results))
-        chosen = arm.chosen(self.counted(workload, division, results))
-        lost = not tuning and chosen is None
-        done = arm.seeds(chosen.point) if chosen else {}
-        return tuning + (0 if lost else sum(seed not in done for seed in range(self.seeds)))
-
-    def _arms(self) -> Iterator[tuple[Workload, str, Rule]]:
-        """Yield each combination of workload, division and rule, which is tuned separately; `detach` comes first."""
-        for workload, division in itertools.product(self.workloads, self.divisions):
-            for rule in sorted(self.rules, key=lambda rule: rule.name != BASE):
-                yield workload, division, rule
-
     def cost(self, workload: Workload, division: str, rule: Rule) -> tuple[float, int]:
         """Return the seconds of an iteration, and how many iterations exhaust the budget of images.
 
@@ -149,86 +137,91 @@ class Plan:
         key = (workload.name, division, rule.name)
         if key not in self.costs:
             first = point(0, DIVISIONS[division], rule.coefficients).settings
-            self.costs[key] = running.trial(workload, self._overrides(division, rule), first, self.further)
+            self.costs[key] = running.trial(workload, self._overrides(division, rule), first)
         each, images = self.costs[key]
-        return each, max(running.JUDGEMENTS, (self.images or workload.images) // images)
+        return each, max(running.JUDGEMENTS, workload.images // images)
+
+    def _arms(self) -> Iterator[tuple[Workload, str, Rule]]:
+        """Return each combination of workload, division and rule, which is tuned separately."""
+        return itertools.product(self.workloads, self.divisions, self.rules)
+
+    def _missing_of(self, workload: Workload, division: str, rule: Rule, results: Results) -> int:
+        """Count the missing runs of an arm, whose test runs are missing as long as it is not tuned."""
+        tuning = len([*self._tuning(workload, division, rule, results)])
+        chosen = results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division, results))
+        if tuning and chosen is None:
+            return tuning + self.seeds
+        return tuning + len([*self._test(workload, division, rule, results)])
 
     def _overrides(self, division: str, rule: Rule) -> tuple[str, ...]:
         return (*DIVISIONS[division].overrides, *rule.overrides)
 
-    def _task(self, workload: Workload, division: str, rule: Rule, settings: tuple[str, ...], seed: int, part: Part) -> Task:
-        iterations = self.cost(workload, division, rule)[1]
-        return Task(workload.name, self._overrides(division, rule), settings, seed, part, iterations, self.further)
-
-    def _tuning(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Wanted]:
-        arm = results.arms.get((workload.key, division, rule.name))
+    def _tuning(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Line]:
+        there = results.arms[workload.key, division, rule.name].tuning
         for number in self.numbers(workload, division, results):
-            if arm is None or number not in arm.tuning:
-                settings = point(number, DIVISIONS[division], rule.coefficients).settings
+            if number not in there:
                 line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=TUNING_SEED)
-                task = self._task(workload, division, rule, settings, TUNING_SEED, "tuning")
-                yield Wanted(replace(line, said=" ".join(settings)), task)
+                yield replace(line, said=" ".join(point(number, DIVISIONS[division], rule.coefficients).settings))
 
-    def _test(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Wanted]:
-        arm = results.arms.get((workload.key, division, rule.name))
-        chosen = arm.chosen(self.counted(workload, division, results)) if arm else None
-        if arm is None or chosen is None:
-            return
-        there = arm.seeds(chosen.point)
-        settings = point(chosen.point, DIVISIONS[division], rule.coefficients).settings
-        for seed in range(self.seeds):
-            if seed not in there:
-                line = Line("test", workload.key, division=division, rule=rule.name, point=chosen.point, seed=seed)
-                yield Wanted(line, self._task(workload, division, rule, settings, seed, "test"))
+    def _test(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Line]:
+        arm = results.arms[workload.key, division, rule.name]
+        chosen = arm.chosen(self.counted(workload, division, results))
+        if chosen is not None:
+            there = arm.seeds(chosen.point)
+            for seed in range(self.seeds):
+                if seed not in there:
+                    yield Line("test", workload.key, division=division, rule=rule.name, point=chosen.point, seed=seed)
 
 
-def run(plan: Plan, results: Results, jobs: int) -> None:
+def run(plan: Plan, results: Results, jobs: int, wanted: Callable[[Plan, Results], Iterable[Line]] = Plan.wanted) -> None:
     """Make the missing runs, and write each down as it ends; a run that was stopped starts again from its beginning.
 
+    Args:
+        plan: How runs are made.
+        results: Where they are written down.
+        jobs: How many are made at a time, in processes of their own; a single one is made in this process.
+        wanted: Returns the missing runs that can be made now, given the plan and the results.
+
     Raises:
-        ConfigError: Data cannot be obtained, or a rule of the results was tuned in other ranges.
+        ConfigError: Data cannot be obtained, or the results have a rule that was tuned in other ranges, or another classifier.
     """
     plan.refuse_other_ranges(results)
-    if next(plan.wanted(results), None) is None:
+    now = [*wanted(plan, results)]
+    if not now:
         return
     results.append(machine_line())
-    bar = tqdm(desc="runs", unit="run", total=plan.missing(results), mininterval=0.5 if sys.stderr.isatty() else 60)
-    running_now: dict[tuple[object, ...], Future[Outcome]] = {}
-    lines: dict[tuple[object, ...], Line] = {}
-    with _Pool(jobs) as pool:
+    total = plan.missing(results) if wanted is Plan.wanted else len(now)
+    bar = tqdm(desc="runs", unit="run", total=total, mininterval=0.5 if sys.stderr.isatty() else 60)
+    running_now: dict[Future[Outcome], Line] = {}
+    with bar, nullcontext() if jobs == 1 else workers(jobs) as pool:
         while True:
-            for wanted in plan.wanted(results):
+            for line in wanted(plan, results):
                 if len(running_now) >= jobs:
                     break
-                if wanted.line.identity not in running_now:
-                    write_bound(WORKLOADS[wanted.task.workload], plan, results)
-                    running_now[wanted.line.identity] = pool.submit(wanted.task)
-                    lines[wanted.line.identity] = wanted.line
+                if line not in running_now.values():
+                    task = plan.task(line)
+                    _write_bound(task.workload, results)
+                    running_now[pool.submit(_made_quietly, task) if pool else _made_here(task)] = line
             if not running_now:
                 break
-            wait(running_now.values(), return_when=FIRST_COMPLETED)
-            for identity in [one for one, future in running_now.items() if future.done()]:
-                line = ended(lines.pop(identity), running_now.pop(identity).result())
-                results.append(line)
+            for future in wait(running_now, return_when=FIRST_COMPLETED).done:
+                line = running_now.pop(future)
+                try:
+                    outcome = future.result()
+                except Exception as error:
+                    task = plan.task(line)
+                    words = " ".join((*task.overrides, *task.settings))
+                    raise ConfigError(f"{task.workload.name}, {words}: {type(error).__name__}: {error}") from error
+                results.append(replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures)))
                 bar.set_postfix_str(f"{line.workload} {line.division} {line.rule} {line.part}", refresh=False)
                 bar.update()
-    bar.close()
 
 
-def ended(line: Line, outcome: Outcome) -> Line:
-    """Return the line of a run, completed with its outcome."""
-    return replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures))
-
-
-def write_bound(workload: Workload, plan: Plan, results: Results) -> None:
-    """Write down the figure from which a run on a workload has collapsed, and what judges, unless that is known.
-
-    Raises:
-        ConfigError: The classifier that judges here is not that of the results.
-    """
-    known, judge = results.bound(workload.key), running.judge_of(workload, plan.further)
+def _write_bound(workload: Workload, results: Results) -> None:
+    """Write down the figure from which a run on a workload has collapsed, and what judges, unless that is known."""
+    known, judge = results.bound(workload.key), running.judge_of(workload)
     if known is None:
-        results.append(Line("bound", workload.key, figures=(running.collapsed(workload, plan.further),), said=judge))
+        results.append(Line("bound", workload.key, figures=(running.collapsed(workload),), said=judge))
     elif known.said != judge:
         raise ConfigError(
             f"{workload.name}: {judge} judges here, and in {results.path} it is {known.said}: bring that classifier here, or "
@@ -241,58 +234,15 @@ def machine_line() -> Line:
     return Line("machine", said=f"{date.today()}, {machine()}")
 
 
-class _Pool:
-    """`jobs` processes that each make one run after another; with a single job, this process makes each run as it is submitted.
+def _made_here(task: Task) -> Future[Outcome]:
+    done: Future[Outcome] = Future()
+    done.set_result(running.run(task))
+    return done
 
-    A process ends when its input does, so that none is left behind, whatever happens to this one.
-    """
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._free: list[subprocess.Popen[str]] = []
-        self._all: list[subprocess.Popen[str]] = []
-
-    def __enter__(self) -> "_Pool":
-        self._threads = ThreadPoolExecutor(self.jobs)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._all:
-            process.kill()
-        self._threads.shutdown(cancel_futures=True)
-        for process in self._all:
-            process.wait()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.close()
-            process.stdout.close()
-
-    def submit(self, task: Task) -> Future[Outcome]:
-        """Return the future outcome of a run."""
-        if self.jobs == 1:
-            done: Future[Outcome] = Future()
-            done.set_result(running.run(task))
-            return done
-        return self._threads.submit(self._ask, task)
-
-    def _ask(self, task: Task) -> Outcome:
-        process = self._free.pop() if self._free else self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(asdict(task)) + "\n")
-        process.stdin.flush()
-        answer: Mapping[str, object] = json.loads(process.stdout.readline() or '{"error": "it was killed"}')
-        if "error" in answer:
-            raise ConfigError(f"{task.workload}, {' '.join((*task.overrides, *task.settings))}: {answer['error']}")
-        self._free.append(process)
-        return Outcome(**answer)  # type: ignore[arg-type]
-
-    def _start(self) -> subprocess.Popen[str]:
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-P", "-m", WORKER]  # its own folder would hide the standard library's statistics
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        self._all.append(process)
-        return process
+def _made_quietly(task: Task) -> Outcome:
+    running.say_little()
+    return running.run(task)
 
 
 def workloads_of(machine_: str) -> list[Workload]:

@@ -1,6 +1,6 @@
 """The space in which every rule is tuned, and the points that are tried in it: the same for all rules."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -84,7 +84,7 @@ class Point:
     """
 
     settings: tuple[str, ...]
-    edges: tuple[str, ...] = field(default=())
+    edges: tuple[str, ...]
 
 
 @cache

@@ -27,7 +27,7 @@ def measure(plan: Plan, results: Results) -> None:
             settings = point(0, DIVISION, rule.coefficients).settings
             overrides = (*DIVISION.overrides, *rule.overrides)
             try:
-                contenders[rule.name] = Contender.of(on_noise(workload, overrides, settings, plan.further))
+                contenders[rule.name] = Contender.of(on_noise(workload, overrides, settings))
             except ConfigError:  # it does not fit
                 continue
             iterations[rule.name] = plan.cost(workload, DIVISION.name, rule)[1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benching import runners_up, statistics
-from benching.results import Arm, Line, Results
+from benching.results import Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
@@ -225,17 +225,17 @@ def consistent(entries: Sequence[Overall]) -> tuple[list[str], list[str]]:
 
 def _block(results: Results, workload: Workload, division: str) -> Block:
     misfits = {rule: said for (of, rule), said in results.misfits(workload.key).items() if of == division}
-    own = {rule for key, of, rule in results.arms if (key, of) == (workload.key, division) and rule not in RULES}
-    rules = [rule for rule in (*RULES, *sorted(own)) if rule not in misfits]
+    tuned = {rule for (key, of, rule), arm in results.arms.items() if (key, of) == (workload.key, division) and arm.tuning}
+    rules = [rule for rule in (*RULES, *sorted(tuned - {*RULES})) if rule not in misfits]
     numbers = results.numbers(workload.key, division)
     block = Block(workload, division, misfits=misfits, extended=len(numbers) > POINTS)
-    adam = results.arms.get((workload.key, "adam", BASE), Arm()).chosen(results.numbers(workload.key, "adam"))
+    adam = results.arms[workload.key, "adam", BASE].chosen(results.numbers(workload.key, "adam"))
     block.target = adam.figures[TARGET_AT - 1] if adam else None
     bound = results.bound(workload.key)
     collapsed = bound.figures[0] if bound else math.inf
     curves: dict[str, np.ndarray] = {}
     for rule in rules:
-        arm = results.arms.get((workload.key, division, rule), Arm())
+        arm = results.arms[workload.key, division, rule]
         chosen = arm.chosen(numbers)
         runs = arm.seeds(chosen.point) if chosen else {}
         if all(number in arm.tuning for number in numbers) and chosen is None:

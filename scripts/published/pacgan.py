@@ -1,6 +1,5 @@
 """PacGAN's trials: what each one is, where its figures are kept, and their means beside the published ones."""
 
-import csv
 import itertools
 from collections.abc import Mapping
 from datetime import date
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from benching import rows
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.cli.commands.pages.markdown import table
 
@@ -24,6 +24,7 @@ EPOCHS = 400
 READINGS = (0.8, 0.2)
 """What the authors' `beta1` of 0.8 may mean: how much of the past Adam's mean keeps, or, as in Blocks until January 2017, the
 share of the new gradient in it. Their code names no version of Blocks."""
+COLUMNS = ("data", "pack", "seed", "beta", "epochs", "modes", "high_quality", "mode_kl", "machine")
 COLOURS = {1: "tab:blue", 2: "tab:orange"}
 LINES = dict(zip(READINGS, ("-", ":"), strict=True))
 
@@ -58,46 +59,35 @@ Course = Mapping[int, Figures]
 def results(path: Path) -> dict[Trial, dict[int, Figures]]:
     """Return the courses that are in the file."""
     found: dict[Trial, dict[int, Figures]] = {}
-    if path.exists():
-        whole, _, _ = path.read_text().rpartition("\n")  # a line that was not written to its end does not count
-        for row in list(csv.reader(whole.splitlines()))[1:]:
-            trial = Trial(row[0], int(row[1]), int(row[2]), float(row[3]))
-            found.setdefault(trial, {})[int(row[4])] = Figures(*map(float, row[5:8]))
+    for row in rows.read(path)[1:]:
+        trial = Trial(row[0], int(row[1]), int(row[2]), float(row[3]))
+        found.setdefault(trial, {})[int(row[4])] = Figures(*map(float, row[5:8]))
     return found
 
 
 def append(path: Path, trial: Trial, course: Course) -> None:
     """Write down the evaluations of a trial that are not in the file."""
     there = results(path).get(trial, {})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = path.read_text() if path.exists() else ""
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)  # without what a killed process has left half written
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if not whole:
-            writer.writerow(["data", "pack", "seed", "beta", "epochs", "modes", "high_quality", "mode_kl", "machine"])
-        for epochs, figures in course.items():
-            if epochs not in there:
-                writer.writerow([*trial, epochs, *figures, f"{date.today()}, {machine()}"])
+    made_on = f"{date.today()}, {machine()}"
+    fresh = [[*trial, epochs, *figures, made_on] for epochs, figures in course.items() if epochs not in there]
+    rows.append(path, COLUMNS, fresh)
 
 
 def summary(found: Mapping[Trial, Course]) -> str:
     """Return the table of means and standard errors."""
-    rows = means(found)
-    return table(rows) if rows else "No trial has ended yet."
+    told = means(found)
+    return table(told) if told else "No trial has ended yet."
 
 
 def means(found: Mapping[Trial, Course]) -> list[dict[str, str]]:
     """Return the rows of the table: each at the largest number of epochs at which all its trials have been evaluated."""
-    rows = []
+    told = []
     for (data, pack), beta in itertools.product(PUBLISHED, READINGS):
         courses = _courses(found, data, pack, beta)
         common = _common(courses)
         if common:
             modes, quality, divergence = np.array([course[common[-1]] for course in courses]).T
-            rows.append(
+            told.append(
                 {
                     "data": data,
                     "packs of": str(pack),
@@ -110,7 +100,7 @@ def means(found: Mapping[Trial, Course]) -> list[dict[str, str]]:
                     "KL divergence": _mean(divergence, 2),
                 }
             )
-    return rows
+    return told
 
 
 def drawn(found: Mapping[Trial, Course]) -> Figure:

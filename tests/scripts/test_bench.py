@@ -29,6 +29,7 @@ from ganexp.config.schema import ConfigError
 
 RING = WORKLOADS["ring_nonsaturating"]
 TINY = ("dataset.n=2000", "generator.width=4", "discriminator.width=4", "batch_size=8")
+SMALL = replace(RING, overrides=(*RING.overrides, *TINY))
 
 DIGESTS = {
     "ring_nonsaturating.1": "a8f9430a2b78",
@@ -146,7 +147,7 @@ def test_every_rule_fits_where_it_is_not_refused():
         for division in DIVISIONS.values() if differing else [DIVISIONS["adam"]]:
             settings = point(0, division, rule.coefficients).settings
             try:
-                running.on_noise(RING, (*division.overrides, *rule.overrides), settings, TINY)
+                running.on_noise(SMALL, (*division.overrides, *rule.overrides), settings)
             except ConfigError:
                 refused.add(rule.name)
     assert refused == {"competitive"}
@@ -154,13 +155,14 @@ def test_every_rule_fits_where_it_is_not_refused():
 
 @pytest.mark.parametrize(("name", "batches"), [("detach", 1), ("extragradient", 2)])
 def test_a_trial_counts_the_real_images_of_an_iteration(name, batches):
-    _, images = running.trial(RING, (*DIVISIONS["adam"].overrides, *RULES[name].overrides), (), TINY)
+    _, images = running.trial(SMALL, (*DIVISIONS["adam"].overrides, *RULES[name].overrides), ())
     assert images == 8 * batches
 
 
 def task(**changed):
     settings = ("optimizer.d.lr=1e-3", "optimizer.g.lr=1e-3", "optimizer.betas=[0.5,0.999]")
-    return replace(Task(RING.name, ("optimizer=adam", "strategy=detach"), settings, 3, "test", 20, TINY), **changed)
+    workload = replace(SMALL, samples=WORKLOADS[RING.name].samples)
+    return replace(Task(workload, ("optimizer=adam", "strategy=detach"), settings, 3, "test", 20), **changed)
 
 
 def test_a_run_is_the_same_whatever_ran_before_and_splits_differ(few_samples):
@@ -181,8 +183,8 @@ def test_a_run_that_diverges_is_no_error_and_keeps_the_figures_that_it_had():
 
 @pytest.mark.slow
 def test_real_data_without_half_of_the_classes_have_collapsed():
-    validation, test = running.evaluators(RING, TINY)
-    assert running.collapsed(RING, TINY) > 3 * validation.keys[RING.judge].real
+    validation, test = running.evaluators(SMALL)
+    assert running.collapsed(SMALL) > 3 * validation.keys[RING.judge].real
     assert test is not validation
 
 
@@ -278,7 +280,7 @@ def test_a_run_that_diverges_after_its_last_judgement_is_lost(tmp_path):
 
 def test_the_next_best_points_of_detach_are_run_on_the_test_seeds(tmp_path, few_samples):
     results = written(tmp_path / "study.csv", detach=SPREAD)
-    words = ["--runners-up", "--workloads", RING.name, "--seeds", "2", "--images", "160", "--further", *TINY]
+    words = ["--runners-up", "--jobs", "1", "--workloads", RING.name, "--seeds", "2", "--images", "160", "--further", *TINY]
     places = ["--results", str(results.path), "--page", str(tmp_path / "study.md")]
     bench.main([*words, *places])
     bench.main([*words, *places])
@@ -412,7 +414,7 @@ def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
 
 
 def test_the_page_has_what_twice_the_budget_brings_at_the_point_that_is_best_at_the_budget(tmp_path, few_samples):
-    words = ["--longer", "--workloads", RING.name, "--images", "320", "--further", *TINY]
+    words = ["--longer", "--jobs", "1", "--workloads", RING.name, "--images", "320", "--further", *TINY]
     places = ["--results", str(tmp_path / "study.csv"), "--page", str(tmp_path / "study.md")]
     bench.main([*words, *places])
     runs = Results(tmp_path / "study.csv").of_part("longer")
@@ -495,9 +497,9 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
     monkeypatch.setattr(
         running, "run", lambda task: made.append(task) or Outcome("finished", [1.0 / len(made)] * JUDGEMENTS, 0.1)
     )
-    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings, further: (0.001, 128))
-    monkeypatch.setattr(running, "collapsed", lambda workload, further: 9.0)
-    monkeypatch.setattr(running, "judge_of", lambda workload, further: "")
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
+    monkeypatch.setattr(running, "collapsed", lambda workload: 9.0)
+    monkeypatch.setattr(running, "judge_of", lambda workload: "")
     plan = Plan([RING], [RULES["joint"], RULES["detach"]], ["adam"], points=4, seeds=3)
     results = Results(tmp_path / "study.csv")
     assert plan.missing(results) == 2 * 7
@@ -520,8 +522,8 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
 
 
 def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings, further: (0.001, 128))
-    monkeypatch.setattr(running, "judge_of", lambda workload, further: "the classifier of digits 1234")
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
+    monkeypatch.setattr(running, "judge_of", lambda workload: "the classifier of digits 1234")
     results = Results(tmp_path / "study.csv")
     results.append(Line("bound", RING.key, figures=(9.0,), said="the classifier of digits 5678"))
     with pytest.raises(ConfigError, match="--results"):
@@ -631,7 +633,7 @@ def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_pat
 
 @pytest.mark.slow
 def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(tmp_path):
-    plan = Plan([RING], [RULES["detach"]], ["adam"], points=2, seeds=1, images=160, further=TINY)
+    plan = Plan([replace(SMALL, images=160)], [RULES["detach"]], ["adam"], points=2, seeds=1)
     found = []
     for jobs in (1, 2):
         results = Results(tmp_path / f"{jobs}.csv")
@@ -639,7 +641,7 @@ def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(
         found.append({line.identity: line.figures for line in results.lines if line.rule})
     assert found[0] == found[1]
     assert len(found[0]) == 3
-    assert not [child for child in psutil.Process().children() if schedule.WORKER in child.cmdline()]
+    assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
 
 
 def test_two_benches_do_not_write_one_file(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """PacGAN's trials: each is run once, goes on where it was stopped, and is summed up with its standard error."""
 
 import math
+import threading
+import time
 
 import pytest
 
@@ -72,3 +74,24 @@ def test_a_trial_that_does_not_finish_is_said(tmp_path, monkeypatch):
         packing.main(words(tmp_path, "none", 1))
     assert "ring-1-0-beta0.8 did not finish" in str(end.value)
     assert not (tmp_path / "none.csv").exists()
+
+
+def test_no_further_trial_begins_after_ctrl_c(tmp_path, monkeypatch):
+    begun, interrupted = [], threading.Event()
+
+    def run(trial, *_):
+        begun.append(trial)
+        if len(begun) > 1:
+            interrupted.wait()
+            time.sleep(1)
+        return {1: Figures(8, 1, 0)}
+
+    def append(*_):
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(packing, "run", run)
+    monkeypatch.setattr(packing, "append", append)
+    with pytest.raises(KeyboardInterrupt):
+        packing.main(words(tmp_path, "none", 1))
+    assert len(begun) <= 2

@@ -1,0 +1,31 @@
+"""CSV files to which rows are appended as results come; a row that a killed process has left half written does not count."""
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+def read(path: Path) -> list[list[str]]:
+    """Return all whole rows, of which the first is the head; none if there is no file."""
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_text().rpartition("\n")
+    return list(csv.reader(io.StringIO(whole)))
+
+
+def append(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Append rows, after the head if the file is new, and make sure that they are on the disk.
+
+    The file is opened each time, since it may have been replaced meanwhile, for example by git.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        file.seek(0)
+        size = file.truncate(file.read().rfind(b"\n") + 1)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([*([] if size else [head]), *rows])
+        file.write(text.getvalue().encode())
+        file.flush()
+        os.fsync(file.fileno())
