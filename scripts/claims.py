@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         findings[number] = experiment(**(quick if options.quick else {}), **further)
         tqdm.write(f"{number:2d} {findings[number].verdict}: {findings[number].reason}")
         minutes = (time.perf_counter() - start) / 60
-        done = [findings[n] for n in sorted(findings)]
+        done = {number: findings[number] for number in sorted(findings)}
         with writing(folder):
             report.write(done, folder, how="python scripts/claims.py" + " --quick" * options.quick, minutes=minutes)
     print(f"Written to {folder / 'claims.html'} and {folder / 'claims.md'}")

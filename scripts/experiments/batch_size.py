@@ -46,7 +46,7 @@ def began_eight_times_faster(
         f"pays for loading data, starting threads and warming caches (medians over {cold_starts} processes for each order, "
         f"both orders pooled, so that what is left is due to going first):\n\n{table(rows)}"
     )
-    return Finding(8, "BEGAN trains about 8 times as fast with G first.", verdict, reason, evidence, figure)
+    return Finding("BEGAN trains about 8 times as fast with G first.", verdict, reason, evidence, figure)
 
 
 def dcgan_ten_percent_faster(
@@ -54,7 +54,7 @@ def dcgan_ten_percent_faster(
 ) -> Finding:
     """Claim 9: DCGAN."""
     verdict, reason, evidence, figure = _swept(1.1, overrides, batches, turns, iterations)
-    return Finding(9, "DCGAN trains about 10 % faster with G first.", verdict, reason, evidence, figure)
+    return Finding("DCGAN trains about 10 % faster with G first.", verdict, reason, evidence, figure)
 
 
 def _swept(

@@ -35,7 +35,6 @@ def two_generator_passes(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turn
         for name, ratio in ratios.items()
     ]
     return Finding(
-        5,
         "Two generator passes per iteration waste time, with fresh or with repeated latents.",
         verdict,
         f"{reason}. (A ratio of times counts from {NOTICEABLE}.)",
@@ -68,7 +67,6 @@ def order_of_speed(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int
     verdict, reason = together(verdicts)
     apart = _apart("detach", "g_first"), _apart("detach", "retain_graph")
     return Finding(
-        6,
         "Of retain, detach and G first, G first is best and retain is worst.",
         verdict,
         f"{reason}. (A ratio of times counts from {NOTICEABLE}.)",
@@ -93,7 +91,6 @@ def one_backward_pass(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: 
         for name, ratio in ratios.items()
     ]
     return Finding(
-        12,
         "One backward pass (one-stage training) trains the same GAN 1.5 times as fast.",
         verdict,
         f"{reason}. (A speed-up counts as about 1.5 from √1.5 = {1.5**0.5:.2f}.)",

@@ -1,52 +1,23 @@
 """The Dirac-GAN (Mescheder et al. 2018): G and D have one weight each, so that the path of the steps has a closed form."""
 
-import math
+from collections.abc import Callable
 
-import torch
+import numpy as np
 from matplotlib.figure import Figure
-from torch import Tensor, nn
 
-from ganexp import GAN, Prior, strategies
+from ganexp import strategies
 from ganexp.losses import WGAN, Loss, NonSaturating
+from playing.games import Game, Settings, path
 
 RATE = 0.1
+START = (1.0, 0.0)
 
 
-class Point(nn.Module):
-    """The generator: every sample is θ; the data are all 0."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.theta = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Map `(B, 1)` to `(B, 1)`."""
-        return self.theta * torch.ones_like(z)
-
-
-class Slope(nn.Module):
-    """The discriminator: ψ·x."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.psi = nn.Parameter(torch.tensor(0.0, dtype=torch.float64))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, 1)` to scores `(B,)`."""
-        return self.psi * x.squeeze(1)
-
-
-def distances(strategy: str, loss: Loss, iterations: int) -> list[float]:
+def distances(strategy: str, loss: Callable[[], Loss], iterations: int) -> list[float]:
     """Return the distance of (θ, ψ) from equilibrium, (0, 0), after each iteration of plain gradient descent at `RATE`."""
-    generator, discriminator = Point(), Slope()
-    optimizer_g, optimizer_d = (torch.optim.SGD(network.parameters(), lr=RATE) for network in (generator, discriminator))
-    gan = GAN(generator, discriminator, loss, optimizer_g, optimizer_d, Prior(1, dtype=torch.float64), batch_size=1)
-    reals = iter(lambda: torch.zeros(1, 1, dtype=torch.float64), None)
-    found = []
-    for _ in range(iterations):
-        getattr(strategies, strategy)(gan, reals, d_steps=1, g_steps=1)
-        found.append(math.hypot(generator.theta.item(), discriminator.psi.item()))
-    return found
+    game = Game("dirac", loss, spread=0.0)
+    after = path(game, getattr(strategies, strategy), Settings(RATE), iterations, START)[1:]
+    return [float(distance) for distance in np.hypot(*after.T)]
 
 
 def in_closed_form(iterations: int) -> list[float]:
@@ -58,8 +29,8 @@ def spirals(iterations: int = 600) -> tuple[dict[str, dict[str, list[float]]], F
     """Follow the strategies for two losses, and draw them."""
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     found: dict[str, dict[str, list[float]]] = {}
-    for axes, loss in zip(figure.subplots(1, 2), (WGAN(), NonSaturating()), strict=True):
-        name = type(loss).__name__
+    for axes, loss in zip(figure.subplots(1, 2), (WGAN, NonSaturating), strict=True):
+        name = loss.__name__
         found[name] = {}
         for strategy, style in {"g_first": "-", "joint": ":", "detach": "-", "resample": ":"}.items():
             found[name][strategy] = distances(strategy, loss, iterations)

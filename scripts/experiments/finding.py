@@ -25,7 +25,6 @@ class Verdict(StrEnum):
 class Finding:
     """A claim, the verdict and its reason in one sentence, the evidence as Markdown, and figures with captions."""
 
-    number: int
     claim: str
     verdict: Verdict
     reason: str

@@ -33,7 +33,6 @@ def neither_detached_nor_retained() -> Finding:
     answer = _answer(lambda: (-logsigmoid(discriminator(fake)).mean()).backward())
     code = "d_loss(D(fake)).backward()\noptimizer_D.step()\ng_loss(D(fake)).backward()  # fails"
     return Finding(
-        1,
         "Updating D and then G from the same fake batch, with neither `detach` nor `retain_graph`, fails.",
         Verdict.CONFIRMED if "second time" in answer else Verdict.REFUTED,
         "PyTorch refuses G's backward pass, since D's has freed the graph from the latents to the fakes."
@@ -63,7 +62,6 @@ def scores_kept_over_a_step() -> Finding:
         "(what `detach` takes), without a word: activations of the one D met the weights of the other."
     )
     return Finding(
-        2,
         "Keeping D's scores with `retain_graph=True`, stepping D, then back-propagating G's loss through them works.",
         Verdict.REFUTED if refused else Verdict.CONFIRMED,
         "PyTorch refuses G's backward pass (not `optimizer_G.step()`), because D's step has changed weights that the graph "
@@ -83,7 +81,6 @@ def scores_of_a_detached_batch() -> Finding:
     reached = sum(gradient is not None for gradient in gradients)
     code = "scores = D(fake.detach())\ng_loss(scores).backward()\n[p.grad for p in G.parameters()]"
     return Finding(
-        3,
         "Feeding D a detached batch, and then back-propagating G's loss through *those* scores, trains G.",
         Verdict.CONFIRMED if reached else Verdict.REFUTED,
         f"{reached} of G's {len(gradients)} parameters got a gradient; PyTorch raises no error, and an optimiser skips those.",
@@ -107,7 +104,6 @@ def gradient_of_d_with_and_without_detach() -> Finding:
             {"loss": type(loss).__name__, "precision": str(dtype).removeprefix("torch."), "largest difference": difference}
         )
     return Finding(
-        4,
         "`detach()` leaves D's own gradient untouched.",
         Verdict.CONFIRMED if largest == 0 else Verdict.REFUTED,
         f"Over {len(rows)} cases, the largest difference between D's gradients with and without it is {largest:g}.",

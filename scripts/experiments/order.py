@@ -100,7 +100,6 @@ def g_first_is_a_step_behind(
         f"{FEATURES}\n\n"
     )
     return Finding(
-        11,
         "G first means that G learns from a D that is a step behind, so it should be worse.",
         verdict,
         f"{reason}.",
@@ -112,14 +111,14 @@ def g_first_is_a_step_behind(
 def conducted(study: Study, evaluator: Evaluator, times: int, turns: int) -> Outcome:
     """Time the strategies of a study side by side, then train them."""
     race = timed(study, turns)
-    jobs = {
-        (strategy, seed): Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, evaluator)
-        for seed in study.seeds
+    arms = {
+        strategy: [
+            Job((*study.overrides, f"strategy={strategy}", f"seed={seed}"), study.iterations, times, evaluator)
+            for seed in study.seeds
+        ]
         for strategy in CLASSES
     }
-    courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
-    by_strategy = {strategy: [courses[strategy, seed] for seed in study.seeds] for strategy in CLASSES}
-    return Outcome(by_strategy, race, distance_of(evaluator))
+    return Outcome(train_all(arms), race, distance_of(evaluator))
 
 
 def timed(study: Study, turns: int) -> dict[str, float]:

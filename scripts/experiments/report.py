@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -14,25 +14,27 @@ from ganexp.cli.commands.pages.machine import measured
 from ganexp.cli.commands.pages.markdown import table
 
 
-def write(findings: Sequence[Finding], folder: Path, *, how: str, minutes: float) -> None:
-    """Write `claims.md` with `claims/*.png`, and `claims.html`, below a folder."""
+def write(findings: Mapping[int, Finding], folder: Path, *, how: str, minutes: float) -> None:
+    """Write `claims.md` with `claims/*.png`, and `claims.html`, below a folder, given findings by the claim's number."""
     (folder / "claims").mkdir(parents=True, exist_ok=True)
     text = markdown(findings, folder / "claims", how=how, minutes=minutes)
     (folder / "claims.md").write_text(text)
     (folder / "claims.html").write_text(page(text, folder))
 
 
-def markdown(findings: Sequence[Finding], pictures: Path, *, how: str, minutes: float) -> str:
+def markdown(findings: Mapping[int, Finding], pictures: Path, *, how: str, minutes: float) -> str:
     """Return the page as Markdown, having saved its pictures."""
-    rows = [{"#": f.number, "claim": f.claim, "verdict": f"**{f.verdict}**", "because": f.reason} for f in findings]
+    rows = [
+        {"#": number, "claim": f.claim, "verdict": f"**{f.verdict}**", "because": f.reason} for number, f in findings.items()
+    ]
     parts = ["# Claims about update strategies\n", f"{conditions(how, minutes)}\n", table(rows)]
-    for finding in findings:
+    for number, finding in findings.items():
         parts.append(
-            f"## {finding.number}. {finding.claim}\n\nSource: {SOURCES[finding.number]}.\n\n"
+            f"## {number}. {finding.claim}\n\nSource: {SOURCES[number]}.\n\n"
             f"**{finding.verdict}**: {finding.reason}\n\n{finding.evidence.strip()}\n"
         )
         for i, (caption, figure) in enumerate(finding.figures.items(), 1):
-            file = pictures / f"claim_{finding.number:02d}_{i}.png"
+            file = pictures / f"claim_{number:02d}_{i}.png"
             figure.savefig(file, dpi=100)
             parts.append(f"{caption}:\n\n![{caption}]({pictures.name}/{file.name})\n")
     return "\n".join(parts)

@@ -56,20 +56,12 @@ def black_at_one_to_one(
     probe = functools.partial(mass_on_reals, x=images[:batch])
     size = (f"dataset.image_size={image_size}", f"generator.width={width}", f"discriminator.width={width}")
     common = (*size, "loss=softmaxgan", "strategy=joint", f"batch_size={batch}")
-    jobs = {
-        (arm, seed): Job(
-            (*common, f"g_steps={g_steps}", f"seed={seed}"),
-            iterations,
-            times,
-            evaluator,
-            accumulated if adds_up else None,
-            probe,
-        )
-        for seed in seeds
-        for arm, (adds_up, g_steps) in ARMS.items()
-    }
-    courses = dict(zip(jobs, train_all(list(jobs.values())), strict=True))
-    by_arm = {arm: [courses[arm, seed] for seed in seeds] for arm in ARMS}
+    jobs = {}
+    for arm, (adds_up, g_steps) in ARMS.items():
+        strategy = accumulated if adds_up else None
+        each = [(*common, f"g_steps={g_steps}", f"seed={seed}") for seed in seeds]
+        jobs[arm] = [Job(overrides, iterations, times, evaluator, strategy, probe) for overrides in each]
+    by_arm = train_all(jobs)
     last = {arm: of_positive_mean([course.curve(distance)[-1] for course in runs]) for arm, runs in by_arm.items()}
     rows = [
         {
@@ -85,7 +77,6 @@ def black_at_one_to_one(
     works = {arm: runs_all_work([course.curve(distance)[-1] for course in runs], black) for arm, runs in by_arm.items()}
     verdict, reason = verdict_of(works)
     return Finding(
-        10,
         "SoftmaxGAN with one D and one G step gives black images; with 1 : 2 it works.",
         verdict,
         f"{reason}. (An arm works if every seed ends nearer to the data than halfway from all-black images.)",

@@ -1,16 +1,16 @@
 """Runs of training, many at once, each evaluated as it goes."""
 
 import functools
-import multiprocessing
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from experiments.workers import workers
 from ganexp import GAN, Trainer, build, compose
 from ganexp.cli.commands.cases import trainer_of
 from ganexp.evaluation import Evaluator
@@ -46,13 +46,14 @@ class Course:
         return [figures[name] for figures in self.figures]
 
 
-def train_all(jobs: Sequence[Job]) -> list[Course]:
-    """Run jobs side by side, one thread each; on a GPU one after another."""
-    workers = 1 if torch.cuda.is_available() else min(len(jobs), os.cpu_count() or 1)
-    if workers == 1:
-        return [train(job) for job in tqdm(jobs, disable=None, unit="run")]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        return list(tqdm(pool.map(train, jobs), total=len(jobs), disable=None, unit="run"))
+def train_all(arms: Mapping[str, Sequence[Job]]) -> dict[str, list[Course]]:
+    """Run the jobs of all arms side by side, one thread each; on a GPU one after another."""
+    jobs = [job for own in arms.values() for job in own]
+    count = 1 if torch.cuda.is_available() else min(len(jobs), os.cpu_count() or 1)
+    with nullcontext() if count == 1 else workers(count) as pool:
+        made = map(train, jobs) if pool is None else pool.map(train, jobs)
+        courses = iter([*tqdm(made, total=len(jobs), disable=None, unit="run")])
+    return {arm: [next(courses) for _ in own] for arm, own in arms.items()}
 
 
 def train(job: Job) -> Course:

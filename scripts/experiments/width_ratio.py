@@ -47,7 +47,6 @@ def retain_for_a_heavy_discriminator(
     by_count = f"{crossing[1]:.2f}" if crossing[1] is not None else "none"
     verdict = by_width if not always else Verdict.DEPENDS if by_width is Verdict.CONFIRMED else Verdict.REFUTED
     return Finding(
-        7,
         "Choose retain when D is much heavier than G, else G first.",
         verdict,
         f"With redundant gradients the two cross {where} by time (by operations: {by_count}; 8d + 5g = 9d + 3g at 2); with own "

@@ -28,7 +28,6 @@ class Game:
     """A game: its loss, and how far data and fakes spread around their means; at 0 they are single points."""
 
     name: str
-    title: str
     loss: Callable[[], Loss]
     spread: float
 
@@ -39,9 +38,9 @@ class Game:
 
 
 GAMES = (
-    Game("bilinear", "Bilinear game", WGAN, spread=0.0),
-    Game("dirac", "Dirac-GAN", Minimax, spread=0.0),
-    Game("gaussians", "Two Gaussians", Minimax, spread=0.5),
+    Game("bilinear", WGAN, spread=0.0),
+    Game("dirac", Minimax, spread=0.0),
+    Game("gaussians", Minimax, spread=0.5),
 )
 
 

@@ -42,8 +42,8 @@ def test_claims_1_to_4_show_what_pytorch_says(tmp_path):
 def test_the_html_page_is_whole_by_itself(tmp_path):
     figure = Figure(figsize=(1, 1))
     figure.subplots().plot([1, 2])
-    made = Finding(7, "A < B & `c`.", Verdict.DEPENDS, "On <this>.", "| a | b |\n| --- | --- |\n| 1 | 2 |", {"Drawn": figure})
-    claims.report.write([made], tmp_path, how="a command", minutes=3.2)
+    made = Finding("A < B & `c`.", Verdict.DEPENDS, "On <this>.", "| a | b |\n| --- | --- |\n| 1 | 2 |", {"Drawn": figure})
+    claims.report.write({7: made}, tmp_path, how="a command", minutes=3.2)
     page = (tmp_path / "claims.html").read_text()
     assert '<img src="data:image/png;base64,' in page
     assert not re.search(r'(src|href)="(?!data:)', page)
@@ -185,8 +185,8 @@ def test_nan_does_not_work():
 
 
 def test_the_dirac_gan_follows_its_closed_form():
-    torch.testing.assert_close(dirac.distances("g_first", dirac.WGAN(), 50), dirac.in_closed_form(50))
-    assert max(dirac.distances("detach", dirac.WGAN(), 500)) < 1.06
+    torch.testing.assert_close(dirac.distances("g_first", dirac.WGAN, 50), dirac.in_closed_form(50))
+    assert max(dirac.distances("detach", dirac.WGAN, 500)) < 1.06
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_runs_side_by_side_are_the_runs_one_by_one():
     jobs = [
         training.Job((*order.RING, f"seed={seed}", "batch_size=8"), 6, 3, evaluators.of_ring(), probe=_norm) for seed in (0, 1)
     ]
-    together, alone = training.train_all(jobs), [training.train(job) for job in jobs]
+    together, alone = training.train_all({"ring": jobs})["ring"], [training.train(job) for job in jobs]
     for one, other in zip(together, alone, strict=True):
         assert one.iterations == [2, 4, 6]
         assert one.curve("norm") == pytest.approx(other.curve("norm"), rel=1e-5)
