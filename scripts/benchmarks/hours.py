@@ -1,24 +1,20 @@
 """How long each recipe should take on one GPU: its operations, counted on torch's meta device, over an assumed speed."""
 
-import itertools
 import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.module_tracker import ModuleTracker
 
+from benchmarks.on_meta import on_meta
 from benchmarks.section import Section
 from ganexp import compose
-from ganexp.batch import Batch
 from ganexp.cli.commands.pages.markdown import table
-from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import check
 
 RECIPES = Path(__file__).resolve().parents[2] / "conf" / "experiment"
-META = torch.device("meta")
 LAUNCHES = 0.002
 """Seconds; an iteration whose operations take less waits for their launches instead."""
 MOST = 64
@@ -41,21 +37,15 @@ def work_of(name: str) -> tuple[float, int]:
     cfg.batch_size //= share
     cfg.g_batch = cfg.g_batch and cfg.g_batch // share
     plan = check(cfg)
-    config = plan.config
-    with META:
-        networks = networks_of(plan.choices, plan.shape, plan.classes)
-    frequencies = [1.0] * plan.classes or None
-    gan = gan_of(plan.choices, plan.parts, *networks, device=META, dtype=torch.float32, frequencies=frequencies)
-    labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.classes else ()
-    x = Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels)
+    gan, iterate = on_meta(plan)
     counter = FlopCounterMode(display=False)
     counter.mod_tracker = Everywhere()
-    turn = math.lcm(*(penalty["every"] for penalty in config.penalty.values()))  # whole periods of every lazy penalty
+    turn = math.lcm(*(penalty["every"] for penalty in plan.config.penalty.values()))  # whole periods of every lazy penalty
     with counter:
         for _ in range(turn):
-            plan.parts.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
+            iterate()
             gan.finish_iteration()
-    return share * counter.get_total_flops() / turn, config.iterations
+    return share * counter.get_total_flops() / turn, plan.config.iterations
 
 
 def recipes() -> dict[str, str]:

@@ -2,23 +2,20 @@
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from benchmarks.on_meta import on_meta
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.batch import Batch, Gradients
 from ganexp.cli.commands.pages.markdown import table
-from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import check
-from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes, Whole
 
 RECIPES = ("dcgan", "began", "sngan", "sagan", "wgan_gp", "r3gan")
-META = torch.device("meta")
 ASSUMED = 50.0
 """Tflop/s that a GPU is taken to sustain in these networks until that is measured: an estimate for an H100 in bfloat16."""
 
@@ -106,24 +103,10 @@ def recipe_of(name: str) -> Recipe:
     cfg = compose(f"experiment={name}", "logger=[]", "device=cpu", "strategy=detach", "g_batch=null")
     plan = check(cfg, processes=8)  # so that a batch need not fit into this machine
     config, processes = plan.config, Pretended(2)
-    with META:
-        networks = networks_of(plan.choices, plan.shape, plan.classes)
-    for network in networks:
-        synchronise(network, processes)
-    gan = gan_of(
-        plan.choices,
-        plan.parts,
-        *networks,
-        device=META,
-        dtype=torch.float32,
-        processes=processes,
-        frequencies=[1.0] * plan.classes or None,
-    )
-    labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.classes else ()
-    x = processes.own(Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels))
-    plan.parts.strategy(gan, itertools.repeat(gan.packed(x)), d_steps=config.d_steps, g_steps=config.g_steps)
+    gan, iterate = on_meta(plan, processes)
+    iterate()
     assert plan.demands
-    count_g, count_d = (sum(one.numel() for one in network.parameters()) for network in networks)
+    count_g, count_d = (sum(one.numel() for one in network.parameters()) for network in (gan.generator, gan.discriminator))
     flop = plan.demands.flop(1, config.d_steps, config.g_steps)
     return Recipe(name, config.batch_size, flop, (count_g, count_d), processes.exchanged)
 
@@ -159,14 +142,13 @@ def most_gpus(recipe: Recipe, flops: float, link: Link = INFINIBAND) -> int:
     return useful
 
 
-def reach(flops: float, names: Sequence[str] = RECIPES) -> Section:
+def reach(flops: float) -> Section:
     """Tabulate how far each recipe goes.
 
     Args:
         flops: Operations per second that a GPU sustains in a recipe's networks: assumed, or measured by the part `gpu`.
-        names: The recipes.
     """
-    recipes = [recipe_of(name) for name in names]
+    recipes = [recipe_of(name) for name in RECIPES]
     exchanged = [
         {
             "recipe": one.name,
