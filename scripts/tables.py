@@ -70,7 +70,7 @@ def strategies() -> Rows:
     yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "better, worse, unclear", "in words"
     default = primary([CONF]).groups["strategy"]
     said = {option.name: option.meaning for option in options("strategy", [CONF])}
-    for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
+    for name, (d, g) in _costs().items():
         stands = [stand for block in found if name != BASE and (stand := block.standing(name))]
         counts = counted(stands) if stands else ""
         yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", counts, said[name]
@@ -101,7 +101,7 @@ def pacgan() -> Rows:
 def costs() -> Rows:
     """Yield what every strategy costs with redundant gradients and without, the cheapest first."""
     yield "strategy", "redundant gradients on", "off (default)"
-    for name, (d, g) in sorted(_costs().items(), key=lambda item: (sum(item[1]), item[0])):
+    for name, (d, g) in _costs().items():
         more_d, more_g = in_passes(_strategy(name), redundant_gradients=True)
         yield f"`{name}`", f"{more_d}d + {more_g}g", f"{d}d + {g}g"
 
@@ -191,7 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @functools.cache
 def _costs() -> dict[str, tuple[int, int]]:
-    return {option.name: in_passes(_strategy(option.name)) for option in options("strategy", [CONF])}
+    """Return the passes through D and G of every strategy, the cheapest first."""
+    found = {option.name: in_passes(_strategy(option.name)) for option in options("strategy", [CONF])}
+    return dict(sorted(found.items(), key=lambda item: (sum(item[1]), item[0])))
 
 
 @functools.cache

@@ -65,7 +65,7 @@ function refresh() {
 
 // A slider over a list of values.
 function dial(key, values, words) {
-  const slider = by(key === "length" ? "length" : key), output = by(`${key}-value`);
+  const slider = by(key), output = by(`${key}-value`);
   Object.assign(slider, { min: 0, max: values.length - 1, step: 1 });
   slider.addEventListener("input", () => {
     const whole = clock.moment >= state.length;

@@ -48,22 +48,21 @@ CELLS = 32
 """How many points a side the grid has on which D's verdict is drawn."""
 
 
-def courses(kept: Path | None = None, iterations: int = ITERATIONS, frames: int = FRAMES) -> dict[str, Course]:
+def courses(kept: Path, iterations: int = ITERATIONS, frames: int = FRAMES) -> dict[str, Course]:
     """Train by each strategy that a file does not have yet with these settings, and add the course to the file.
 
     Args:
-        kept: An `.npz` file; None to keep nothing.
+        kept: An `.npz` file.
         iterations: How many each training has.
         frames: How many times a training is looked at, more often at the beginning; the first time is before training.
     """
     how = json.dumps([SETTINGS, STRATEGIES, iterations, frames, SAMPLES, JUDGED, REACH, CELLS])
-    found = read(kept, how) if kept is not None and kept.exists() else {}
+    found = read(kept, how) if kept.exists() else {}
     for name, overrides in tqdm(STRATEGIES.items(), desc="ring of Gaussians", disable=None, unit="run"):
         if name not in found:
             found[name] = train((*SETTINGS, *overrides), iterations, frames)
-            if kept is not None:
-                flat = {f"{name}/{key}": values for name, course in found.items() for key, values in course.items()}
-                np.savez_compressed(kept, how=np.array(how), **flat)  # type: ignore[arg-type]
+            flat = {f"{name}/{key}": values for name, course in found.items() for key, values in course.items()}
+            np.savez_compressed(kept, how=np.array(how), **flat)  # type: ignore[arg-type]
     return found
 
 

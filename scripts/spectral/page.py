@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval, of_mean, of_positive_mean
 from spectral.plan import REFERENCE, RULES, SETTINGS
@@ -100,8 +101,8 @@ def _draw(axes: Axes, name: str, found: Found) -> None:
         axes.errorbar(
             x.middle,
             y.middle,
-            xerr=[[x.middle - x.low], [x.high - x.middle]],
-            yerr=[[y.middle - y.low], [y.high - y.middle]],
+            xerr=reaches([x]),
+            yerr=reaches([y]),
             fmt="x" if lost else MARKS[i // 4 % len(MARKS)],
             color=f"C{i % 10}",
             markersize=6,
