@@ -4,8 +4,8 @@ import itertools
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import nullcontext
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -193,7 +193,8 @@ def run(plan: Plan, results: Results, jobs: int, wanted: Callable[[Plan, Results
     total = plan.missing(results) if wanted is Plan.wanted else len(now)
     bar = tqdm(desc="runs", unit="run", total=total, mininterval=0.5 if sys.stderr.isatty() else 60)
     running_now: dict[Future[Outcome], Line] = {}
-    with bar, nullcontext() if jobs == 1 else workers(jobs) as pool:
+    processes: AbstractContextManager[ProcessPoolExecutor | None] = nullcontext() if jobs == 1 else workers(jobs)
+    with bar, processes as pool:
         while True:
             for line in wanted(plan, results):
                 if len(running_now) >= jobs:

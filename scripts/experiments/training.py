@@ -3,7 +3,8 @@
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -50,8 +51,9 @@ def train_all(arms: Mapping[str, Sequence[Job]]) -> dict[str, list[Course]]:
     """Run the jobs of all arms side by side, one thread each; on a GPU one after another."""
     jobs = [job for own in arms.values() for job in own]
     count = 1 if torch.cuda.is_available() else min(len(jobs), os.cpu_count() or 1)
-    with nullcontext() if count == 1 else workers(count) as pool:
-        made = map(train, jobs) if pool is None else pool.map(train, jobs)
+    processes: AbstractContextManager[ProcessPoolExecutor | None] = nullcontext() if count == 1 else workers(count)
+    with processes as pool:
+        made = pool.map(train, jobs) if pool else map(train, jobs)
         courses = iter([*tqdm(made, total=len(jobs), disable=None, unit="run")])
     return {arm: [next(courses) for _ in own] for arm, own in arms.items()}
 
