@@ -34,13 +34,15 @@ def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
     view = copy.copy(gan)
     view.augment, view.timer = NoAugmentation(), timer_for(gan.prior.device)
     view._passes = Passes(gan._passes.autocast, further=gan._passes.further)
-    buffers = [buffer for network in (gan.generator, gan.discriminator) for buffer in network.buffers()]
-    before, penalty = [buffer.clone() for buffer in buffers], copy.deepcopy(gan.penalty.state_dict())
+    modules = [module for network in (gan.generator, gan.discriminator) for module in network.modules()]
+    buffers = [(m, name, one, one.clone()) for m in modules for name, one in m._buffers.items() if one is not None]
+    penalty = copy.deepcopy(gan.penalty.state_dict())
     try:
         with torch.enable_grad(), undisturbed(gan.prior.device, gan.prior.seed), torch.compiler.set_stance("force_eager"):
             yield view.field(*view.losses_of_both(view.packed(x), view.generate(z)))
     finally:
         gan.penalty.load_state_dict(penalty)
         with torch.no_grad():
-            for buffer, was in zip(buffers, before, strict=True):
+            for module, name, buffer, was in buffers:
                 buffer.copy_(was)
+                module._buffers[name] = buffer  # a pass may have put another one there

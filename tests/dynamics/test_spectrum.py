@@ -82,10 +82,22 @@ def test_where_a_hinge_loss_is_flat_the_block_of_d_is_zero(monkeypatch):
         assert spectrum(field).d == (0.0, 0.0)
 
 
+class Counting(nn.Module):
+    """Counts its passes in a buffer that each of them replaces."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("passes", torch.zeros(()))
+
+    def forward(self, x):
+        self.passes = self.passes + 1
+        return x
+
+
 def test_looking_moves_nothing():
-    """Batch norm, dropout and a penalty with a stream of its own: what could move."""
+    """Batch norm, dropout, a buffer of a layer's own and a penalty with a stream of its own: what could move."""
     gan = tiny_gan(CASES["wgan_gp"])
-    gan.generator.layers.insert(1, nn.Sequential(nn.BatchNorm1d(5), nn.Dropout(0.5)).double())
+    gan.generator.layers.insert(1, nn.Sequential(nn.BatchNorm1d(5), nn.Dropout(0.5), Counting()).double())
     before = copy.deepcopy([gan.state_dict(), torch.get_rng_state()])
     with still(gan, *at(gan)) as field:
         assert spectrum(field, count=2).eigenvalues.size
