@@ -6,7 +6,7 @@ import os
 
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ganexp
@@ -20,6 +20,7 @@ from tests.small_runs import small_run
 AWKWARD = "a\x1b[2Jb\nc\u202ed"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=[]), max_size=20))
 @example(os.fsdecode(b"caf\xe9.png"))
 def test_python_reads_back_what_is_printable(text):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganexp.config.parsing import check_type
@@ -31,6 +31,7 @@ def test_what_is_within_passes_through():
     assert list(inspect.signature(function).parameters) == ["a", "b", "pair", "c", "d"]
 
 
+@settings(deadline=None)
 @given(st.floats() | st.integers(-10, 10).map(float), st.integers(-10, 10), st.integers(0, 4))
 def test_both_ways_in_refuse_the_same_values_in_the_same_words(a, b, c):
     for name, value, hint in (("a", a, Open), ("b", b, Closed), ("c", c, Literal[1, 3]), ("pair", (0.5, a), tuple[Open, Open])):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from hypothesis import example, given, reject
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -81,6 +81,7 @@ def test_what_is_recorded_is_not_interpolated(line):
 TEXTS = st.text("$\\{}:a'\", ", min_size=1)
 
 
+@settings(deadline=None)
 @given(TEXTS | TEXTS.map(lambda text: "'" + text.replace("'", "\\'") + "'"))  # few are valid without quotes
 @example("$\\{oc.env:HOME}")
 def test_what_is_not_refused_stays_as_it_was_written(text):

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -17,6 +17,7 @@ from ganexp.config.schema import ConfigError
 from tests.small_runs import Interrupting, rows, small_run
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1) | st.text("\\${}a'", min_size=1))
 def test_hydra_reads_a_quoted_value_back(value):
     override = OverridesParser.create().parse_override(quoted("resume", value))
