@@ -1,11 +1,9 @@
 """The bench: frozen workloads, one space for all rules, results that survive a kill, a rule of one's own, and the page."""
 
 import math
-import os
-import signal
+import multiprocessing
 import sys
 import time
-import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -597,29 +595,28 @@ def test_wrappers_of_ones_own_go_around_detach_and_mistakes_are_told(mine):
         own("mine.Rule", ["gamma=3..1"])
 
 
+def bench_of_few_samples(words):
+    WORKLOADS[RING.name] = replace(RING, samples=200)
+    bench.main(words)
+
+
 @pytest.mark.slow
 def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_path, monkeypatch, few_samples):
     monkeypatch.chdir(tmp_path)
     words = [*ARGUMENTS, "--rules", "detach", "joint", "--jobs", "1", *SHORT]
-    running.run(task(iterations=10))  # so that the fork has read the data
 
     def runs():
         return [line for line in Results(Path("mine.csv")).lines if line.rule]
 
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # threads of xdist do not come along
-        child = os.fork()
-    if child == 0:
-        try:
-            bench.main(words)
-        finally:
-            os._exit(1)
+    child = multiprocessing.get_context("spawn").Process(target=bench_of_few_samples, args=(words,))
+    child.start()
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while len(runs()) < 3 and time.monotonic() < until:
             time.sleep(0.01)
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.kill()
+        child.join()
     before = runs()
     assert 3 <= len(before) < 8
     bench.main(words)
