@@ -13,6 +13,17 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 20
 
 
+def test_a_file_that_a_person_has_put_beside_them_stays(tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    own = [folder / f"iteration_{name}.pt" for name in ("000000003_good", "of_the_paper")]
+    for path in own:
+        path.touch()
+    made = build(composed(*SMALL, "iterations=9"), tmp_path)
+    made.fit()
+    assert all(path.exists() for path in own)
+
+
 def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course(tmp_path):
     settings = [*SMALL, "keep_checkpoints=3"]
     trained(tmp_path, settings, 12)
