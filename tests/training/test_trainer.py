@@ -14,7 +14,7 @@ from ganexp.logging import FolderLogger
 from ganexp.logging.keys import known
 from tests.composing import composed, discriminator_for, each_with_a_usual_one
 from tests.small_runs import NARROW, Rows, assert_never_waits
-from tests.tiny import BATCH, CASES, KINDS, STRATEGIES, real_batches, state, tiny_gan
+from tests.tiny import BATCH, CASES, KINDS, STRATEGIES, iterate, real_batches, state, tiny_gan
 from tests.tiny import tiny_trainer as trainer
 
 ALWAYS = {
@@ -103,6 +103,15 @@ def test_a_strategy_that_makes_fewer_updates_than_asked_is_warned_of_once(caplog
     caplog.clear()
     for strategy in (*STRATEGIES.values(), wrappers.WarmUp(strategies.detach, many=7)):
         trainer("minimax", strategy, d_steps=2, g_steps=3, iterations=2).fit()
+    assert "updates that" not in caplog.text
+
+
+def test_a_resumed_run_in_which_a_network_rests_is_not_warned_of(caplog):
+    begun, resumed = (trainer(strategy=wrappers.LossChange(strategies.detach), iterations=6) for _ in range(2))
+    iterate(begun, 5)
+    resumed.load_state_dict(begun.state_dict())
+    resumed.fit()
+    assert resumed.gan.meter.updates["d"] + resumed.gan.meter.updates["g"] == 7  # both in the first iteration, then one each
     assert "updates that" not in caplog.text
 
 
