@@ -116,11 +116,12 @@ class Trainer:
                 self.step(self.reals, keep_gradients=any(self.due(callback.every, ahead=1) for callback in self.callbacks))
                 self.iteration += 1
                 self.record(self.watch())
+            if self.iteration < self.iterations:
+                self.checkpoints.write(self)
         except BaseException as error:
             self.finish("preempted" if isinstance(error, KeyboardInterrupt) else "failed")
             raise
         if self.iteration < self.iterations:
-            self.checkpoints.write(self)
             log.info("Stopped at iteration %d.", self.iteration)
             return self.finish("preempted")
         return self.finish("finished")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from ganexp import build, strategies, wrappers
 from ganexp.data import Resident
 from ganexp.logging import FolderLogger
 from ganexp.logging.keys import known
+from ganexp.training import Checkpoints
 from tests.composing import composed, discriminator_for, each_with_a_usual_one
 from tests.small_runs import NARROW, Rows, assert_never_waits
 from tests.tiny import BATCH, CASES, KINDS, STRATEGIES, iterate, real_batches, state, tiny_gan
@@ -158,6 +160,22 @@ def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
     assert logger.closed == ["failed"]
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["state"], summary["iteration"]) == ("failed", 2)
+
+
+class Slow(Checkpoints):
+    """Is interrupted while it writes, as by a second Ctrl-C."""
+
+    def write(self, run, *, best=False):
+        raise KeyboardInterrupt
+
+
+def test_a_second_ctrl_c_during_the_last_checkpoint_closes_the_books_too(tmp_path):
+    logger = FolderLogger(tmp_path)
+    made = trainer(loggers=[logger])
+    made.checkpoints, made.stopping.received = Slow(tmp_path), signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+        made.fit()
+    assert json.loads((tmp_path / "summary.json").read_text())["state"] == "preempted"
 
 
 def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
