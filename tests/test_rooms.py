@@ -41,7 +41,10 @@ ALLOWED = {
     "gan": (SUBJECT - {"gan", "strategies", "wrappers"} | {"instruments", "distributed"}, FRAMEWORK),
     "strategies": ({"facts", "batch", "gan", "losses", "networks", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
     "wrappers": ({"facts", "batch", "gan", "losses", "ranges", "strategies", "streams"}, FRAMEWORK | {"annotated_types"}),
-    "dynamics": ({"augmentations", "batch", "gan", "instruments", "losses", "prior", "streams"}, FRAMEWORK | {"scipy"}),
+    "dynamics": (
+        {"augmentations", "batch", "gan", "instruments", "losses", "networks", "prior", "streams"},
+        FRAMEWORK | {"scipy"},
+    ),
     "data": (
         {"facts", "batch", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK

@@ -11,6 +11,7 @@ from ganexp.batch import Batch
 from ganexp.gan import GAN, Field
 from ganexp.gan.passes import Passes
 from ganexp.instruments.timer import timer_for
+from ganexp.networks.buffers import unmoved
 from ganexp.streams import undisturbed
 
 
@@ -34,15 +35,14 @@ def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
     view = copy.copy(gan)
     view.augment, view.timer = NoAugmentation(), timer_for(gan.prior.device)
     view._passes = Passes(gan._passes.autocast, further=gan._passes.further)
-    modules = [module for network in (gan.generator, gan.discriminator) for module in network.modules()]
-    buffers = [(m, name, one, one.clone()) for m in modules for name, one in m._buffers.items() if one is not None]
     penalty = copy.deepcopy(gan.penalty.state_dict())
     try:
-        with torch.enable_grad(), undisturbed(gan.prior.device, gan.prior.seed), torch.compiler.set_stance("force_eager"):
+        with (
+            torch.enable_grad(),
+            undisturbed(gan.prior.device, gan.prior.seed),
+            unmoved(gan.generator, gan.discriminator),
+            torch.compiler.set_stance("force_eager"),
+        ):
             yield view.field(*view.losses_of_both(view.packed(x), view.generate(z)))
     finally:
         gan.penalty.load_state_dict(penalty)
-        with torch.no_grad():
-            for module, name, buffer, was in buffers:
-                buffer.copy_(was)
-                module._buffers[name] = buffer  # a pass may have put another one there

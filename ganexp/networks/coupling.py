@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.networks.buffers import unmoved
 from ganexp.streams import undisturbed
 
 
@@ -30,26 +31,20 @@ def examine(network: nn.Module, batch: Batch) -> Findings:
     buffers = [
         (m, name, b, b.clone(), b._version) for m in network.modules() for name, b in m._buffers.items() if b is not None
     ]
-    with undisturbed(values.device), torch.enable_grad():
+    with undisturbed(values.device), unmoved(network), torch.enable_grad():
         before = _random_state(values.device)
-        try:
-            output = network(values, *batch.conditions)
-            draws = not torch.equal(before, _random_state(values.device))
-            changed = [
-                name
-                for module, name, buffer, kept, version in buffers
-                # values are compared too, as some writes keep the version
-                if module._buffers[name] is not buffer or buffer._version != version or not torch.equal(buffer, kept)
-            ]
-            sums = (output * torch.randn_like(output)).reshape(len(values), -1).sum(1)
-            by_first, by_last = (
-                torch.autograd.grad(sums[i], values, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
-            )
-        finally:
-            with torch.no_grad():
-                for module, name, buffer, kept, _ in buffers:
-                    buffer.copy_(kept)
-                    module._buffers[name] = buffer
+        output = network(values, *batch.conditions)
+        draws = not torch.equal(before, _random_state(values.device))
+        changed = [
+            name
+            for module, name, buffer, kept, version in buffers
+            # values are compared too, as some writes keep the version
+            if module._buffers[name] is not buffer or buffer._version != version or not torch.equal(buffer, kept)
+        ]
+        sums = (output * torch.randn_like(output)).reshape(len(values), -1).sum(1)
+        by_first, by_last = (
+            torch.autograd.grad(sums[i], values, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
+        )
     return Findings(couples=bool(by_first[1:].any() or by_last[:-1].any()), changed=changed[0] if changed else "", draws=draws)
 
 

@@ -44,6 +44,18 @@ class Noisy(nn.Module):
         return dropout(self.layer(z), 0.5) + noise
 
 
+class Counting(Moody):
+    """Counts its passes in a buffer, in evaluation mode too, and makes other outputs of it."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        self.register_buffer("passes", torch.zeros(()))
+
+    def forward(self, x):
+        self.passes = self.passes + 1
+        return super().forward(x) * (1 + 0.01 * self.passes)
+
+
 def seeded():
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
@@ -60,7 +72,14 @@ WATCHING = {
 KEYS = {"samples": "samples", "evaluation": "eval/n", "diagnostics": "diversity/distance"}
 
 
-@pytest.mark.parametrize("make", [lambda: (Moody(3, 2), Moody(2, 1)), lambda: (Noisy(), Moody(2, 1))], ids=["frozen", "noisy"])
+NETWORKS = {
+    "frozen": lambda: (Moody(3, 2), Moody(2, 1)),
+    "noisy": lambda: (Noisy(), Moody(2, 1)),
+    "counting": lambda: (Counting(3, 2), Counting(2, 1)),
+}
+
+
+@pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize("watching", WATCHING)
 def test_watching_does_not_steer_training(watching, make):
     ends = []

@@ -7,19 +7,21 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.networks.buffers import unmoved
 from ganexp.prior import Prior
 from ganexp.streams import undisturbed
 
 
 @contextmanager
 def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
-    """Use networks without moving any state: modes, running statistics and random streams are afterwards as they were.
+    """Use networks without moving any state: modes, buffers and random streams are afterwards as they were.
 
     Networks that draw random numbers of their own draw the same ones each time, from the prior's seed.
     """
     with (
         torch.no_grad(),
         undisturbed(prior.device, prior.seed),
+        unmoved(*networks),
         _evaluating(*networks),
         torch.compiler.set_stance("force_eager"),
     ):
