@@ -104,7 +104,7 @@ def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
         "a score": [scores for scores in (gan.meter.last_real, gan.meter.last_fake) if scores is not None],
     }
     unbounded: dict[str, list[Tensor]] = {
-        "a buffer": [buffer for module in (*networks, *averages.values(), gan.loss) for buffer in module.buffers()],
+        "a buffer": [buffer for module in (*networks, *averages.values(), gan.loss) for buffer in _kept(module)],
         "an optimizer": [value for value in moments if isinstance(value, Tensor)],
     }
     largest = {name: _largest(tensors, gan.prior.device) for name, tensors in (bounded | unbounded).items()}
@@ -112,8 +112,15 @@ def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
     values = torch.stack([*largest.values(), *means.values()]).tolist()
     for name, value in zip([*largest, *means], values, strict=True):
         if not math.isfinite(value) or (value > SENSIBLE and name not in unbounded):
-            return f"{name} {'is' if name in means else 'reaches'} {value:.3g}"
+            remedy = " (register a mask with persistent=False)" if name == "a buffer" and value == math.inf else ""
+            return f"{name} {'is' if name in means else 'reaches'} {value:.3g}{remedy}"
     return ""
+
+
+def _kept(module: nn.Module) -> list[Tensor]:
+    """Return the buffers that a checkpoint holds: a mask of −∞ that is registered with persistent=False is none of them."""
+    state = module.state_dict()
+    return [state[name] for name, _ in module.named_buffers() if name in state]
 
 
 def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:

@@ -3,9 +3,11 @@
 import json
 import math
 import time
+from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from ganexp import build
 from ganexp.strategies.base import as_strategy
@@ -14,6 +16,7 @@ from ganexp.training.guard import trouble, unfit
 from tests.composing import composed
 from tests.small_runs import CONVOLUTIONAL, SMALL
 from tests.small_runs import untimed as rows
+from tests.tiny import CASES, tiny_gan, tiny_trainer
 
 SETTINGS = [*SMALL, "log_every=2", "checkpoint_every=2", "iterations=12"]
 
@@ -120,6 +123,25 @@ def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
     assert kept["iteration"] == 20
     assert caplog.text.count("No checkpoint at iteration") == 3
     assert all(value.abs().max() < 10 for value in kept["gan"]["generator"].values())
+
+
+class Masked(nn.Module):
+    """Has a mask, as attention has."""
+
+    def __init__(self, inner, *, persistent=False):
+        super().__init__()
+        self.inner = inner
+        self.register_buffer("mask", torch.full((2, 2), -math.inf).triu(1), persistent=persistent)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_a_mask_that_no_checkpoint_holds_may_be_infinite(tmp_path):
+    tiny_trainer(gan=tiny_gan(CASES["nonsaturating"], wrap=Masked), folder=tmp_path, iterations=2).fit()
+    assert (tmp_path / "checkpoints" / "last.pt").exists()
+    held = tiny_gan(CASES["nonsaturating"], wrap=partial(Masked, persistent=True))
+    assert unfit(held, {}) == "a buffer reaches inf (register a mask with persistent=False)"
 
 
 def test_whatever_a_checkpoint_holds_is_judged():
