@@ -209,6 +209,7 @@ class Trainer:
         self.gan.timer.restart()
         for callback in self.callbacks:
             callback.begin(self)
+        self.last_row = {}
         for logger in self.loggers:
             self.last_row |= logger.rewind(self.iteration)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import time
 from functools import partial
 
@@ -88,6 +89,23 @@ def test_the_best_checkpoint_stays_the_best_through_a_rollback(tmp_path):
     made.step.strategy = as_strategy(reach)
     made.fit()
     assert (made.guard.rollbacks, made.checkpoints.lowest) == (1, -7)
+
+
+def test_what_was_seen_after_the_checkpoint_of_a_rollback_is_not_told_at_the_end(tmp_path):
+    made = poisoned(tmp_path, "on_divergence=rollback", "sample_every=5", at=6)
+    strategy = made.step.strategy
+
+    def stop(gan, reals, **steps):
+        strategy(gan, reals, **steps)
+        if made.iteration == 7:
+            assert "diversity/distance" in made.last_row
+            made.stopping.received = signal.SIGTERM
+
+    made.step.strategy = as_strategy(stop)
+    summary = made.fit()
+    assert (summary["iteration"], made.guard.rollbacks) == (4, 1)
+    assert "loss/d" in summary["last"]
+    assert "diversity/distance" not in summary["last"]
 
 
 def test_rollbacks_end(tmp_path):
