@@ -1,5 +1,6 @@
 """Whether a checkpoint can be resumed with a configuration."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,29 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     iteration = state["run"]["iteration"]
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
         raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, as in iterations=10000.")
-    _forget_best(state, values)
+    _know_best(state, values, RunFolder.of_checkpoint(path).best)
     return state
 
 
-def _forget_best(state: State, values: dict[str, Any]) -> None:
-    """Forget the best value so far if `keep_best` or `evaluation` has changed: old and new values are not comparable."""
-    before, checkpoints = completed(state["config"]), state["run"].get("checkpoints")
-    same = all(before.get(key) == values.get(key) for key in ("keep_best", "evaluation"))
-    if not isinstance(checkpoints, dict):
-        return
-    checkpoints.setdefault("best_at", 0)  # checkpoints of earlier versions lack it
-    if not same and "lowest" in checkpoints:
-        checkpoints |= {"lowest": float("inf"), "best_at": 0}
+def _know_best(state: State, values: dict[str, Any], best: Path) -> None:
+    """Let a run go on with the best value of `best.pt`, which a course that is left behind now may have reached.
+
+    Without that file it is the checkpoint's own. It is forgotten where `keep_best` or `evaluation` has changed: old and new values
+    are not comparable.
+    """
+    known = [state]
+    if values["keep_best"]:
+        with suppress(CheckpointError):
+            known.insert(0, load(best))
+    found = (one["run"].get("checkpoints") for one in known if _measured_alike(completed(one["config"]), values))
+    kept = next((one for one in found if isinstance(one, dict)), {"lowest": float("inf")})
+    if isinstance(state["run"].get("checkpoints"), dict):
+        state["run"]["checkpoints"] = {"best_at": 0} | kept  # checkpoints of earlier versions lack it
+
+
+def _measured_alike(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Return whether values of `keep_best` mean the same in two configurations."""
+    return all(before[key] == now[key] for key in ("keep_best", "evaluation"))
 
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

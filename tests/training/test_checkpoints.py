@@ -64,9 +64,22 @@ def test_a_run_that_was_begun_before_the_best_iteration_was_noted_goes_on_and_kn
     settings = [*SMALL, "log_every=1", "keep_best=loss/d"]
     trained(tmp_path, settings, 4)
     last, best = (tmp_path / "checkpoints" / name for name in ("last.pt", "best.pt"))
-    state = checkpoint.load(last)
-    del state["run"]["checkpoints"]["best_at"]
-    state["run"]["checkpoints"]["lowest"] = -9.0
-    checkpoint.write(state, last)
+    for path in (last, best):
+        state = checkpoint.load(path)
+        del state["run"]["checkpoints"]["best_at"]
+        state["run"]["checkpoints"]["lowest"] = -9.0
+        checkpoint.write(state, path)
     notes = build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last).fit()["notes"]
     assert f"Best loss/d: -9, in {best}." in notes
+
+
+def test_going_on_from_an_earlier_checkpoint_knows_which_value_the_best_checkpoint_has(tmp_path):
+    settings = [*SMALL, "log_every=1", "keep_best=loss/d", "keep_checkpoints=9"]
+    trained(tmp_path, settings, 9)
+    best = tmp_path / "checkpoints" / "best.pt"
+    state = checkpoint.load(best)
+    state["run"]["checkpoints"] = {"lowest": -9.0, "best_at": 8}  # beyond where the run goes on
+    checkpoint.write(state, best)
+    made = build(composed(*settings, "iterations=5"), tmp_path, checkpoint=best.with_name("iteration_000000003.pt"))
+    assert f"Best loss/d: -9, at iteration 8, in {best}." in made.fit()["notes"]
+    assert checkpoint.load(best)["run"]["checkpoints"]["lowest"] == -9
