@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ganexp.config.choices import measures_in
 from ganexp.config.defaults import completed
 from ganexp.config.plain import told
 from ganexp.config.schema import ConfigError, effect_of
@@ -45,8 +46,8 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
 def _know_best(state: State, values: dict[str, Any], best: Path) -> None:
     """Let a run go on with the best value of `best.pt`, which a course that is left behind now may have reached.
 
-    Without that file it is the checkpoint's own. It is forgotten where `keep_best` or `evaluation` has changed: old and new values
-    are not comparable.
+    Without that file it is the checkpoint's own. It is forgotten where `keep_best`, `evaluation` or settings of a measure have
+    changed: old and new values are not comparable.
     """
     known = [state]
     if values["keep_best"]:
@@ -60,7 +61,12 @@ def _know_best(state: State, values: dict[str, Any], best: Path) -> None:
 
 def _measured_alike(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Return whether values of `keep_best` mean the same in two configurations."""
-    return all(before[key] == now[key] for key in ("keep_best", "evaluation"))
+    try:
+        old, new = (measures_in(values["measure"]) for values in (before, now))
+    except AttributeError:  # anything may be in a file
+        return False
+    same = all(before[key] == now[key] for key in ("keep_best", "evaluation"))
+    return same and all(old[name] == new[name] for name in old.keys() & new.keys())
 
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

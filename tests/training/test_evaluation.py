@@ -159,7 +159,7 @@ def test_too_few_images_are_refused_before_training():
         build(composed(*RING, "dataset.n=3", *settings[:2]))
 
 
-def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
+def test_the_best_so_far_is_forgotten_where_it_was_measured_otherwise(tmp_path):
     settings = (*RING, *EVERY, "keep_best=eval/sliced_wasserstein")
     build(composed(*settings), tmp_path).fit()
     last = tmp_path / "checkpoints" / "last.pt"
@@ -167,6 +167,8 @@ def test_the_best_so_far_is_forgotten_where_other_features_are_chosen(tmp_path):
     otherwise = build(composed(*settings, "iterations=8", "evaluation.samples=200"), checkpoint=last)
     assert math.isfinite(same_way.checkpoints.lowest)
     assert otherwise.checkpoints.lowest == math.inf
+    by_others = build(composed(*settings, "iterations=8", "measure.density_coverage.neighbours=4"), checkpoint=last)
+    assert by_others.checkpoints.lowest == math.inf
 
 
 def test_figures_say_which_of_their_values_is_best():
