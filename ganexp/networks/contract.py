@@ -68,7 +68,7 @@ def check(network: nn.Module, run: Facts) -> None:
     """Refuse a network that several processes would not train as one process does.
 
     Raises:
-        Misfit: A layer draws random numbers, or couples samples of different processes.
+        Misfit: A layer draws random numbers, couples samples of different processes, or is a batch norm of another kind.
     """
     if run.processes == 1:
         return
@@ -83,6 +83,11 @@ def check(network: nn.Module, run: Facts) -> None:
             raise Misfit(
                 f"has dropout, whose random numbers would be the same in each of {run.processes} processes: choose a network "
                 "without it, or start one process"
+            )
+        if isinstance(module, _BatchNorm) and type(module).forward not in (_BatchNorm.forward, nn.SyncBatchNorm.forward):
+            raise Misfit(
+                f"has a {type(module).__name__}, a batch norm with a forward of its own, in place of which {run.processes} "
+                "processes would run the usual one: let it hold an nn.BatchNorm2d, or start one process"
             )
         if isinstance(module, MinibatchDeviation) and (torn := [key for key in shares if shares[key] % module.group]):
             raise Misfit(

@@ -35,6 +35,13 @@ def test_classes_of_networks_are_refused_by_what_they_declare(kind, facts, remed
         assert error.value.remedy == remedy
 
 
+class Scaled(nn.BatchNorm1d):
+    """A batch norm with a forward of its own."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
 @pytest.mark.parametrize(
     ("network", "batch_size", "fits"),
     [
@@ -42,8 +49,10 @@ def test_classes_of_networks_are_refused_by_what_they_declare(kind, facts, remed
         (nn.Dropout(0.0), 8, True),
         (MLPDiscriminator((2,), width=4, minibatch_deviation=True), 8, True),
         (MLPDiscriminator((2,), width=4, minibatch_deviation=True), 12, False),
+        (nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4)), 8, True),
+        (nn.Sequential(nn.Linear(2, 4), Scaled(4)), 8, False),
     ],
-    ids=["dropout", "none", "whole groups", "torn groups"],
+    ids=["dropout", "none", "whole groups", "torn groups", "batch norm", "one of its own"],
 )
 def test_several_processes_train_what_one_does(network, batch_size, fits):
     check(network, Facts(shape=(2,), batch_size=batch_size))
