@@ -47,6 +47,19 @@ def test_buffers_are_followed_where_modules_put_new_tensors():
     assert ema.generator.last is not generator.last
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated:FutureWarning")
+def test_a_network_whose_weights_a_hook_computes_is_averaged_too():
+    generator = torch.nn.utils.weight_norm(nn.Linear(3, 2))
+    z = torch.randn(4, 3)
+    ema = EMA(generator, decay=0.9)
+    assert torch.equal(ema.generator(z), generator(z))
+    with torch.no_grad():
+        generator.weight_g.mul_(2)
+    ema.update()
+    assert ema.generator.weight_g.lt(generator.weight_g).all()
+    assert not torch.equal(ema.generator(z), generator(z))
+
+
 def walk(*averages_of, iterations=40):
     """Let a generator walk at random; return averages, and its first weight after each iteration."""
     torch.manual_seed(0)
