@@ -68,11 +68,14 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
     """Refuse a network that treats parts of a batch unlike the whole, and return whether it draws random numbers.
 
     Raises:
-        ValueError: It couples the samples of a batch, as batch norm does, or changes its own state, as spectral norm does.
+        ValueError: It couples the samples of a batch, as batch norm does, changes its own state, as spectral norm does, or
+            draws random numbers that cannot be drawn again in the backward pass.
     """
     found = examine(network, batch.split(TRIED)[0])
     if found.changed:
         raise ValueError(f"changes its {found.changed} in every pass, as batch norm and spectral norm do")
     if found.couples:
         raise ValueError("lets the samples of a batch depend on each other, as batch norm and minibatch statistics do")
+    if not found.repeats:
+        raise ValueError("draws random numbers from another stream than torch's, which cannot be drawn again")
     return found.draws

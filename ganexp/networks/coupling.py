@@ -19,10 +19,12 @@ class Findings(NamedTuple):
     """The name of a buffer that was written to, even with equal values; empty if there is none."""
     draws: bool
     """Whether random numbers were drawn from torch's global streams."""
+    repeats: bool
+    """Whether another pass with the same random numbers from these streams gave the same output, but for rounding."""
 
 
 def examine(network: nn.Module, batch: Batch) -> Findings:
-    """Pass a batch through a network, which is left as it was, and so are the random streams. Waits for the device.
+    """Pass a batch through a network, twice, which is left as it was, and so are the global streams. Waits for the device.
 
     Coupling is tested by autograd: the gradient of one sample's output with respect to another sample must be zero.
     """
@@ -33,7 +35,10 @@ def examine(network: nn.Module, batch: Batch) -> Findings:
     ]
     with undisturbed(values.device), unmoved(network), torch.enable_grad():
         before = _random_state(values.device)
+        with torch.no_grad(), torch.random.fork_rng([values.device] if values.is_cuda else []):
+            once = network(values, *batch.conditions)
         output = network(values, *batch.conditions)
+        repeats = not (once - output).norm() > 1e-3 * output.norm()  # what is not finite is no difference
         draws = not torch.equal(before, _random_state(values.device))
         changed = [
             name
@@ -45,7 +50,8 @@ def examine(network: nn.Module, batch: Batch) -> Findings:
         by_first, by_last = (
             torch.autograd.grad(sums[i], values, retain_graph=True, materialize_grads=True)[0] for i in (0, -1)
         )
-    return Findings(couples=bool(by_first[1:].any() or by_last[:-1].any()), changed=changed[0] if changed else "", draws=draws)
+    couples = bool(by_first[1:].any() or by_last[:-1].any())
+    return Findings(couples=couples, changed=changed[0] if changed else "", draws=draws, repeats=repeats)
 
 
 def _random_state(device: torch.device) -> Tensor:

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -87,6 +88,13 @@ def test_random_layers_draw_the_same_again():
     assert all(map(torch.equal, expected, torch.autograd.grad(found.logsumexp(0), [*network.parameters()])))
 
 
+class Shaken(nn.Module):
+    """Draws from NumPy's stream."""
+
+    def forward(self, x):
+        return x + np.random.rand()  # noqa: NPY002
+
+
 @pytest.mark.parametrize(
     ("layer", "sentence"),
     [
@@ -94,8 +102,9 @@ def test_random_layers_draw_the_same_again():
         (nn.BatchNorm1d(4, track_running_stats=False), "lets the samples of a batch depend on each other"),
         (nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), "changes its _u in every pass"),
         (MinibatchDeviation(), "lets the samples of a batch depend on each other"),
+        (Shaken(), "draws random numbers from another stream than torch's"),
     ],
-    ids=["batch norm", "without statistics", "spectral norm", "minibatch deviation"],
+    ids=["batch norm", "without statistics", "spectral norm", "minibatch deviation", "another stream"],
 )
 def test_what_parts_would_change_is_refused_and_left_as_it_was(layer, sentence):
     network = nn.Sequential(nn.Linear(2, 4), layer, nn.LazyLinear(1), nn.Flatten(0))
