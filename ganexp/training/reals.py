@@ -158,6 +158,8 @@ class Reals:
         with torch.random.fork_rng(devices=[]):  # a DataLoader draws its seed from the stream that the run continues with
             for _ in range(batches - drawn):
                 next(self._full)
+            if not batches and not self.passes_once:
+                self.ahead()  # as before the first iteration
 
     def _full_batches(self) -> Iterator[Batch]:
         """Yield the batches of one epoch after another, without the short one that may end each."""

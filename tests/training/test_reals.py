@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import signal
 from contextlib import nullcontext
 
 import pytest
@@ -94,6 +95,21 @@ def test_drawing_what_was_drawn_before_leaves_the_random_stream_alone():
     made.reals.seek(11, 66)
     assert torch.equal(torch.get_rng_state(), before)
     assert (made.reals.batches, made.reals.images) == (11, 66)
+
+
+def test_a_run_that_was_stopped_before_its_first_iteration_goes_on_with_the_random_stream_after_its_loaders_seed(tmp_path):
+    ends = []
+    for stopped in (True, False):
+        made = tiny_trainer(reals=DataLoader(POINTS, BATCH), folder=tmp_path if stopped else None, iterations=2)
+        torch.manual_seed(7)
+        if stopped:
+            made.stopping.received = signal.SIGTERM
+            made.fit()
+            made = tiny_trainer(reals=DataLoader(POINTS, BATCH), iterations=2)
+            made.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
+        made.fit()
+        ends.append(torch.get_rng_state())
+    assert torch.equal(*ends)
 
 
 def test_a_loader_with_a_generator_of_its_own_is_resumed_to_the_last_bit(tmp_path):
