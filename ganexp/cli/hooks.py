@@ -121,6 +121,8 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
 
 def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path:
     """Check a new sweep, make and lock its folder, record it there, and return the folder."""
+    if config.resume is not None:
+        raise ConfigError(f"resume={config.resume} is for one run: leave out -m, or continue a sweep with sweep.resume=….")
     if Sweep.is_in(folder):
         remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
         raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
