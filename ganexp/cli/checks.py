@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def check_run(config: DictConfig, *, processes: int = 1) -> "Plan":
     """Check the composed configuration of a run, Hydra's part included."""
+    refuse_change_of_folder(config)
     settle_groups(config, config.hydra)
     values = plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
     parse(values)  # most mistakes are found here, before seconds are spent on importing torch
@@ -47,6 +48,12 @@ def obtain_run(plan: "Plan", processes: "Processes | None" = None) -> None:
 class _Keeping(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         state.messages.append(record)
+
+
+def refuse_change_of_folder(config: DictConfig) -> None:
+    """Refuse to let Hydra change the working directory when a run begins: relative paths would then mean other places."""
+    if config.hydra.job.chdir:
+        raise ConfigError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
 
 
 def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:

@@ -14,7 +14,15 @@ from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from ganexp.cli.checks import check_jobs, check_run, check_sweep, is_search, obtain_run, settle_direction
+from ganexp.cli.checks import (
+    check_jobs,
+    check_run,
+    check_sweep,
+    is_search,
+    obtain_run,
+    refuse_change_of_folder,
+    settle_direction,
+)
 from ganexp.cli.ending import command_to_resume
 from ganexp.cli.errors import exiting_with_a_sentence
 from ganexp.cli.folders import lock_or_refuse, make_new
@@ -58,6 +66,7 @@ class PrepareSweep(Callback):
         state.composed = True
         with exiting_with_a_sentence():
             refuse_distributed()
+            refuse_change_of_folder(config)
             _check_launcher(config.hydra.launcher)
             folder = Path(config.hydra.sweep.dir)
             hydra_overrides = [one for one in typed_overrides(config.hydra, "hydra") if not one.startswith("hydra.mode=")]

@@ -99,6 +99,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["d_steps=0"], "d_steps"),
         (["hydra.run.dir=${nothing}"], "nothing"),
         (["hydra.run.dir=/proc/run"], "hydra.run.dir"),
+        (["hydra.job.chdir=true"], "hydra.job.chdir=true would make relative paths mean places below the run folder"),
         (["--loss=hinge"], "--loss=hinge is no option: keys are written without hyphens, here loss=hinge, "),
         (["-loss", "hinge"], "-loss is no option: keys are written without hyphens, here loss=…, "),
         (["iterations=2)"], "iterations=2)"),
