@@ -1,6 +1,7 @@
 """What Hydra calls before a run or a sweep begins, and after a sweep ends."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -198,8 +199,16 @@ def _make_folder_of_study(config: DictConfig) -> None:
 
 
 def _name_jobs(config: DictConfig) -> None:
-    """Add what was changed to the names of jobs, by an override: jobs are composed from overrides in their own processes."""
+    """Add what was changed to the names of jobs, by an override: jobs are composed from overrides in their own processes.
+
+    Names that do not begin with the number of the job are refused.
+    """
     subdir = _raw(config.hydra.sweep, "subdir")
+    if not re.fullmatch(r"\$\{hydra[.:]job\.num\}(_[^/]*)?", subdir):
+        raise ConfigError(
+            f"hydra.sweep.subdir={subdir} should begin with ${{hydra.job.num}}_ and be one folder's name: jobs are found by "
+            "their numbers."
+        )
     if CHOICES in subdir:
         config.hydra.overrides.hydra.append(f"hydra.sweep.subdir={subdir.replace(CHOICES, '${ganexp.run_name:}')}")
 

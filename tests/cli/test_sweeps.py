@@ -108,6 +108,8 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
         (["loss=hinge,wgann"], "loss=wgann is not an option; choose one of"),
         (["sweep.metric=loss/q"], "sweep.metric=loss/q is not logged with loss=nonsaturating; did you mean loss/g?"),
         (["hydra/sweeper=search", "d_steps=range(1,3)"], "sweep.metric must name what a search optimises"),
+        (["hydra.sweep.subdir=s${seed}", "seed=0,1"], "hydra.sweep.subdir=s${seed} should begin with ${hydra.job.num}_ and"),
+        (["hydra.sweep.subdir=${hydra.job.num}/x", "seed=0,1"], "and be one folder's name: jobs are found by their numbers."),
         (["hydra.job.chdir=true", "seed=0,1"], "hydra.job.chdir=true would make relative paths mean"),
         (["resume=auto", "seed=0,1"], "resume=auto is for one run: leave out -m, or continue a sweep with sweep.resume=…."),
     ],
