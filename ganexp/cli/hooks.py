@@ -125,6 +125,8 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
         from ganexp.config.loggers import refuse_used_folder  # imports torch
 
         refuse_used_folder(folder)
+        if Sweep.is_in(folder):
+            raise ConfigError(f"{folder} holds a sweep: choose another hydra.run.dir.")
     lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
     return folder, checkpoint
 
@@ -136,6 +138,8 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     if Sweep.is_in(folder):
         remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
         raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
+    if runs.is_run(folder):
+        raise ConfigError(f"{folder} holds a run: choose another hydra.sweep.dir.")
     overrides = typed_overrides(config.hydra)
     parsed = _parsed([f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))

@@ -133,6 +133,18 @@ def test_two_sweeps_in_one_folder_are_refused(tmp_path):
     assert [path.name for path in (tmp_path / "sweep").iterdir()] == ["sweep.json"]
 
 
+def test_a_sweep_in_the_folder_of_a_run_and_a_run_in_that_of_a_sweep_are_refused(tmp_path):
+    Sweep((), ()).save(tmp_path / "sweep")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").touch()
+    before = sorted(tmp_path.rglob("*"))
+    done = forked.train("-m", "seed=0,1", "hydra.sweep.dir=run", cwd=tmp_path)
+    assert done.stderr == "Error: run holds a run: choose another hydra.sweep.dir.\n"
+    done = forked.train(*TINY, "logger=[]", "hydra.run.dir=sweep", cwd=tmp_path)
+    assert done.stderr == "Error: sweep holds a sweep: choose another hydra.run.dir.\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "launcher",
