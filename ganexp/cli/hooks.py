@@ -229,7 +229,7 @@ def _grid(parsed: list[Override]) -> tuple[tuple[str, ...], ...]:
 
 def _is_given(key: str, config: DictConfig) -> bool:
     """Return whether an override of one of Hydra's keys was typed."""
-    return any(one.startswith(f"{key}=") for one in typed_overrides(config.hydra, "hydra"))
+    return any(one.lstrip("+").startswith(f"{key}=") for one in typed_overrides(config.hydra, "hydra"))
 
 
 def _raw(node: DictConfig, key: str) -> str:
