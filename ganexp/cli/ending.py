@@ -44,7 +44,8 @@ def forecast(job_s: float, left: int) -> str:
 def command_to_resume(*overrides: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started."""
     options, rest = config_options(sys.argv[1:])
-    return shlex.join([*_started_as(), *options, *overrides, *filter(_is_typed_again, rest)])
+    again = [one for one in rest if _is_typed_again(one, of_sweep="-m" in overrides)]
+    return shlex.join([*_started_as(), *options, *overrides, *again])
 
 
 def _started_as() -> list[str]:
@@ -62,8 +63,12 @@ def exit_stopped(received: signal.Signals, *overrides: str) -> NoReturn:
     raise SystemExit(128 + received)
 
 
-def _is_typed_again(argument: str) -> bool:
-    """Return whether an override must be typed again to resume, as a resumed run or sweep does not take it from its record."""
-    if "=" not in argument or argument.startswith(("-", "hydra", "resume=", "sweep.resume=", "trust=[]")):
+def _is_typed_again(argument: str, *, of_sweep: bool) -> bool:
+    """Return whether an override must be typed again to resume, as a resumed run or sweep does not take it from its record.
+
+    What was said to Hydra is part of the record of a sweep, and not of that of a run.
+    """
+    of_hydra = ("hydra.sweep.dir=", "hydra.mode=") if of_sweep else ("hydra",)
+    if "=" not in argument or argument.lstrip("+").startswith(("-", "resume=", "sweep.resume=", "trust=[]", *of_hydra)):
         return False
     return argument.startswith("trust=") or risk_of(argument) is not None

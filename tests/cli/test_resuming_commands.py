@@ -127,5 +127,9 @@ def test_the_command_names_what_the_user_trusts_and_no_more(monkeypatch):
     for said, kept in (("trust=[]", ""), ("trust=[mine]", " 'trust=[mine]'")):
         monkeypatch.setattr(sys, "argv", ["train.py", "resume=outputs/a", said])
         assert command_to_resume("resume=outputs/a") == f"python train.py resume=outputs/a{kept}"
+    of_hydra = ["hydra.sweep.dir=a", "hydra/launcher=parallel", "hydra.verbose=true"]  # the launcher is taken from the record
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", *of_hydra])
+    assert command_to_resume("-m", "sweep.resume=a") == "python train.py -m sweep.resume=a hydra.verbose=true"
+    assert command_to_resume("resume=a") == "python train.py resume=a"
     monkeypatch.setattr(sys, "argv", ["ganexp train", "loss=hinge"])
     assert command_to_resume("resume=outputs/a") == "ganexp train resume=outputs/a"
