@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic.errors import PydanticUserError
 
 from ganexp.config.defaults import completed
 from ganexp.config.foreign_names import ELSEWHERE
+from ganexp.config.plain import flat
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, choices_of, keys_of
 
 LONGEST_SHOWN = 200
@@ -82,9 +84,11 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     first = error.errors()[0]
     path, value = _place(error, values)
     key = ".".join(path)
+    if not path:
+        return _no_json(values, first["msg"])
     if first["type"] == "extra_forbidden":
         return unknown_key(key, _siblings(path))
-    if first["type"] == "model_type" and path:
+    if first["type"] == "model_type":
         below = ", ".join(_siblings([*path, "any"]))
         return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {shown(value)}."
     if path[0] in LISTS and len(path) == 2:  # the option's file is written as if the group were no list
@@ -96,6 +100,14 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
     if choices:
         return f"{key} should be {choices}, not {shown(value)}."
     return refused(key, first["msg"], value)
+
+
+def _no_json(values: dict[str, Any], message: str) -> str:
+    """Return the sentence for values that JSON cannot hold, such as a path with bytes that are no UTF-8."""
+    for key, value in flat(values):
+        if re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
+            return f"{key} should be text in UTF-8, not {shown(value)}."
+    return f"The configuration should hold plain values only: {message}."
 
 
 def _siblings(path: list[str]) -> Iterable[str]:

@@ -89,6 +89,16 @@ def test_a_whole_number_is_an_integer_however_it_is_written():
         parse(plain(composed("iterations=5e-1")))
 
 
+def test_what_json_cannot_hold_is_refused_in_a_sentence():
+    values, deep = plain(composed()), 0.5
+    for _ in range(250):
+        deep = {"r1": deep}
+    with pytest.raises(ConfigError, match=r"^data_root should be text in UTF-8, not /a/"):
+        parse(values | {"data_root": "/a/\udcff"})  # as Python reads a path whose bytes are no UTF-8
+    with pytest.raises(ConfigError, match=r"^The configuration should hold plain values only: "):
+        parse(values | {"moving": deep})
+
+
 def test_an_annotation_that_says_nothing_of_plain_values_is_let_through():
     class Anything:
         pass
