@@ -43,8 +43,11 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     overrides = [one for one in typed_overrides(hydra) if not one.startswith(("sweep.resume=", "trust="))]
     rename_groups(cfg, overrides)
     before = read_summary(folder)
-    if before.get("state") == "finished" and before.get("overrides") == overrides:
+    facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
+    if before.get("state") == "finished" and before.get("overrides", overrides) == overrides:
         log.info("Job %d is finished already.", hydra.job.num)
+        if "overrides" not in before:  # it was killed when it had trained, before its sweep could add what it knows
+            before = amend_summary(folder, facts | _missing_metric(cfg, before))
         return _metric(cfg, before)
     try:
         lock(folder)
@@ -54,7 +57,7 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     began = time.monotonic()
     try:
         with stopping.signals():
-            summary = _train(cfg, hydra, folder, overrides)
+            summary = _train(cfg, hydra, folder, facts)
     finally:
         unlock(folder)
         gc.collect()  # a run refers to itself: its tensors would stay until Python happens to collect it
@@ -68,14 +71,14 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     return _metric(cfg, summary)
 
 
-def _train(cfg: DictConfig, hydra: Any, folder: Path, overrides: list[str]) -> dict[str, Any]:
-    """Train a job in its locked folder, and return its summary, which is written there as well."""
+def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    """Train a job in its locked folder, and return its summary with further facts, which is written there as well."""
     checkpoint = checkpoint_to_resume(folder)
     if checkpoint is None:
         _set_aside(folder)
     sweep = Sweep.load(Path(hydra.sweep.dir))
+    overrides = facts["overrides"]
     label, group = sweep.label(overrides), Path(hydra.sweep.dir).name
-    facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     try:
         settle_groups(cfg, hydra)
         with share_of_the_machine(cfg, hydra.launcher):

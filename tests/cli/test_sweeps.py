@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from ganexp.cli.ending import forecast
 from ganexp.cli.hooks import PrepareSweep
-from ganexp.cli.jobs import checkpoint_to_resume
+from ganexp.cli.jobs import checkpoint_to_resume, run_job
 from ganexp.cli.resuming import expand_resume
 from ganexp.cli.sweeping import Sweep, ranking_text, results, table, write_csv
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
@@ -340,6 +340,17 @@ def test_a_job_that_was_refused_when_it_was_to_go_on_goes_on_later(state, goes_o
     last.touch()
     write_summary(tmp_path, {"state": state})
     assert checkpoint_to_resume(tmp_path) == (last if goes_on else None)
+
+
+def test_a_job_that_was_killed_once_it_had_trained_is_not_trained_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "0_x").mkdir()
+    write_summary(tmp_path / "0_x", {"state": "finished", "last": {"loss/d": 0.5}})
+    job = {"runtime": {"output_dir": f"{tmp_path}/0_x"}, "job": {"num": 0}, "overrides": {"task": ["seed=3", "trust=[]"]}}
+    assert run_job(composed("sweep.metric=loss/d"), OmegaConf.create(job)) == 0.5
+    summary = {"state": "finished", "last": {"loss/d": 0.5}, "job": 0, "overrides": ["seed=3"]}
+    assert json.loads((tmp_path / "0_x" / "summary.json").read_text()) == summary
+    assert [path.name for path in (tmp_path / "0_x").iterdir()] == ["summary.json"]
 
 
 def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
