@@ -110,7 +110,10 @@ def checkpoint_to_resume(folder: Path) -> Path | None:
 
 
 def _set_aside(folder: Path) -> None:
-    """Move what an earlier attempt at this job has left into a folder of its own: nothing is lost or mixed."""
+    """Move what an earlier attempt at this job has left into a folder of its own: nothing is lost or mixed.
+
+    The summary is moved after the checkpoints: whenever this is interrupted, it still says that the attempt does not go on.
+    """
     left = [path for path in RunFolder(folder).results if path.exists()]
     if not left:
         return
@@ -118,7 +121,7 @@ def _set_aside(folder: Path) -> None:
     while (aside := folder / f"attempt{number}").exists():
         number += 1
     aside.mkdir()
-    for path in left:
+    for path in reversed(left):
         shutil.move(path, aside / path.name)
 
 

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import queue
 import re
+import shutil
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from omegaconf import OmegaConf
 
 from ganexp.cli.ending import forecast
 from ganexp.cli.hooks import PrepareSweep
-from ganexp.cli.jobs import checkpoint_to_resume, run_job
+from ganexp.cli.jobs import _set_aside, checkpoint_to_resume, run_job
 from ganexp.cli.resuming import expand_resume
 from ganexp.cli.sweeping import Sweep, ranking_text, results, table, write_csv
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
@@ -351,6 +352,29 @@ def test_a_job_that_was_killed_once_it_had_trained_is_not_trained_again(tmp_path
     summary = {"state": "finished", "last": {"loss/d": 0.5}, "job": 0, "overrides": ["seed=3"]}
     assert json.loads((tmp_path / "0_x" / "summary.json").read_text()) == summary
     assert [path.name for path in (tmp_path / "0_x").iterdir()] == ["summary.json"]
+
+
+@pytest.mark.parametrize("moved", range(3))
+def test_a_failed_job_begins_anew_however_far_the_attempt_before_was_set_aside(moved, tmp_path, monkeypatch):
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("metrics.jsonl", "checkpoints/last.pt"):
+        (tmp_path / name).touch()
+    write_summary(tmp_path, {"state": "failed"})
+    move, left = shutil.move, iter(range(moved))
+
+    def killed(*paths):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        move(*paths)
+
+    monkeypatch.setattr(shutil, "move", killed)
+    with pytest.raises(KeyboardInterrupt):
+        _set_aside(tmp_path)
+    monkeypatch.undo()
+    assert checkpoint_to_resume(tmp_path) is None
+    _set_aside(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} <= {"attempt1", "attempt2"}
+    assert sum(path.is_file() for path in tmp_path.rglob("*")) == 3
 
 
 def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
