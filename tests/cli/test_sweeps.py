@@ -25,6 +25,7 @@ from ganexp.logging.summary import write_summary
 from tests import forked
 from tests.cli.handmade_sweeps import TINY, make_sweep, sweep_folder
 from tests.composing import composed
+from tests.full import on_a_full_disk
 from tests.logging.records import inspected
 from tests.processes import joined, train
 
@@ -375,6 +376,13 @@ def test_a_failed_job_begins_anew_however_far_the_attempt_before_was_set_aside(m
     _set_aside(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} <= {"attempt1", "attempt2"}
     assert sum(path.is_file() for path in tmp_path.rglob("*")) == 3
+
+
+def test_a_table_that_does_not_fit_on_the_disk_leaves_the_one_before(tmp_path):
+    make_sweep(tmp_path, {"loss=hinge": [1.0, 2.0]})
+    before = write_csv(tmp_path).read_bytes()
+    assert on_a_full_disk(write_csv, tmp_path, room=20) == f"OSError: [Errno 27] File too large: '{tmp_path}/sweep.csv'"
+    assert (tmp_path / "sweep.csv").read_bytes() == before
 
 
 def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """How the jobs of a sweep ended, as a table for people and one for programs."""
 
 import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from ganexp.cli.sweeping.record import Sweep
 from ganexp.logging import reading as runs
+from ganexp.logging.documents import atomic_write
 from ganexp.printable import printable
 
 Result = dict[str, Any]
@@ -52,11 +54,13 @@ def write_csv(folder: Path, columns: Mapping[int, Mapping[str, Any]] | None = No
     for job in results(folder):
         own = {key: job[key] for key in ("job", "state", "folder", "wall_s", "error")} | job["settings"] | job["last"]
         rows.append({**own, **(columns or {}).get(job["job"], {})})
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    writer.writeheader()
+    writer.writerows(rows)
     path = folder / "sweep.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
-        writer.writeheader()
-        writer.writerows(rows)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode(errors="replace"))
     return path
 
 
