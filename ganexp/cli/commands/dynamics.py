@@ -22,7 +22,7 @@ from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
 from ganexp.config.choices import choose
-from ganexp.config.defaults import conf_folder
+from ganexp.config.defaults import completed, conf_folder
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still
@@ -82,7 +82,11 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
     seen, weights, trainer = [], [], None
     for file in tqdm(files, "checkpoints", disable=None):
         config = checkpoint.load(file)["config"]
-        longer = {"iterations": config["iterations"] + 1}  # since a run that has finished all its iterations is not resumed
+        if not config:
+            raise ConfigError(f"{file} is of a run without a configuration, from which its networks could be made.")
+        longer = {
+            "iterations": completed(config)["iterations"] + 1
+        }  # since a run that has finished all its iterations is not resumed
         trainer = build(config | longer, checkpoint=file, trust=options.trust)
         x, z = _batches(trainer)
         try:

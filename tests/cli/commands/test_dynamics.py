@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import torch
 
 from ganexp.config.build import build
 from tests.calling import call
@@ -40,6 +41,14 @@ def test_a_finished_run_is_looked_at_where_it_has_checkpoints(folder, capsys):
         [abs(1 - 0.1 * one) for one in upper], abs=6e-4
     )
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_that_was_built_without_a_configuration_is_refused(folder, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    state = torch.load(folder / "checkpoints" / "last.pt", weights_only=True)
+    torch.save(state | {"config": {}}, tmp_path / "checkpoints" / "iteration_000000002.pt")
+    with pytest.raises(SystemExit, match="is of a run without a configuration, from which its networks could be made"):
+        call("dynamics", tmp_path)
 
 
 def test_a_folder_without_checkpoints_is_refused(tmp_path):
