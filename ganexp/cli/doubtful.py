@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.cli.naming import typed_overrides
-from ganexp.cli.options import options
+from ganexp.cli.options import option
 
 BROUGHT = "override /penalty@_global_.penalty"
 """The key by which an option's YAML brings a penalty along."""
@@ -25,12 +25,12 @@ def doubtful(hydra: Any) -> Iterator[str]:
     names = re.findall(r"\w+", values["penalty"])
     folders = [Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"]
     chosen = hydra.runtime.choices.get("loss")
-    for option in options("loss", folders):
-        defaults = option.node.get("defaults", []) if option.name == chosen else []
-        found: list[str] | str = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
-        brought = [found] if isinstance(found, str) else found
-        if not {*brought} <= {*names}:
-            yield (
-                f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "
-                f"loss={chosen}: leave it out, or have both by penalty=[{','.join(dict.fromkeys([*brought, *names]))}]."
-            )
+    loss = option("loss", str(chosen), folders)
+    defaults = loss.node.get("defaults", []) if loss else []
+    found: list[str] | str = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
+    brought = [found] if isinstance(found, str) else found
+    if not {*brought} <= {*names}:
+        yield (
+            f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "
+            f"loss={chosen}: leave it out, or have both by penalty=[{','.join(dict.fromkeys([*brought, *names]))}]."
+        )

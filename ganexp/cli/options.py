@@ -61,6 +61,12 @@ def options(group: str, folders: Iterable[Path]) -> list[Option]:
     return [_read(path) for _, path in sorted(files.items())]
 
 
+def option(group: str, name: str, folders: Iterable[Path]) -> Option | None:
+    """Return one option of a group; None if no folder has it. The files of other options are not read."""
+    paths = (folder / group / f"{name}.yaml" for folder in folders)
+    return next((_read(path) for path in paths if path.exists()), None)
+
+
 def primary(folders: Sequence[Path], name: str = "train") -> Primary:
     """Return what a primary configuration and those that it inherits from say."""
     said = Primary()

@@ -47,6 +47,14 @@ def test_a_penalty_that_is_brought_along_by_its_name_is_one_penalty(tmp_path):
     assert "penalty=[r1,spectral]" in "".join(doubtful(other.hydra))
 
 
+def test_a_loss_that_is_not_chosen_may_be_broken(tmp_path):
+    (tmp_path / "loss").mkdir()
+    (tmp_path / "loss" / "unfinished.yaml").write_text("{")
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        cfg = compose("train", [f"hydra.searchpath=[{tmp_path}]", "penalty=[r1]"], return_hydra_config=True)
+    assert not list(doubtful(cfg.hydra))
+
+
 def test_a_run_says_it_on_the_screen_and_in_its_log(tmp_path):
     done = forked.train(*SMALL, "iterations=1", "loss=wgan_gp", "penalty=r1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
