@@ -77,7 +77,7 @@ def build(
             is in a module that is not trusted.
     """
     processes = processes or Processes()
-    plan = check(cfg, trust=trust, processes=processes.count)
+    plan = check(cfg, trust=trust, processes=processes.count, resumed=bool(checkpoint))
     config, machine, choices = plan.config, plan.machine, plan.choices
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None
     folder = Path(folder) if folder else None

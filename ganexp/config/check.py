@@ -70,7 +70,7 @@ class Plan:
     missing: list[str]
 
 
-def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
+def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = False) -> Plan:
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
@@ -80,17 +80,19 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1) -> Plan:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         trust: Modules beside ganexp's whose code the configuration may run, or None for any.
         processes: How many will train together.
+        resumed: Whether a checkpoint will be resumed, also without `resume` in the configuration.
 
     Raises:
         ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
     """
     values = plain(cfg)
     parse(values)
-    return _checked(json.dumps(values), trust if trust is None or isinstance(trust, str) else tuple(trust), processes)
+    modules = trust if trust is None or isinstance(trust, str) else tuple(trust)
+    return _checked(json.dumps(values), modules, processes, resumed or values.get("resume") is not None)
 
 
 @functools.lru_cache(maxsize=1)
-def _checked(values: str, trust: Trust, processes: int) -> Plan:
+def _checked(values: str, trust: Trust, processes: int, resumed: bool) -> Plan:
     config = parse(json.loads(values))
     choices = chosen_by(config, trust)
     machine = machine_of(config)
@@ -128,7 +130,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
             twice = parts.penalty.differentiates_gradients
             asked = refuse_too_large(config, machine, processes, generator, discriminator, differentiates_gradients=twice)
             networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
-            starting.begin(config, *networks, resumed=config.resume is not None)
+            starting.begin(config, *networks, resumed=resumed)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike
             dry_iteration(choices, machine, shape, classes, parts, generator, discriminator, few)
         except RuntimeError as error:
@@ -141,7 +143,7 @@ def _checked(values: str, trust: Trust, processes: int) -> Plan:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:
         try:
-            _checked(json.dumps(at_the_end(json.loads(values), moving)), trust, processes)
+            _checked(json.dumps(at_the_end(json.loads(values), moving)), trust, processes, resumed)
         except ConfigError as error:
             raise ConfigError(f"moving ends where this run does not fit: {error}") from None
     missing = missing_for_evaluation(config, dataset, measures)

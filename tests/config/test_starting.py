@@ -1,5 +1,7 @@
 """Beginning with the weights of another run, and with frozen layers of D."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -42,9 +44,11 @@ def test_frozen_layers_stay_and_the_others_move(run):
 
 
 def test_a_resumed_run_does_not_look_for_the_other(run, tmp_path):
-    settings = [*SETTINGS, f"init_from={run}", "freeze_d=1"]
+    shutil.copytree(run, tmp_path / "other")
+    settings = [*SETTINGS, f"init_from={tmp_path / 'other'}", "freeze_d=1"]
     whole = trained(tmp_path / "whole", settings, 4)
     trained(tmp_path / "parts", settings, 4, stop_after=2)
+    shutil.rmtree(tmp_path / "other")
     resumed = trained(tmp_path / "parts", settings, 4, resume=True)
     assert_same(weights(resumed), weights(whole))
     gone = [*settings[:-2], "init_from=gone", "freeze_d=1"]
