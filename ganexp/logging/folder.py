@@ -117,5 +117,5 @@ def _at(line: bytes) -> float:
     """Return the iteration of a row; infinity for what is not a row, such as half a row that a killed process has left."""
     try:
         return float(json.loads(line)["progress/iteration"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return float("inf")

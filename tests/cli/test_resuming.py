@@ -90,12 +90,12 @@ def test_lines_that_are_not_rows_are_dropped_and_counted(tmp_path, caplog):
         run.fit()
     path = tmp_path / "metrics.jsonl"
     first, *rest = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([first, b"\xff\xfe\n", *rest]))
+    path.write_bytes(b"".join([first, b"\xff\xfe\n", b'{"progress/iteration": 1%s}\n' % (b"0" * 400), *rest]))
     (tmp_path / ".17.unfinished").touch()
     (tmp_path / "checkpoints" / "last.17.unfinished").touch()
     small_run(tmp_path, "iterations=20", checkpoint=find_checkpoint(str(tmp_path))).fit()
     assert [row["progress/iteration"] for row in rows(tmp_path)] == [0, 4, 7, 8, 12, 14, 16, 20]
-    assert "since they are not rows: 1 of its lines" in caplog.text
+    assert "since they are not rows: 2 of its lines" in caplog.text
     assert not list(tmp_path.rglob("*.unfinished"))
 
 
