@@ -23,7 +23,8 @@ class TensorBoardLogger(Logger):
     its earlier rows are written too. If the files cannot be written, training goes on without them.
 
     Args:
-        directory: Where event files go, in a folder with the name of the run folder; if None, they go into the run folder.
+        directory: Where event files go, each run's in a folder with the name of its run folder, below one with the name of
+            that one's parent, such as its sweep; if None, they go into the run folder.
     """
 
     @checked
@@ -37,7 +38,7 @@ class TensorBoardLogger(Logger):
     def open(self, run: RunDescription) -> None:
         """Begin an event file, with the configuration as a text."""
         own = RunFolder(run.folder).tensorboard
-        self.place = Path(self._directory) / run.folder.absolute().name if self._directory else own
+        self.place = Path(self._directory, *run.folder.absolute().parts[-2:]) if self._directory else own
         self._shown = self._directory or run.folder
         self._broken, fresh = False, not any(self.place.glob("events.out.tfevents.*"))
         self._begin()

@@ -68,12 +68,12 @@ def test_grids_are_the_files_of_the_run(run):
 
 
 def test_the_spectrum_is_drawn_where_its_eigenvalues_lie(tmp_path):
-    logger = TensorBoardLogger(directory=str(tmp_path))
-    logger.open(RunDescription(tmp_path / "mine"))
+    logger = TensorBoardLogger()
+    logger.open(RunDescription(tmp_path))
     one = {"dynamics/real_1": 2.0, "dynamics/imag_1": 0.0, "dynamics/real_2": -1.0, "dynamics/imag_2": 1.5}
     logger.write({"progress/iteration": 7, **one})
     logger.close({"paths": {}})
-    (image,) = shown(tmp_path / "mine")[1].Images("dynamics/eigenvalues")
+    (image,) = shown(tmp_path / "tensorboard")[1].Images("dynamics/eigenvalues")
     red = (picture(image).astype(int) @ [1, -1, 0]) > 100
     rows, columns = np.nonzero(red)
     reach, right, left, high, low = 2.2, 0.97 * 500, 0.16 * 500, 0.04 * 500, 0.9 * 500
@@ -112,9 +112,12 @@ def test_a_run_that_gets_the_logger_late_shows_earlier_rows_too(tmp_path):
 
 
 def test_a_folder_of_ones_own_has_one_of_each_run(tmp_path):
-    build(composed(*WITH, f"logger.tensorboard.directory={tmp_path}/board", "iterations=1"), tmp_path / "a").fit()
-    assert [path.name for path in (tmp_path / "board").iterdir()] == ["a"]
-    assert not (tmp_path / "a" / "tensorboard").exists()
+    settings = composed(*WITH, f"logger.tensorboard.directory={tmp_path}/board", "iterations=1")
+    for sweep in ("one", "other"):  # jobs of different sweeps have the same names
+        build(settings, tmp_path / sweep / "0_a").fit()
+        assert not (tmp_path / sweep / "0_a" / "tensorboard").exists()
+    found = sorted(path.parent.relative_to(tmp_path / "board").as_posix() for path in tmp_path.glob("board/**/events.*"))
+    assert {*found} == {"one/0_a", "other/0_a"}
 
 
 def test_files_that_cannot_be_written_stop_nothing(tmp_path, monkeypatch, caplog):
