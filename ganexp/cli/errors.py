@@ -4,6 +4,7 @@ Which of the two it is follows from where an error is caught and from its type. 
 is answered at once.
 """
 
+import errno
 import sys
 import traceback
 from collections.abc import Iterator
@@ -50,7 +51,8 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
         return f"Error: {printable(error)}"
     if not state.composed or isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {printable(sentence(error))}"
-    if isinstance(error, OSError) and error.filename:  # about a folder that Hydra makes: `folders` makes ours
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # which names no file
+    if full or (isinstance(error, OSError) and error.filename):  # about a folder that Hydra makes: `folders` makes ours
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."

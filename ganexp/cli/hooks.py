@@ -155,7 +155,10 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
     options, _ = config_options(sys.argv[1:])
     metric = config.sweep.metric
-    Sweep((*hydra_overrides, *overrides), differing, tuple(jobs), metric, tuple(options), direction).save(folder)
+    try:
+        Sweep((*hydra_overrides, *overrides), differing, tuple(jobs), metric, tuple(options), direction).save(folder)
+    except OSError as error:
+        raise ConfigError(f"The sweep cannot be recorded ({error}): make room, or choose another hydra.sweep.dir.") from None
     if jobs:
         resume = command_to_resume("-m", f"sweep.resume={short(folder)}")
         print(f"{len(jobs)} jobs in {short(folder)}; if interrupted: {resume}")

@@ -3,6 +3,7 @@
 import errno
 import json
 import multiprocessing
+import re
 import resource
 import time
 
@@ -19,6 +20,7 @@ from ganexp.data import DecodingError
 from ganexp.data.vision import MNIST
 from ganexp.data.workers import loader
 from ganexp.training import checkpoint
+from tests import forked
 from tests.composing import composed
 from tests.full import on_a_full_disk
 from tests.processes import joined
@@ -85,6 +87,19 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path, caplog):
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     record = {"metrics.jsonl", "summary.json", "config.json", "provenance.json", "measures.json", ".lock"}
     assert left == record | {"real.png", "samples_0000000.png"}
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_is_full_when_a_run_or_a_sweep_begins_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("hydra.core.utils._save_config", full)
+    done = forked.train(*SMALL, cwd=tmp_path)
+    assert re.fullmatch(r"Error: the run folder cannot be made: .*No space left on device; choose another .*\n", done.stderr)
+    monkeypatch.setattr("ganexp.cli.sweeping.record.write_document", full)
+    done = forked.train("-m", *SMALL, "seed=0,1", cwd=tmp_path)
+    assert re.fullmatch(r"Error: The sweep cannot be recorded \(.*No space left on device\): make room, or .*\n", done.stderr)
 
 
 def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):
