@@ -8,6 +8,7 @@ import errno
 import sys
 import traceback
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from hydra.errors import HydraException
@@ -56,5 +57,10 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
+    if isinstance(error, BrokenProcessPool):  # one of joblib's, which then ends the others
+        return (
+            "Error: a process that runs jobs has died, usually for lack of memory: lower hydra.launcher.n_jobs, and continue "
+            "with sweep.resume=."
+        )
     traceback.print_exception(error, file=sys.stderr)
     return 1

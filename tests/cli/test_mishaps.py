@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import re
 import resource
+import signal
 import time
 
 import pytest
@@ -14,7 +15,9 @@ from torch.utils.data import Dataset
 from torchvision import datasets
 
 from ganexp import build
+from ganexp.cli.errors import report
 from ganexp.cli.failures import explain
+from ganexp.cli.state import state
 from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError
 from ganexp.data.vision import MNIST
@@ -100,6 +103,14 @@ def test_a_disk_that_is_full_when_a_run_or_a_sweep_begins_is_one_sentence(tmp_pa
     monkeypatch.setattr("ganexp.cli.sweeping.record.write_document", full)
     done = forked.train("-m", *SMALL, "seed=0,1", cwd=tmp_path)
     assert re.fullmatch(r"Error: The sweep cannot be recorded \(.*No space left on device\): make room, or .*\n", done.stderr)
+
+
+def test_a_worker_of_a_sweep_that_dies_is_one_sentence(monkeypatch):
+    joblib = pytest.importorskip("joblib")
+    monkeypatch.setattr(state, "composed", True)
+    with pytest.raises(RuntimeError) as died:
+        joblib.Parallel(n_jobs=2)([joblib.delayed(signal.raise_signal)(signal.SIGKILL)])
+    assert report(died.value).startswith("Error: a process that runs jobs has died, usually for lack of memory: lower hydra.")
 
 
 def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):
