@@ -76,12 +76,19 @@ class Plan:
                     )
 
     def wanted(self, results: Results) -> Iterator[Line]:
-        """Yield, workload by workload, the missing runs that can be made now: the test runs of a rule only once it is tuned."""
+        """Yield, workload by workload, the missing runs that can be made now: the test runs of a rule only once it is tuned.
+
+        With the extension, they wait until all rules are tuned, since only then do its points count in the choice.
+        """
         for workload, division in itertools.product(self.workloads, self.divisions):
             misfits = results.misfits(workload.key)
             rules = [rule for rule in self.rules if (division, rule.name) not in misfits]
-            for rule in rules:
-                yield from self._tuning(workload, division, rule, results)
+            tuned = True
+            for line in itertools.chain.from_iterable(self._tuning(workload, division, rule, results) for rule in rules):
+                tuned = False
+                yield line
+            if self.extended and not tuned:  # the last tuning runs are being made
+                continue
             for rule in rules:
                 yield from self._test(workload, division, rule, results)
 

@@ -392,6 +392,21 @@ def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
     assert len(plan.numbers(RING, "adam", results)) == POINTS + FURTHER
 
 
+def test_no_test_run_begins_while_a_point_of_the_extension_is_being_tried(tmp_path):
+    fitting = [name for name in RULES if name != "competitive"]
+    results = written(tmp_path / "study.csv", **dict.fromkeys(fitting, ()))
+    further = [
+        Line("tuning", RING.key, 1, "adam", rule, number, 1000, "finished", 1.0, (0.5,) * JUDGEMENTS)
+        for rule in fitting
+        for number in range(POINTS, POINTS + FURTHER)
+    ]
+    plan = Plan([RING], [*RULES.values()], ["adam"], seeds=1, extended=True)
+    results.append(*further[:-1])
+    assert [(line.part, line.point) for line in plan.wanted(results)] == [("tuning", POINTS + FURTHER - 1)]
+    results.append(further[-1])
+    assert {(line.part, line.point) for line in plan.wanted(results)} == {("test", POINTS)}
+
+
 @pytest.mark.slow
 def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
     others = {name: SPREAD for name in RULES if name not in ("competitive", "lead")}
