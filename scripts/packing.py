@@ -6,7 +6,8 @@
     python scripts/packing.py --table         # only the table and the picture of what there is
 
 Every evaluation of a trial is a line of docs/packing.csv, and a trial that has the epochs asked for is not run again. A trial
-that was stopped, or ran for fewer epochs, goes on from its checkpoint, and ends as if it had never been stopped.
+that was stopped, or ran for fewer epochs, goes on from its checkpoint, and ends as if it had never been stopped. One that was
+killed before its first checkpoint begins again.
 """
 
 if __name__ == "__main__":
@@ -16,6 +17,7 @@ if __name__ == "__main__":
     quiet.wait_quietly()
 
 import argparse
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from ganexp.cli.commands.pages.writing import refuse_unwritable
 from ganexp.logging.layout import RunFolder
+from ganexp.logging.lock import FolderLocked, lock, unlock
 from ganexp.logging.reading import read
 from ganexp.printable import printable
 from published.pacgan import EPOCHS, PUBLISHED, READINGS, Figures, Trial, append, drawn, results, summary
@@ -78,6 +81,7 @@ def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) 
         if RunFolder(place).last.exists():
             train([f"resume={place}", length])
         else:
+            _clear(place)
             train([*trial.overrides, *further, length, f"hydra.run.dir={place}"])
     found = evaluations(place)
     if epochs not in found:
@@ -90,6 +94,19 @@ def evaluations(place: Path) -> dict[int, Figures]:
     rows = read(place).rows if place.is_dir() else []
     evaluated = [(row["progress/iteration"], row) for row in rows if all(key in row for key in KEYS)]
     return {int(at) // ITERATIONS: Figures(*(float(row[key]) for key in KEYS)) for at, row in evaluated}
+
+
+def _clear(place: Path) -> None:
+    """Remove what a trial has left that was killed before its first checkpoint."""
+    if not place.exists():
+        return
+    try:
+        lock(place)
+        shutil.rmtree(place)
+    except FolderLocked as error:
+        raise RuntimeError(f"{error}: wait for it, or name another --folder") from None
+    finally:
+        unlock(place)
 
 
 def train(words: Sequence[str]) -> None:

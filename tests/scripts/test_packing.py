@@ -5,8 +5,10 @@ import threading
 import time
 
 import pytest
+from filelock import FileLock
 
 import packing
+from ganexp.logging.layout import RunFolder
 from published.pacgan import Figures, Trial, append, results, summary
 from tests.forked import train
 
@@ -74,6 +76,23 @@ def test_a_trial_that_does_not_finish_is_said(tmp_path, monkeypatch):
         packing.main(words(tmp_path, "none", 1))
     assert "ring-1-0-beta0.8 did not finish" in str(end.value)
     assert not (tmp_path / "none.csv").exists()
+
+
+def test_a_trial_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path, monkeypatch):
+    place = tmp_path / "killed" / "ring-1-0-beta0.8"
+    left = RunFolder(place)
+    asked = []
+    monkeypatch.setattr(packing, "train", lambda words: asked.append((words[0], left.rows.exists())))
+    place.mkdir(parents=True)
+    left.rows.write_text('{"progress/iteration": 1000}\n')
+    with pytest.raises(RuntimeError, match="did not finish"):
+        packing.run(Trial("ring", 1, 0), 5, tmp_path / "killed")
+    assert asked == [("experiment=pacgan_ring", False)]
+    place.mkdir()
+    with FileLock(left.lock), pytest.raises(RuntimeError, match="--folder"):  # another process trains there
+        packing.run(Trial("ring", 1, 0), 5, tmp_path / "killed")
+    assert place.exists()
+    assert len(asked) == 1
 
 
 def test_no_further_trial_begins_after_ctrl_c(tmp_path, monkeypatch):
