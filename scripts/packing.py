@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> str:
     for path in (options.results, picture):
         refuse_unwritable(path, "name another place with --results")
     wanted = [Trial(data, pack, seed, options.beta) for seed in range(options.trials) for data, pack in PUBLISHED]
-    there = results(options.results)
+    try:
+        there = results(options.results)
+    except ValueError as error:
+        sys.exit(f"Error: {printable(error)}.")
     missing = [] if options.table else [trial for trial in wanted if options.epochs not in there.get(trial, {})]
     with ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(run, trial, options.epochs, options.folder, tuple(options.further)): trial for trial in missing}

@@ -107,7 +107,7 @@ class Results:
         arms: What was run in this space, by workload, division and rule.
 
     Raises:
-        ValueError: The file is not one of the bench's results.
+        ValueError: The file is not one of the bench's results, or has a line that is no result.
     """
 
     def __init__(self, path: Path) -> None:
@@ -115,10 +115,7 @@ class Results:
         self.lines: list[Line] = []
         self.arms: defaultdict[tuple[str, str, str], Arm] = defaultdict(Arm)
         self._misfits: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
-        head, *lines = rows.read(path) or [COLUMNS]
-        if head != COLUMNS:
-            raise ValueError(f"{path} is no file of the bench's results: name another one with --results")
-        self._take([_parsed(row) for row in lines])
+        self._take([_parsed(row) for row in rows.read(path, COLUMNS)])
 
     def append(self, *lines: Line) -> None:
         """Append lines to the file.

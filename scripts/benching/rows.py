@@ -7,12 +7,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
-def read(path: Path) -> list[list[str]]:
-    """Return all whole rows, of which the first is the head; none if there is no file."""
+def read(path: Path, head: Sequence[str]) -> list[list[str]]:
+    """Return all whole rows after the head; none if there is no file.
+
+    Raises:
+        ValueError: The file has another head, or a row that is too short or too long, as after a merge.
+    """
     if not path.exists():
         return []
-    whole, _, _ = path.read_text().rpartition("\n")
-    return list(csv.reader(io.StringIO(whole)))
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    found, *rows = [*csv.reader(io.StringIO(whole.decode(errors="replace")))] or [[*head]]
+    if found != [*head]:
+        raise ValueError(f"{path} is no file of such results: name another one with --results")
+    if broken := next((row for row in rows if len(row) != len(head)), None):
+        raise ValueError(
+            f"{path} has a line that is no result ({','.join(broken)}): mend it, or name another file with --results"
+        )
+    return rows
 
 
 def append(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -57,9 +57,13 @@ Course = Mapping[int, Figures]
 
 
 def results(path: Path) -> dict[Trial, dict[int, Figures]]:
-    """Return the courses that are in the file."""
+    """Return the courses that are in the file.
+
+    Raises:
+        ValueError: The file has something else in it.
+    """
     found: dict[Trial, dict[int, Figures]] = {}
-    for row in rows.read(path)[1:]:
+    for row in rows.read(path, COLUMNS):
         trial = Trial(row[0], int(row[1]), int(row[2]), float(row[3]))
         found.setdefault(trial, {})[int(row[4])] = Figures(*map(float, row[5:8]))
     return found

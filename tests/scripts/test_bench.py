@@ -497,12 +497,23 @@ def test_points_are_chosen_by_the_figures_as_they_are_written(tmp_path):
     assert [one.arms[RING.key, "adam", "detach"].chosen([0, 1]).point for one in (results, again)] == [0, 0]
 
 
-def test_a_file_that_is_something_else_is_refused(tmp_path):
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+@pytest.mark.parametrize(
+    "text", [b"a,b\n1,2\n", b"\xff\xfe\n", ",".join(results_module.COLUMNS).encode() + b"\n<<<<<<< HEAD\n"]
+)
+def test_a_file_that_is_something_else_or_half_merged_is_refused(tmp_path, text):
+    (tmp_path / "other.csv").write_bytes(text)
     with pytest.raises(SystemExit) as end:
         bench.main(["--page-only", "--results", str(tmp_path / "other.csv"), "--page", str(tmp_path / "p.md")])
     assert "--results" in str(end.value)
-    assert (tmp_path / "other.csv").read_text() == "a,b\n1,2\n"
+    assert "other.csv" in str(end.value)
+    assert (tmp_path / "other.csv").read_bytes() == text
+
+
+def test_a_line_that_was_cut_off_within_a_character_does_not_count(tmp_path):
+    results = written(tmp_path / "study.csv")
+    with results.path.open("ab") as file:
+        file.write("machine,é".encode()[:-1])
+    assert Results(results.path).lines == results.lines
 
 
 def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(tmp_path, monkeypatch):

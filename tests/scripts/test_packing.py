@@ -70,6 +70,13 @@ def test_means_come_with_standard_errors_beside_the_published_ones(tmp_path):
     assert summary({}) == "No trial has ended yet."
 
 
+def test_a_file_of_something_else_is_refused(tmp_path):
+    (tmp_path / "other.csv").write_text("part,workload\ntuning,ring\n")
+    with pytest.raises(SystemExit) as end:
+        packing.main(["--table", "--results", str(tmp_path / "other.csv")])
+    assert "--results" in str(end.value)
+
+
 def test_a_trial_that_does_not_finish_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "train", lambda words: None)
     with pytest.raises(SystemExit) as end:
