@@ -52,7 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         running = {pool.submit(train, key, options.shorter): key for key in missing}
         for one in tqdm(as_completed(running), total=len(running), disable=None, unit="run"):
             results.add(running[one], one.result())
-    settings = {name: found(name, results.runs) for name in SETTINGS}
+    try:
+        settings = {name: found(name, results.runs) for name in SETTINGS}
+    except ValueError as error:
+        sys.exit(f"Error: {error}: name more with --seeds, or another file with --results.")
     page.write(page.section(settings, results.machine), page.plot(settings), options.page)
     print(f"Written to {options.page}")
 
@@ -67,8 +70,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="how many runs each rule has (default 5)",
     )
-    parser.add_argument("--shorter", type=int, default=1, metavar="N", help="divide all iterations by N")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default 1)")
+    shortest = min(setting.iterations for setting in SETTINGS.values())
+    parser.add_argument(
+        "--shorter", type=int, default=1, choices=range(1, shortest + 1), metavar="N", help="divide all iterations by N"
+    )
+    parser.add_argument("--jobs", type=int, default=1, choices=range(1, 65), metavar="N", help="runs at a time (default 1)")
     parser.add_argument(
         "--results", type=Path, default=DOCS / "spectra.csv", help="what was measured (default docs/spectra.csv)"
     )

@@ -99,7 +99,8 @@ class Results:
         plan = json.dumps({"settings": plain, "rules": RULES, "moments": [EVALUATIONS, SPECTRA, PRODUCTS, REFERENCE]})
         self.machine = machine()
         if path.exists():
-            said, measured_on, *lines = path.read_text().splitlines()
+            whole, _, _ = path.read_text().rpartition("\n")  # a killed process may have left a half written line
+            said, measured_on, *lines = [*whole.splitlines(), "", ""]
             if said != f"# {plan}":
                 raise ValueError(f"{path} was measured with other settings: move it away, or name another file with --results")
             self.machine = measured_on.removeprefix("# ")

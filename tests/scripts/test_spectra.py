@@ -69,13 +69,15 @@ def test_the_section_is_put_in_its_place_and_only_there(tmp_path):
     assert (tmp_path / "spectra.png").exists()
 
 
-def test_a_file_goes_on_where_a_killed_process_has_left_it(tmp_path):
+@pytest.mark.parametrize("left", [1, 2, 4])
+def test_a_file_goes_on_where_a_killed_process_has_left_it(tmp_path, left):
+    """What is left of the last line's `1+1j` may look like a number; without its end of line, it is none."""
     made, _ = made_up()
     results = Results(tmp_path / "s.csv")
     for key in list(made)[:3]:
         results.add(key, made[key])
     text = results.path.read_text()
-    results.path.write_text(text[: text.rindex("1+1j") + 2])  # in the middle of the last run's last line
+    results.path.write_text(text[: text.rindex("1+1j") + left])  # in the middle of the last run's last line
     again = Results(results.path)
     assert again.runs == {key: made[key] for key in list(made)[:2]}
     again.add(list(made)[2], made[list(made)[2]])
@@ -88,6 +90,13 @@ def test_a_file_of_other_settings_is_refused(tmp_path):
         Results(tmp_path / "s.csv", shorter=2)
     with pytest.raises(SystemExit, match="other settings"):
         spectra.main(["--results", str(tmp_path / "s.csv"), "--shorter", "2"])
+
+
+@pytest.mark.parametrize(("words", "said"), [("--jobs=0", "--jobs"), ("--shorter=0", "--shorter"), ("--seeds=0", "--seeds")])
+def test_numbers_that_make_no_section_are_refused(tmp_path, capsys, words, said):
+    with pytest.raises(SystemExit) as end:
+        spectra.main(["--results", str(tmp_path / "s.csv"), "--page", str(tmp_path / "p.md"), "--seeds=0", words])
+    assert said in f"{end.value.code}{capsys.readouterr().err}"
 
 
 @pytest.mark.slow
