@@ -37,6 +37,7 @@ from benching.verdicts import (
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
+from ganexp.logging.documents import atomic_write
 
 EARLIER = "## The earlier study"
 """What stands below this heading of the page stays as it is."""
@@ -200,7 +201,9 @@ def write(results: Results, page: Path) -> None:
             pictures.append(picture.name)
     if _runs_over_two_budgets(results):
         over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
-    page.write_text(text(results, found, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else ""))
+    written = text(results, found, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else "")
+    with atomic_write(page) as file:  # a full disk would otherwise take the earlier study
+        file.write(written.encode())
 
 
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
