@@ -42,7 +42,10 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Run what is missing, and return the path of the page."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.tune and not options.rule:
+        parser.error("--tune says what --rule is tuned by: name that as well; ranges of the bench's own rules are fixed")
     for path in (options.results, options.page):
         refuse_unwritable(path, "name other places with --results and --page")
     sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is
@@ -57,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         replace(one, overrides=(*one.overrides, *options.further), images=options.images or one.images)
         for one in (WORKLOADS[name] for name in options.workloads)
     ]
+    if options.page_only and not results.lines:
+        sys.exit(f"Error: there are no results in {options.results}: name the file with --results.")
     plan = Plan(workloads, rules, options.divisions, options.points, options.seeds, options.extended)
     if not options.page_only:
         lock = FileLock(options.results.with_suffix(".lock"))
@@ -67,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             sys.exit(f"Error: another bench writes {options.results}: wait for it, or name another file with --results.")
         except (ConfigError, OSError) as error:
             sys.exit(f"Error: {printable(error)}")
+    if options.dry_run:
+        return Path(options.page)
     with writing(options.page, "name another one with --page, and the same command takes up the runs"):
         page.write(results, options.page)
     print(f"Written to {options.page}")

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,7 +114,7 @@ def own(target: str, coefficients: Sequence[str]) -> Rule:
     module, _, name = target.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # a TypeError by ./mine.Rule
         raise ValueError(
             f"--rule {target} cannot be imported ({error}): name it as in mine.Rule, from the current folder"
         ) from None
@@ -133,6 +134,6 @@ def _range(place: str, typed: str) -> Coefficient:
         numbers = float(low), float(high)
     except ValueError:
         numbers = 0.0, 0.0
-    if not key.isidentifier() or not numbers[0] < numbers[1]:
+    if not key.isidentifier() or not -math.inf < numbers[0] < numbers[1] < math.inf:
         raise ValueError(f"--tune {typed} is no range: write it as in gamma=0.01..10")
     return Coefficient(f"++{place}.{key}", *numbers, "log" if numbers[0] > 0 else "linear")

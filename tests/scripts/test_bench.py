@@ -24,6 +24,7 @@ from benching.space import DIVISIONS, FURTHER, POINTS, places, point
 from benching.statistics import ALPHA
 from benching.workloads import WORKLOADS
 from ganexp.config.schema import ConfigError
+from tests.full import on_a_full_disk
 
 RING = WORKLOADS["ring_nonsaturating"]
 TINY = ("dataset.n=2000", "generator.width=4", "discriminator.width=4", "batch_size=8")
@@ -617,8 +618,37 @@ def test_wrappers_of_ones_own_go_around_detach_and_mistakes_are_told(mine):
     assert running.run(task(overrides=("optimizer=adam", *around.overrides))).figures == running.run(task()).figures
     with pytest.raises(ValueError, match="--rule"):
         own("mine.Nothing", [])
-    with pytest.raises(ValueError, match="--tune"):
-        own("mine.Rule", ["gamma=3..1"])
+    with pytest.raises(ValueError, match="--rule"):
+        own("./mine.Rule", [])
+    for given in ("gamma=3..1", "gamma=1..inf"):
+        with pytest.raises(ValueError, match="--tune"):
+            own("mine.Rule", [given])
+
+
+def test_what_would_be_ignored_is_refused(tmp_path, capsys):
+    places = ["--results", str(tmp_path / "typo.csv"), "--page", str(tmp_path / "study.md")]
+    (tmp_path / "study.md").write_text("Kept.")
+    with pytest.raises(SystemExit):
+        bench.main(["--tune", "gamma=0.5..2", *places])
+    assert "--rule" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="--results"):
+        bench.main(["--page-only", *places])
+    assert (tmp_path / "study.md").read_text() == "Kept."
+
+
+def test_a_dry_run_leaves_the_page_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
+    places = ["--results", str(tmp_path / "study.csv"), "--page", str(tmp_path / "study.md")]
+    bench.main(["--dry-run", "--workloads", RING.name, "--rules", "detach", *places])
+    assert "80 runs are missing" in capsys.readouterr().out
+    assert not (tmp_path / "study.md").exists()
+
+
+def test_a_full_disk_leaves_the_page_as_it_was(tmp_path):
+    place = tmp_path / "study.md"
+    place.write_text(f"{page.EARLIER}\n\nKept.\n")
+    assert "OSError" in on_a_full_disk(page.write, Results(tmp_path / "none.csv"), place, room=100)
+    assert place.read_text() == f"{page.EARLIER}\n\nKept.\n"
 
 
 def bench_of_few_samples(words):
