@@ -60,36 +60,36 @@ Each update rule of [the strategies' page](strategies.md) that makes updates of 
 
 PROTOCOL = """## How rules are compared
 
-Every rule gets the same chance on every workload, separately with
-{optimisers}: {points} tuning runs at the same quasi-random points, over three decades of D's rate, ratios of G's rate to
-D's from 1/5 to 5, the momentum ({momentum}), and the rule's own coefficients, in ranges that hold the values of its paper.
-{further} further points beyond the ranges of the rates are tried too, and count once every rule has them. The point with the
-best plateau on the validation split (the mean of the last three of {judgements} judgements) is then run on {seeds} other
-seeds and judged on the test split. All runs of a workload see equally many real samples: a rule that draws two batches for
-an iteration makes half as many iterations. What is compared was fixed beforehand: each rule with `detach`, paired by seed. The
-correction for many comparisons, some budgets and one penalty were settled later ([power](#power), [why](development.md)).
+Every rule is tuned alike on every workload, separately with {optimisers}:
 
-The tables use these words:
+- **Points.** {points} tuning runs with one seed, at the same quasi-random points for all rules: D's rate over three decades,
+  G's rate at 1/5 to 5 times D's, the momentum ({momentum}), and the rule's own coefficients in ranges that hold its
+  paper's values. {further} further points beyond the ranges of the rates count once every rule has them.
+- **Choice.** The point with the best plateau (the mean of the last three of {judgements} judgements of the averaged generator)
+  on the validation split is run on {seeds} other seeds, and judged on the test split.
+- **Budget.** All runs of a workload see equally many real samples: a rule that draws two batches for an iteration makes half as
+  many iterations.
+- **Comparisons** were fixed beforehand: each rule with `detach`, paired by seed. The correction for many comparisons, some
+  budgets and one penalty were settled later ([power](#power), [why](development.md)).
 
-- **Figure**: the distance to real data at the end of the budget, lower is better; the interquartile mean over seeds, which
-  stays finite if up to a quarter of them diverge, with its 95 % interval by bootstrap over seeds.
-- **× `detach`**: the ratio of these means, with its interval; over workloads their geometric mean, and the bootstrap is
-  stratified by workload, without those on which `detach` loses most of its seeds. Intervals are not corrected for the number
-  of rules: one that leaves out 1 is no verdict yet. **Chance**: the probability that a run of the rule ends better than one of
-  `detach`.
-- **p**: Wilcoxon's signed-rank test of the ratios, paired by seed, corrected by Holm for all comparisons on the workload
-  with the optimiser. A rule counts as **better** or **worse** if p is below 5 %, which is printed bold, and ratio and chance
-  point the same way; else it is **unclear**: {seeds} seeds do not decide. A rule whose tuning runs all diverged is worse.
-- **Lost**: seeds that diverged or collapsed, that is, ended no closer to the real data than real data without half of the
-  classes.
-- **Target**: how many seeds reached the target, and if more than half did, the median share of the budget that it took. The
-  target is what the tuned `detach` with Adam had on the validation split after {target} of its {judgements} judgements.
+The columns of the tables:
+
+- **Figure**: the distance to real data at the end of the budget, lower is better: the interquartile mean over seeds, finite as
+  long as no more than a quarter of them diverge, with its 95 % interval by bootstrap over seeds.
+- **× `detach`**: the ratio of these means, with its interval. Over workloads it is the geometric mean, bootstrapped within each
+  workload, without workloads on which `detach` loses most of its seeds. Intervals are not corrected for the number of rules.
+- **Chance**: the probability that a run of the rule ends better than one of `detach`.
+- **p**: Wilcoxon's signed-rank test of the logarithms of the ratios, paired by seed, corrected by Holm for all comparisons on
+  the workload with the optimiser. A rule is **better** or **worse** (p is bold) if p is below 5 % and ratio and chance point
+  the same way, and worse if all its tuning runs diverged; else {seeds} seeds do not decide, and it is **unclear**.
+- **Lost**: seeds that diverged, or ended no closer to the real data than real data without half of the classes.
+- **Target**: how many seeds came as far as the tuned `detach` with Adam on the validation split after {target} of its
+  {judgements} judgements; and if more than half did, the median share of the budget that it took.
 - **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam; it is used
   for SGD too. {spread}
-- **At equal time**: the ratio when the slower of the two is stopped at the time at which the faster
-  one ends; neither is tuned anew for the shorter time. A rule is still better, or behind, if the 95 % interval of that
-  ratio lies on one side of 1, which is not corrected for the number of rules; it is not judged if it takes more than ten
-  times as long, or was not timed.
+- **At equal time**: the ratio when the slower of the two is stopped at the time at which the faster one ends; neither is tuned
+  anew for that. A rule is still better, or behind, if the 95 % interval lies on one side of 1. It is not judged if it was not
+  timed, or one of the two takes more than ten times as long as the other.
 """
 
 PLATEAUS = """## Learning curves, smaller budgets and spread
@@ -103,15 +103,14 @@ the middle one and the worst with a finite figure, and on the right in grey all 
 
 POWER = """## Power
 
-How large must a difference be to be detected? With {seeds} seeds and {comparisons} comparisons, a difference of {effect:.2f}
-standard deviations (of the differences of pairs) is found with a chance of {power:.0f} % at the strictest of Holm's steps.
-Later steps find smaller differences, and so do rules with less spread. For the rule with the median spread, counting only
-seeds that did not diverge, this means:
+With {seeds} seeds and {comparisons} comparisons, the strictest of Holm's steps finds a difference of {effect:.2f} standard
+deviations (of the differences of pairs) with a chance of {power:.0f} %. Later steps find smaller ones. For the rule with the
+median spread, counting only seeds that did not diverge, this means:
 
 {table}
 Holm's correction is for the comparisons of one workload with one optimiser, so that no verdict changes when another workload
-is run. That was settled after the first two workloads had been run; before, it was for the whole page. Corrected for all
-{all} comparisons that have been made so far, {stood} of the {of} verdicts would stand{overturned}.
+is run. That was settled after the first two workloads; before, it was for the whole page. Corrected for all {all} comparisons
+so far, {stood} of the {of} verdicts would stand{overturned}.
 """
 
 TUNING = """## Tuning
@@ -120,18 +119,18 @@ TUNING = """## Tuning
 that were tried, {chance:.0f} % do. {extended} A rule's own ranges are the same on all workloads and are not extended; some
 coefficients are tuned with Adam only, and keep their default with SGD.
 
-Each point was tried with one seed, so a different point might be better over many. Intervals and p-values are for the chosen
-point, and leave out the uncertainty of choosing it. {moved}So few points cover a space of three or more settings only
-thinly: every rule may have better ones in between. *Best of n* is the figure on the validation split that n of
-the points would have found, the mean over all choices of n; – where all points of a choice may have diverged.
+Each point was tried with one seed, and so few points cover three or more settings only thinly: any rule may have better
+ones. Intervals and p-values are for the chosen point, and leave out the uncertainty of choosing it. {moved}*Best of n* is the
+figure on the validation split that n of the points would have found, the mean over all choices of n; – where all points of a
+choice may have diverged.
 
 {luck}{tables}"""
 
 LUCK = """\
 All comparisons of a block rest on the one point that was chosen for `detach`: if the choice was unlucky, every rule looks
-better. So `detach` was run on the test seeds at its {count} next-best points as well (`--runners-up`). The last column has
-the rules that are better than `detach` as tuned, beside the best of its points, which is the hardest comparison. Their
-advantage stands where the interval lies below 1: {stood} of {of}{fallen}.
+better. So `detach` was run on the test seeds at its {count} next-best points too (`--runners-up`). The last column compares the
+rules that are better than `detach` with the best of its points, the hardest comparison. Their advantage stands where the
+interval lies below 1: {stood} of {of}{fallen}.
 
 {table}
 """
