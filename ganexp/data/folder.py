@@ -39,15 +39,18 @@ class Folder:
         """Yield every image with its stamp, and what is skipped with its kind."""
         seen: set[tuple[int, int]] = set()
         unreadable: list[OSError] = []
-        for place, folders, names in os.walk(self.path, followlinks=True, onerror=unreadable.append):
-            real = os.stat(place)
-            if (real.st_dev, real.st_ino) in seen:  # a link back, or a second way to the same folder
-                folders.clear()
-                continue
-            seen.add((real.st_dev, real.st_ino))
-            folders.sort(key=lambda name: (os.path.islink(os.path.join(place, name)), name))  # the way without links wins
-            for path in (Path(place, name) for name in names):
-                yield path, _stamp_or_kind(path)
+        starts = [str(self.path)]
+        for start in starts:  # links are followed after all else, so that the way without links wins
+            for place, folders, names in os.walk(start, onerror=unreadable.append):
+                real = os.stat(place)
+                if (real.st_dev, real.st_ino) in seen:  # a link back, or a second way to the same folder
+                    folders.clear()
+                    continue
+                seen.add((real.st_dev, real.st_ino))
+                folders.sort()
+                starts += [link for link in (os.path.join(place, name) for name in folders) if os.path.islink(link)]
+                for path in (Path(place, name) for name in names):
+                    yield path, _stamp_or_kind(path)
         for error in unreadable:
             yield Path(error.filename), "unreadable folder"
 

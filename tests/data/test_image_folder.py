@@ -59,6 +59,15 @@ def test_folders_behind_links_are_read_each_once(tmp_path):
     assert colours(dataset) == [2, 1]
 
 
+def test_a_link_in_one_class_to_another_one_takes_no_images_from_it(tmp_path):
+    save(tmp_path / "a" / "1.png")
+    save(tmp_path / "b" / "2.png")
+    (tmp_path / "a" / "see").symlink_to(tmp_path / "b")
+    dataset = ImageFolder(str(tmp_path), image_size=4)
+    assert [str(path.relative_to(tmp_path)) for path in dataset.load().files] == ["a/1.png", "b/2.png"]
+    assert dataset.labels().tolist() == [0, 1]
+
+
 def test_what_is_skipped_is_counted(tmp_path, caplog):
     for name in ("1.png", "2.PNG"):
         save(tmp_path / name)
