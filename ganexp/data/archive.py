@@ -43,9 +43,7 @@ class Archive:
     def walk(self) -> Iterator[tuple[Path, Stamp | str]]:
         """Yield every image with its size and checksum, and what is skipped with its kind."""
         for path, member in self._members.items():
-            if member.filename.startswith("__MACOSX/"):  # macOS puts a file there for each file, named like it
-                yield path, "of __MACOSX"
-            elif member.flag_bits & 1:
+            if member.flag_bits & 1:
                 yield path, "encrypted"
             elif member.file_size > LARGEST:
                 yield path, kind_of(path) or TOO_LARGE

@@ -66,5 +66,7 @@ def _stamp_or_kind(path: Path) -> Stamp | str:
 
 def kind_of(path: Path) -> str | None:
     """Return the kind of a file that is not an image, by its extension; None for an image."""
+    if "__MACOSX" in path.parts:  # where macOS, as it packs an archive, puts a file for each file, named like it
+        return "of __MACOSX"
     extension = path.suffix.lower()
     return None if extension in EXTENSIONS else extension or "without extension"

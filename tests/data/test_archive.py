@@ -93,6 +93,16 @@ def test_what_is_no_image_is_skipped_and_counted(tmp_path, caplog):
         assert kind in said
 
 
+def test_what_macos_has_packed_beside_the_images_is_no_class_once_it_is_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        archive.writestr("sub/1.png", png(noise(4, 4, 3)))
+        archive.writestr("__MACOSX/sub/._1.png", b"of the file's icon")
+        archive.extractall(tmp_path / "images")
+    packed, unpacked = (ImageFolder(str(tmp_path / name), image_size=4) for name in ("images.zip", "images"))
+    assert packed.classes == unpacked.classes == 1
+    assert packed.digest() == unpacked.digest()
+
+
 def test_a_member_that_is_broken_is_named(both, tmp_path):
     path = tmp_path / "images.zip"
     content = bytearray(path.read_bytes())
