@@ -26,12 +26,12 @@ class Archive:
         self.path = path
         self._opened: tuple[int, zipfile.ZipFile] | None = None
         try:
-            members = [member for member in self._handle().infolist() if not member.is_dir()]
+            members = [member for member in self._handle().infolist() if not _slashed(member).endswith("/")]
         except OSError:
             raise
         except Exception as error:  # zipfile's errors for broken archives have no common type
             raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither") from error
-        self._members = {path / member.filename.lstrip("/"): member for member in members}
+        self._members = {path / _slashed(member).lstrip("/"): member for member in members}
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_opened": None}
@@ -80,3 +80,8 @@ class Archive:
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = (os.getpid(), zipfile.ZipFile(self.path))
         return self._opened[1]
+
+
+def _slashed(member: zipfile.ZipInfo) -> str:
+    """Return a member's name with slashes between folders, where old tools for Windows have written backslashes."""
+    return member.filename.replace("\\", "/") if member.create_system == 0 else member.filename

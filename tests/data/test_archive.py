@@ -103,6 +103,18 @@ def test_what_macos_has_packed_beside_the_images_is_no_class_once_it_is_unpacked
     assert packed.digest() == unpacked.digest()
 
 
+def test_backslashes_separate_folders_in_an_archive_of_windows(tmp_path, caplog):
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        for system, name in ((0, "a\\"), (0, "a\\1.png"), (0, "b\\2.png"), (3, "c/back\\slash.png")):
+            member = zipfile.ZipInfo(name)
+            member.create_system = system
+            archive.writestr(member, png(noise(4, 4, 3)) if name.endswith("g") else b"")
+    dataset = ImageFolder(str(tmp_path / "images.zip"), image_size=4)
+    assert dataset.labels().tolist() == [0, 1, 2]
+    assert len(torch.stack(list(dataset.load()))) == 3
+    assert not caplog.records
+
+
 def test_a_member_that_is_broken_is_named(both, tmp_path):
     path = tmp_path / "images.zip"
     content = bytearray(path.read_bytes())
