@@ -51,7 +51,7 @@ class Adaptive(Augmentation):
         self._seen += len(real_scores)
         self._updates += 1
         due = self._updates >= self.every
-        step = (self._signs / self._seen - self.target).sign() * self._seen / self.images
+        step = (self._signs / self._seen - self.target).sign() * self._seen * self.pack / self.images
         self.p.add_(torch.where(due, step, 0)).clamp_(0, 1)
         for sum_so_far in (self._signs, self._seen, self._updates):
             sum_so_far.masked_fill_(due, 0)

@@ -63,11 +63,13 @@ def test_a_probability_that_is_given_stays_and_needs_no_boundary():
         built("augment=ada", "augment.p=1.5")
 
 
-def test_p_rises_from_0_to_1_while_d_sees_so_many_images():
-    controller = begun(Ada(images=800))
+@pytest.mark.parametrize("pack", [1, 2])
+def test_p_rises_from_0_to_1_while_d_sees_so_many_images(pack):
+    controller = Ada(images=800)
+    controller.begin(0, torch.device("cpu"), pack)
     for update in range(100):
         assert controller.p.item() == pytest.approx(update // 4 * 4 * 8 / 800)
-        controller.observe(torch.ones(8))
+        controller.observe(torch.ones(8 // pack))
     assert controller.p.item() == pytest.approx(1)
 
 
