@@ -3,9 +3,10 @@
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import IO, TypeVar
 
-from PIL import Image
+from PIL import ExifTags, Image
 
 log = logging.getLogger(__name__)
 File = TypeVar("File")
@@ -21,7 +22,7 @@ def sample(files: Sequence[File]) -> Sequence[File]:
 def smaller(
     files: Sequence[File], size: tuple[int, int], opened: Callable[[File], IO[bytes]]
 ) -> list[tuple[File, tuple[int, int]]]:
-    """Return which images are smaller than `size`, `(H, W)`, and their own sizes, `(W, H)`, as they are stored.
+    """Return which images are smaller than `size`, `(H, W)`, and their own sizes, `(W, H)`.
 
     An image whose header cannot be read is passed over: the decoder will say what is wrong with it.
     """
@@ -31,12 +32,26 @@ def smaller(
         for path in files:
             try:
                 with opened(path) as file, Image.open(file) as image:
-                    found_size = image.size
+                    found_size = upright_size(image)
             except Exception:  # Pillow's errors for broken files have no common type
                 continue
             if found_size[0] < size[1] or found_size[1] < size[0]:
                 found.append((path, found_size))
     return found
+
+
+def upright_size(image: Image.Image, *, decode: bool = False) -> tuple[int, int]:
+    """Return width and height of an image that was opened, turned as when it is decoded.
+
+    An orientation that stands behind a PNG's pixels is seen only with `decode`.
+    """
+    if image.format == "TIFF":  # which Pillow turns as it opens it
+        return image.size
+    orientation = 1
+    with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
+        exif = image.getexif() if decode else Image.Image.getexif(image)
+        orientation = exif.get(ExifTags.Base.Orientation, 1)
+    return image.size[::-1] if orientation in (5, 6, 7, 8) else image.size
 
 
 def report_smaller(

@@ -20,10 +20,11 @@ from PIL import Image
 
 from ganexp.data import array_files
 from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
+from ganexp.data.headers import upright_size
 from ganexp.data.storage import Storage
 
 log = logging.getLogger(__name__)
-VERSION = 3
+VERSION = 4
 """Version of the list: what it holds, and how."""
 BLOCK = 512
 """Bytes of a tar file's header, and of the zeros at its end."""
@@ -40,7 +41,7 @@ class Index:
         shard: Which of the shards.
         start, size: Of the image's bytes.
         label: Its class, or -1 for none.
-        width, height: In pixels, as stored; 0 if the member does not begin like an image.
+        width, height: In pixels, turned as when it is decoded; 0 if the member does not begin like an image.
         name: Of the member, as bytes.
         skipped: Kinds of members that are neither images nor labels, each as often as it occurs.
     """
@@ -197,7 +198,7 @@ def _label(content: bytes, kind: str, key: str) -> int:
 def _pixels(file: IO[bytes]) -> tuple[int, int]:
     try:
         with Image.open(file) as image:
-            return image.size
+            return upright_size(image)
     except Exception:  # Pillow's errors for broken files have no common type
         return 0, 0
 

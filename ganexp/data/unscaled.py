@@ -1,12 +1,11 @@
 """Images of a folder as they are: images that are measured must not be scaled first."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import ExifTags, Image
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
@@ -14,6 +13,7 @@ from torch.utils.data import Subset
 from ganexp.data.archive import Archive
 from ganexp.data.cache import default_folder, load
 from ganexp.data.folder import Folder
+from ganexp.data.headers import upright_size
 from ganexp.data.image_folder import ImageFolder
 from ganexp.printable import printable
 
@@ -56,9 +56,6 @@ def _upright_size(place: Folder | Archive, path: Path) -> tuple[int, int] | None
     """Return an image's width and height, turned as when it is decoded; None for a broken one, which is left out then."""
     try:
         with place.open(path) as file, Image.open(file) as image:
-            orientation = 1
-            with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
-                orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-            return image.size[::-1] if orientation > 4 else image.size
+            return upright_size(image, decode=True)
     except Exception:  # errors for broken files have no common type
         return None

@@ -44,17 +44,18 @@ def test_another_size_is_refused(tmp_path, archived):
         images_in(place if archived else folder, (3, 8, 8))
 
 
-def test_images_have_the_size_that_they_are_turned_to(tmp_path, caplog):
+@pytest.mark.parametrize("name", ["a.png", "a.tif"])
+def test_images_have_the_size_that_they_are_turned_to(name, tmp_path, caplog):
     exif = Image.Exif()
     exif[0x0112] = 6  # lies on its side
     pixels = Image.fromarray(np.random.default_rng(0).integers(0, 255, (8, 16, 3), np.uint8))
     (tmp_path / "images").mkdir()
-    pixels.save(tmp_path / "images" / "a.png", exif=exif)
+    pixels.save(tmp_path / "images" / name, exif=exif)
     (tmp_path / "images" / "samples.json").touch()
     (turned,) = images_in(tmp_path / "images", (3, 16, 8))
     assert np.array_equal(turned.permute(1, 2, 0).numpy(), np.rot90(np.asarray(pixels), -1))
     assert caplog.text.count("1 skipped (1 .json)") == 1
-    with pytest.raises(ValueError, match=r"a\.png has 8×16 pixels, and the data 16×8"):
+    with pytest.raises(ValueError, match=rf"{name} has 8×16 pixels, and the data 16×8"):
         images_in(tmp_path / "images", (3, 8, 16))
 
 
