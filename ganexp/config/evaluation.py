@@ -3,6 +3,7 @@
 import difflib
 import json
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +53,7 @@ def classifier_file(node: Node) -> Path:
     given = {key: node[key] for key in ("path", "dataset") if key in node}
     path = given.get("path")
     if isinstance(path, str) and "://" not in path:
-        given["path"] = str(Path(path).expanduser().resolve())
+        given["path"] = str(Path(os.path.expanduser(path)).resolve())
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
 
 
@@ -266,7 +267,7 @@ def _path_of(asked: str, config: Config, dataset: Dataset) -> Path | None:
     if asked in ("raw", "inception"):
         return None
     if asked != "classifier":
-        return Path(asked).expanduser()
+        return Path(os.path.expanduser(asked))
     return classifier_file({"name": _classified(config, dataset)[0]} if dataset.stack_of else config.dataset)
 
 

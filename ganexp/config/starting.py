@@ -1,5 +1,6 @@
 """What networks begin with: the weights of another run, and which layers of D stay as they are."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, res
         ConfigError: There is no such run, its networks differ from these, or no layer of D would be left to train.
     """
     if config.init_from is not None and not resumed:
-        _take_over(Path(config.init_from).expanduser(), generator, discriminator)
+        _take_over(Path(os.path.expanduser(config.init_from)), generator, discriminator)
     if config.freeze_d:
         _freeze(discriminator, config.freeze_d)
 

@@ -1,5 +1,6 @@
 """Sets that torchvision can download: where a set lies, what identifies it, and what to say when it is not available."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ class Downloaded(Dataset):
     @checked
     def __init__(self, root: str, *, image_size: Side = 32) -> None:
         self.shape = (self.channels, image_size, image_size)
-        self.root = Path(root).expanduser()
+        self.root = Path(os.path.expanduser(root))
 
     @property
     def source(self) -> type[Any]:

@@ -4,6 +4,7 @@ import copy
 import functools
 import importlib.util
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,7 +72,7 @@ class Hub(Dataset):
         self.image_column, self.label_column = image_column, label_column
         self.shape = (channels, *sides(image_size))
         self.strict = strict
-        self.folder = Path(path).expanduser()
+        self.folder = Path(os.path.expanduser(path))
         self._left_out: list[int] = []
         if not self.folder.is_dir() and (path.count("/") != 1 or path[0] in "/.~"):
             raise ValueError(f"path should be a folder, or a repository of the hub as in owner/name, and {path} is neither")

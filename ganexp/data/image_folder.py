@@ -58,7 +58,7 @@ class ImageFolder(Dataset):
     def __init__(self, path: str, *, image_size: Size = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
         self.strict = strict
         self.shape = (channels, *sides(image_size))
-        self.folder = Path(path).expanduser()
+        self.folder = Path(os.path.expanduser(path))
         if not self.folder.is_dir() and not self.folder.is_file():
             raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
         self.place = Folder(self.folder) if self.folder.is_dir() else Archive(self.folder)

@@ -7,6 +7,7 @@ downloads nothing, and reads weights as tensors.
 
 import hashlib
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,7 +273,7 @@ NETWORKS: dict[str, type[VisionTransformer]] = {name: kind for kind in (DINOv2, 
 
 def weights_folder(named: str | None) -> Path:
     """Return where weights are looked for: in the named folder, or where torch.hub keeps its downloads."""
-    return Path(named).expanduser() if named else Path(torch.hub.get_dir(), "checkpoints")
+    return Path(os.path.expanduser(named)) if named else Path(torch.hub.get_dir(), "checkpoints")
 
 
 def missing(name: str, folder: Path) -> str:

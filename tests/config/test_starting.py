@@ -59,6 +59,7 @@ def test_a_resumed_run_does_not_look_for_the_other(run, tmp_path):
     ("overrides", "said"),
     [
         (["init_from=nowhere"], "^init_from: "),
+        (["init_from='~nobody-of-that-name/x'"], "^init_from: "),
         (["generator.width=5"], r"^init_from: the networks of .* are others \(generator\..*choose generator and discriminator"),
         (["discriminator=mlp"], r"^init_from: the networks of .* are others \(discriminator "),
         (["freeze_d=4"], "freeze_d=4 would leave nothing of D to train, which has 3 layers: choose fewer"),

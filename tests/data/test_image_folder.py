@@ -32,6 +32,8 @@ def test_image_folder_takes_images_at_any_depth_and_crops_the_centre(tmp_path):
 def test_a_folder_that_is_none_or_empty_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"^path should be"):
         ImageFolder(str(tmp_path / "missing"))
+    with pytest.raises(ValueError, match=r"^path should be .* ~nobody-of-that-name/x is neither$"):
+        ImageFolder("~nobody-of-that-name/x")
     with pytest.raises(ValueError, match="holds none of"):
         ImageFolder(str(tmp_path))
 
