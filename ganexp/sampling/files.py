@@ -21,7 +21,7 @@ from ganexp.logging.reading import read_document
 from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
 
-OURS = re.compile(r"\d{9}\.png|samples-\d{6}\.tar")
+OURS = re.compile(r"\d{9,}\.png|samples-\d{6,}\.tar")
 """The names of the files that this module writes into folders."""
 DOCUMENT = "samples.json"
 """Lies beside the samples, and says what they are of. A folder of other samples is left as it is."""

@@ -90,7 +90,7 @@ def test_nothing_is_overwritten_without_being_told(tmp_path):
             write_pngs(series, range(2), tmp_path / "x")
     assert {path: path.read_bytes() for path in (tmp_path / "x").iterdir()} == before
     (tmp_path / "x" / "thesis.txt").touch()
-    write_pngs(Series(G), range(5), tmp_path / "x")
+    write_pngs(Series(G), [*range(5), 10**9, 2**40], tmp_path / "x")
     assert write_pngs(Series(G, seed=1), range(2), tmp_path / "x", overwrite=True) == 2
     left = sorted(path.name for path in (tmp_path / "x").iterdir())
     assert left == ["000000000.png", "000000001.png", "samples.json", "thesis.txt"]  # none of the old ones
