@@ -60,6 +60,15 @@ class Series:
         """Return what tells these samples from others."""
         return {"generator": self.trained.digest, "seed": self._seed, **self._how, **self.trained.how}
 
+    def refuse(self, indices: Sequence[int]) -> None:
+        """Make the first sample and the last, and so refuse what cannot be made before a folder is claimed for it.
+
+        Raises:
+            SamplingError: As in `Trained.sample`.
+        """
+        if ends := [*indices[:1], *indices[-1:]]:
+            self._made(ends)
+
     def batches(self, indices: Sequence[int], *, shared: bool = False) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
         """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are.
 
@@ -99,6 +108,7 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
     _refuse_what_is_no_picture(series.trained)
 
     def missing() -> list[int]:
+        series.refuse(indices)
         _claim(folder, series.described() | {"format": "png"}, overwrite)
         return [index for index in indices if overwrite or not _png(folder, index).exists()]
 
@@ -131,6 +141,7 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
     limits = {"first": indices.start, "n": len(indices), "shard_size": shard_size}
 
     def missing() -> list[int]:
+        series.refuse(indices)
         _claim(folder, series.described() | {"format": "tar"} | limits, overwrite)
         numbers = range(-(-len(indices) // shard_size))
         return [number for number in numbers if overwrite or not _shard(folder, number).exists()]

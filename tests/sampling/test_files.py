@@ -4,6 +4,7 @@ import tarfile
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from ganexp.sampling import SamplingError
@@ -77,8 +78,9 @@ def test_shards_hold_every_index_once_and_whole_ones_are_kept(tmp_path):
 
 
 def test_nothing_is_overwritten_without_being_told(tmp_path):
-    G, other = tiny.images(), tiny.images()
+    G, other, broken = tiny.images(), tiny.images(), tiny.images()
     next(other.network.parameters()).add_(1)
+    next(broken.network.parameters()).fill_(torch.nan)
     write_pngs(Series(G), range(2), tmp_path / "x")
     before = {path: path.read_bytes() for path in (tmp_path / "x").iterdir()}
     for series, said in {
@@ -103,6 +105,10 @@ def test_nothing_is_overwritten_without_being_told(tmp_path):
         (lambda: write_pngs(Series(G), range(2), tmp_path / "file")): "file is a file: name a folder",
         (lambda: write_npz(Series(G), range(2), tmp_path / "file")): "file is there already: add --overwrite",
         (lambda: write_shards(Series(G), range(2), tmp_path / "y", shard_size=0)): "a shard should have 1 or more",
+        (lambda: write_pngs(Series(G, truncation=-1), range(2), tmp_path / "y")): "truncation should be a bound above 0",
+        (lambda: write_pngs(Series(G, label=1), range(2), tmp_path / "y")): "unconditional",
+        (lambda: write_shards(Series(G), range(2**63 - 1, 2**63 + 1), tmp_path / "y")): "there is none at 92",
+        (lambda: write_pngs(Series(broken), range(2), tmp_path / "y")): "not finite",
         (lambda: write_pngs(Series(tiny.points()), range(2), tmp_path / "y")): "samples of shape 2 are no pictures",
         (lambda: write_pngs(Series(tiny.images(channels=2)), range(2), tmp_path / "y")): "shape 2×16×16 are no pictures",
     }.items():
