@@ -48,7 +48,7 @@ class Langevin(Scored):
     @property
     def how(self) -> dict[str, Any]:
         """What tells its samples from other samples of the generator."""
-        return {"method": "langevin", "steps": self.steps, "step_size": self.step_size}
+        return {"method": "langevin", "steps": self.steps, "step_size": self.step_size, **super().how}
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
         """Return the latent of each index after all steps."""

@@ -49,7 +49,7 @@ class Rejection(Scored):
         most: Annotated[int, Ge(1)] = 10_000,
     ) -> None:
         super().__init__(trained, discriminator)
-        self.percentile, self.most = percentile, most
+        self.percentile, self.pilot, self.most = percentile, pilot, most
         found = []
         with undisturbed(self.device), torch.no_grad():  # networks may draw noise of their own
             for indices in in_batches(range(pilot)):
@@ -65,7 +65,7 @@ class Rejection(Scored):
     @property
     def how(self) -> dict[str, Any]:
         """What tells its samples from other samples of the generator."""
-        return {"method": "rejection", "percentile": self.percentile}
+        return {"method": "rejection", "percentile": self.percentile, "pilot": self.pilot, **super().how}
 
     def _margin(self, scores: Tensor) -> Tensor:
         """Return F + γ of scores in float64."""

@@ -1,13 +1,14 @@
 """A trained generator together with its discriminator, which has a say in which latents are taken."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.trained import Trained, in_batches
+from ganexp.sampling.trained import Trained, digest_of, in_batches
 from ganexp.streams import undisturbed
 
 
@@ -35,6 +36,11 @@ class Scored(Trained):
             origin=trained.origin,
         )
         self.discriminator = discriminator.to(trained.device, trained.dtype).requires_grad_(False).eval()
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """The weights of the discriminator, by their digest; each method adds its own settings."""
+        return {"discriminator": digest_of(self.discriminator.state_dict())}
 
     def latents(
         self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None

@@ -87,6 +87,30 @@ def test_a_generator_with_noise_of_its_own_neither_disturbs_nor_depends_on_what_
     assert torch.equal(Rejection(noisy, Best(), pilot=500).sample(50), first)
 
 
+class Steeper(Best):
+    def __init__(self, by):
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor(by))
+
+    def forward(self, x):
+        return self.by * super().forward(x)
+
+
+def test_all_that_samples_depend_on_tells_them_apart():
+    """A folder of samples is continued only by the same ones."""
+    told = [
+        Rejection(gaussian(), Steeper(1.0), pilot=20).how,
+        Rejection(gaussian(), Steeper(1.0), pilot=20, percentile=80).how,
+        Rejection(gaussian(), Steeper(1.0), pilot=30).how,
+        Rejection(gaussian(), Steeper(2.0), pilot=20).how,
+        Langevin(gaussian(), Steeper(1.0), steps=5).how,
+        Langevin(gaussian(), Steeper(1.0), steps=6).how,
+        Langevin(gaussian(), Steeper(2.0), steps=5).how,
+    ]
+    assert all(one not in told[:place] for place, one in enumerate(told))
+    assert Rejection(gaussian(), Steeper(1.0), pilot=20, most=9999).how == told[0]  # by which no sample changes
+
+
 def test_what_cannot_be_had_is_refused():
     class Unbounded(nn.Module):
         def forward(self, x):
