@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.saved import DOCUMENT, SCORER, WEIGHTS, save
+from ganexp.sampling.saved import DOCUMENT, PICTURE, SCORER, WEIGHTS, save
 from ganexp.sampling.trained import Trained
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def push(
         save(trained, folder, discriminator=discriminator, place=f"{SCHEME}{repo}", licence=licence)
         with _asking(repo) as api:
             address = api.create_repo(repo, private=private, exist_ok=True)
-            stale = None if discriminator else [SCORER]  # another generator's
-            api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message, delete_patterns=stale)
+            stale = [name for name in (SCORER, PICTURE) if not Path(folder, name).exists()]  # another generator's
+            api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message, delete_patterns=stale or None)
     return str(address)
 
 

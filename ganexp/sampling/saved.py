@@ -63,9 +63,10 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     weights = _write(trained.network, folder / WEIGHTS)
     further = {} if discriminator is None else {"discriminator": digest_of(_write(discriminator, folder / SCORER))}
-    if discriminator is None:
-        (folder / SCORER).unlink(missing_ok=True)  # another generator's
     pictured = len(trained.shape) == 3
+    for name, written in {SCORER: bool(further), PICTURE: pictured}.items():
+        if not written:
+            (folder / name).unlink(missing_ok=True)  # another generator's
     if pictured:
         with atomic_write(folder / PICTURE) as file:
             Image.fromarray(image_grid(trained.sample(64))).save(file, "PNG")

@@ -91,6 +91,14 @@ def test_a_discriminator_is_published_beside_its_generator(run, hub, monkeypatch
         ganexp.load("hf://someone/pair")
 
 
+def test_points_replace_images_and_their_picture(run, hub, tmp_path):
+    ring = composed("experiment=ring", "dataset.n=50", "logger=[]", "iterations=1", "sample_every=0")
+    ganexp.build(ring, tmp_path).fit()
+    push(ganexp.load(run), "someone/any")
+    push(ganexp.load(tmp_path), "someone/any")
+    assert ["samples.png" in files for files in hub.commits["someone/any"]] == [True, False]
+
+
 def test_samples_are_drawn_from_the_hub(run, hub, tmp_path, monkeypatch):
     push(ganexp.load(run), "someone/digits")
     monkeypatch.chdir(tmp_path)

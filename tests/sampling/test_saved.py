@@ -69,6 +69,15 @@ def test_a_discriminator_goes_along_if_it_is_given(tmp_path):
         ganexp.load_discriminator(folder)
 
 
+def test_of_another_generator_nothing_stays(kept, tmp_path):
+    """Points have no picture, and a generator alone has no discriminator."""
+    run = tmp_path / "run"
+    ganexp.build(composed("experiment=ring", "dataset.n=50", "logger=[]", "iterations=1", "sample_every=0"), run).fit()
+    folder = save(kept[0], tmp_path / "folder", discriminator=torch.nn.Linear(2, 1))
+    save(ganexp.load(run), folder, overwrite=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "generator.json", "model.safetensors"]
+
+
 def test_float64_stays(tmp_path):
     G = trained(tmp_path / "run", "precision=fp64")
     again = ganexp.load(save(G, tmp_path / "x"))
