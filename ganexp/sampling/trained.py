@@ -43,6 +43,8 @@ class Trained(nn.Module):
         origin: Where it comes from.
     """
 
+    _where: Tensor
+
     def __init__(
         self,
         network: nn.Module,
@@ -57,14 +59,23 @@ class Trained(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network.to(device, dtype)
+        self.register_buffer("_where", torch.empty(0, device=device, dtype=dtype), persistent=False)  # moves with the network
         self.requires_grad_(False).eval()
         self.latent_dim = latent_dim
         self.prior = prior
         self.shape = tuple(shape)
         self.classes = classes
-        self.device = torch.device(device)
-        self.dtype = dtype
         self.origin = origin or Origin()
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes, also after `to`."""
+        return self._where.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which precision it computes, also after `to`, `double` and the like."""
+        return self._where.dtype
 
     def forward(self, z: Tensor, *conditions: Tensor) -> Tensor:
         """Generate samples, images in [-1, 1], from latents `(B, latent_dim)` and what they are conditioned on."""

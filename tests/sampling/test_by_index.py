@@ -24,6 +24,16 @@ def test_the_same_index_is_the_same_image_on_any_batch_size(classes):
     assert len(expected.flatten(1).unique(dim=0)) == 64
 
 
+def test_it_draws_where_it_was_moved_to():
+    G, double = tiny.images(3), tiny.images(3, dtype=torch.float64)
+    expected = double.sample(4)
+    torch.testing.assert_close(G.double().sample(4), expected, rtol=0, atol=1e-5)
+    assert torch.equal(double.float().sample(4), tiny.images(3).sample(4))
+    z = tiny.images(3).to("meta").latents([0])
+    assert {one.device.type for one in (z.values, *z.conditions)} == {"meta"}
+    assert tiny.images().state_dict().keys() == {f"network.{name}" for name in tiny.images().network.state_dict()}
+
+
 def test_latents_are_the_same_to_the_last_bit_in_any_company_and_precision():
     alone = [latents([index], 5, "normal", seed=1) for index in range(64)]
     assert torch.equal(torch.cat(alone), latents(range(64), 5, "normal", seed=1))
