@@ -145,7 +145,7 @@ class Trained(nn.Module):
         Raises:
             SamplingError: The samples are not finite.
         """
-        with torch.inference_mode(), undisturbed(self.device, seed):  # for generators that draw noise of their own
+        with torch.no_grad(), undisturbed(self.device, seed):  # for generators that draw noise of their own
             made = self(z.values, *z.conditions)
         if not made.isfinite().all():
             raise SamplingError("the generator makes samples that are not finite: take an earlier checkpoint")

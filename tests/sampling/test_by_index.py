@@ -34,6 +34,13 @@ def test_it_draws_where_it_was_moved_to():
     assert tiny.images().state_dict().keys() == {f"network.{name}" for name in tiny.images().network.state_dict()}
 
 
+def test_batches_may_be_trained_on():
+    (batch,) = tiny.images().batches(range(4))
+    other = torch.nn.Conv2d(1, 1, 3)
+    other(batch).sum().backward()
+    assert other.weight.grad.abs().sum() > 0
+
+
 def test_latents_are_the_same_to_the_last_bit_in_any_company_and_precision():
     alone = [latents([index], 5, "normal", seed=1) for index in range(64)]
     assert torch.equal(torch.cat(alone), latents(range(64), 5, "normal", seed=1))
