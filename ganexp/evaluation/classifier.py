@@ -239,6 +239,8 @@ def fitted(
         with tqdm(total=steps, desc=said, unit="batch", disable=None, leave=False) as bar:
             for _ in range(epochs):
                 for part in order[torch.randperm(len(order))].split(BATCH):
+                    if len(part) == 1:  # batch norm has no statistics of a single 1×1 map
+                        continue
                     x = _shifted(to_range(images[part].to(device), torch.float32))
                     optimizer.zero_grad()
                     cross_entropy(classifier(x)[1], labels[part].to(device)).backward()

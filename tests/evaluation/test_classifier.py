@@ -96,6 +96,11 @@ def test_training_is_always_the_same_and_moves_no_stream(small):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_a_batch_of_one_small_image_is_left_out():
+    images = torch.randint(0, 256, (161, 1, 8, 8), dtype=torch.uint8)  # of which 129 are trained on
+    assert train(images, torch.arange(161) % 3, "noise", epochs=1).classes == 3
+
+
 def test_other_sizes_are_scaled_and_other_channels_refused(small):
     for size in ((20, 20), (16, 8)):
         features, logits = small(torch.zeros(2, 1, *size))
