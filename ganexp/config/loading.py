@@ -209,6 +209,8 @@ def _of_checkpoint(path: Path, averaged: bool, network: str) -> _Stored:
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     weights = _weights(state["run"], averaged, network)
+    if not weights and _weights(state["run"], True, "generator"):
+        raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
     return _Stored(path, state["config"], tuple(state["shape"]), state.get("classes", -1), weights, iterations, figures)
 
 

@@ -48,6 +48,7 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     buffers = last["run"]["step"]["average"]["generator"]  # from the last iteration, as in the run's own average
     weights = buffers | post_hoc(snapshots, iteration, width)
     settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
+    settings["evaluation"] = {**last["config"].get("evaluation", {}), "of": "average"}  # the file holds nothing else
     run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
     checkpoint.write(stamped(run, settings, last["shape"], last["classes"]), place)
     more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
