@@ -231,7 +231,10 @@ def evaluation_of(
                 batches = partial(compared.batches, machine, workers, with_labels=evaluator.looks_at_labels)
                 n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
                 folder = default_folder().with_name("statistics")
-                evaluator.see_reals(batches, n, folder=folder, identity=_computed(compared.identity, machine))
+                identity = _computed(compared.identity, machine)
+                if identity and evaluator.looks_at_labels:
+                    identity += f" {of_data(compared.dataset.labels())}"
+                evaluator.see_reals(batches, n, folder=folder, identity=identity)
     except (EvaluationError, torch.OutOfMemoryError, MemoryError) as error:
         reason = (str(error).splitlines() or ["there is not enough memory"])[0].rstrip(".")
         raise ConfigError(f"evaluation: {reason}.") from error
@@ -347,6 +350,8 @@ def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) 
         assert held_out is not None
         dataset = held_out
         data, digest = load_cached(dataset, default_folder(), place="auto"), dataset.digest()
+    counted = digest == f"samples-{len(data)}"  # type: ignore[arg-type]  # which says nothing about their content
+    digest = "" if counted else digest
     digest = digest or (of_data(data) if isinstance(data, Tensor) else "")
     prepared = {name: value for name, value in settings_of(config.dataset).items() if name not in ("root", "path")}
     said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]

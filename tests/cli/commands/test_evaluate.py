@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import Dataset as MapStyle
 
 from ganexp import build
 from ganexp.cli.sweeping import Sweep
-from ganexp.data import Digits
+from ganexp.config.evaluator import RunEvaluator
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
+from ganexp.data import Dataset, Digits
 from tests.calling import call
 from tests.composing import composed
 
@@ -20,6 +24,30 @@ RING = (*FAST, "experiment=ring", "iterations=6", "dataset.n=500", "generator.wi
 IMAGES = (*FAST, "dataset=digits", "dataset.image_size=16", "iterations=3", "generator.width=8", "discriminator.width=8")
 RING_MEASURED = ("evaluate_every=100", "evaluation.samples=300", "measure=[sliced_wasserstein,density_coverage,modes]")
 IMAGES_MEASURED = ("evaluate_every=100", "evaluation.samples=120", "evaluation.features=raw", "measure=[kid,density_coverage]")
+
+
+class Labelled(Dataset):
+    """Images whose classes change by `repeats`."""
+
+    shape, classes, repeats = (1, 8, 8), 2, 1
+
+    def load(self):
+        return torch.randint(0, 256, (40, *self.shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+    def labels(self):
+        return torch.arange(40) // self.repeats % 2
+
+
+class Changing(MapStyle):
+    """Images of one grey each, from `level` on."""
+
+    level = 0
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return torch.full((1, 8, 8), self.level + index, dtype=torch.uint8)
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +203,31 @@ def test_a_run_is_compared_with_held_out_data_if_that_is_asked(runs, tmp_path):
     assert "300 samples against held-out data;" in result["figures"]["eval/sliced_wasserstein"]["meaning"]
     assert values(result)["eval/sliced_wasserstein"] != runs[1]["sweep/0_plain"]["eval/sliced_wasserstein"]
     assert values(result)["eval/mode_kl"] == runs[1]["sweep/0_plain"]["eval/mode_kl"]
+
+
+MLP = ("generator=mlp", "discriminator=mlp", "generator.width=4", "discriminator.width=4", "workers=0")
+OWN = (*FAST, *MLP, "iterations=1", "~dataset", "evaluate_every=9", "evaluation.samples=40", "evaluation.features=raw")
+
+
+def own(name, *settings):
+    return composed(*OWN, f"+dataset={{_target_: {__name__}.{name}}}", *settings)
+
+
+def of_real_data(cfg):
+    evaluator = RunEvaluator(parse(plain(cfg)))
+    return [one.real for one in evaluator.measures.values()]
+
+
+def test_statistics_of_data_are_kept_for_these_data_and_labels_only(monkeypatch, tmp_path):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    labelled = own("Labelled", "measure=[intra_fid]", "conditional=true")
+    torchs = own("x", "measure=[kid]")
+    torchs.dataset = {"name": "torch", "_target_": "ganexp.data.Torch", "dataset": {"_target_": f"{__name__}.Changing"}}
+    for cfg, kind, name in ((labelled, Labelled, "repeats"), (torchs, Changing, "level")):
+        before = of_real_data(cfg)
+        assert before == of_real_data(cfg)
+        monkeypatch.setattr(kind, name, 20)
+        assert before != of_real_data(cfg)
 
 
 def refused(*arguments):
