@@ -22,8 +22,8 @@ from ganexp.cli.sweeping.results import results
 from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
 from ganexp.config.parsing import parse
-from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
+from ganexp.config.plain import flat, plain
+from ganexp.config.schema import Config, ConfigError
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.joining import join
@@ -102,6 +102,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
                     config.conditional,
                     config.precision,
                     config.device,
+                    _seed_of_data(config),
                 ]
             )
             if seen_by not in known:
@@ -114,6 +115,12 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
         entries.append(entry)
         evaluators.append(evaluator)
     return entries, evaluators
+
+
+def _seed_of_data(config: Config) -> int | None:
+    """Return the seed that data may have been drawn with; None for ganexp's own data sets, which draw with their own."""
+    targets = [str(value) for key, value in flat({"dataset": config.dataset}) if key.endswith("_target_")]
+    return None if all(one.startswith("ganexp.") for one in targets) else config.seed
 
 
 def _of_images(options: argparse.Namespace) -> Found:

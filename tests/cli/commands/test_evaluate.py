@@ -26,6 +26,15 @@ RING_MEASURED = ("evaluate_every=100", "evaluation.samples=300", "measure=[slice
 IMAGES_MEASURED = ("evaluate_every=100", "evaluation.samples=120", "evaluation.features=raw", "measure=[kid,density_coverage]")
 
 
+class Drawn(Dataset):
+    """Points from the global stream, which follows the run's seed."""
+
+    shape = (2,)
+
+    def load(self):
+        return torch.rand(200, 2)
+
+
 class Labelled(Dataset):
     """Images whose classes change by `repeats`."""
 
@@ -211,6 +220,18 @@ OWN = (*FAST, *MLP, "iterations=1", "~dataset", "evaluate_every=9", "evaluation.
 
 def own(name, *settings):
     return composed(*OWN, f"+dataset={{_target_: {__name__}.{name}}}", *settings)
+
+
+def test_each_run_is_compared_with_the_data_that_its_seed_has_drawn(tmp_path):
+    rows = {}
+    for seed in (0, 1):
+        trainer = build(own("Drawn", "measure=[sliced_wasserstein]", f"seed={seed}"), tmp_path / str(seed), trust=__name__)
+        trainer.fit()
+        rows[str(seed)] = trainer.last_row["eval/sliced_wasserstein"]
+    both = (tmp_path / "0", tmp_path / "1", "--trust", __name__, "--output", tmp_path / "out")
+    _, found, document = evaluated(*both)
+    assert {name: values(one)["eval/sliced_wasserstein"] for name, one in found.items()} == rows
+    assert document["ranking"] == "Not ranked: these are figures of different data."
 
 
 def of_real_data(cfg):
