@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.config.check import Plan
@@ -72,7 +73,7 @@ def reals_of(
     """Load the data into the feed, and count how often each class occurs in them.
 
     Raises:
-        ConfigError: The data cannot be loaded.
+        ConfigError: The data cannot be loaded, or are not what the dataset says.
     """
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
@@ -83,6 +84,7 @@ def reals_of(
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
     labels = _labels_of(dataset) if classes else None
+    _refuse_broken(dataset, data, labels)
     reals = feed(
         data,
         config.batch_size,
@@ -104,6 +106,25 @@ def _labels_of(dataset: Dataset) -> torch.Tensor:
         return dataset.labels()
     except (OSError, ValueError) as error:
         raise ConfigError(f"dataset: {error}.") from error
+
+
+def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], labels: torch.Tensor | None) -> None:
+    """Refuse data of a class from elsewhere that does not keep the contract of `Dataset`."""
+    name, n = type(dataset).__name__, len(data)  # type: ignore[arg-type]  # those of a feed have a length
+    if not n:
+        raise ConfigError(f"dataset: {name} has loaded no samples: at least one is needed.")
+    if isinstance(data, torch.Tensor) and data.shape[1:] != dataset.shape:
+        raise ConfigError(
+            f"dataset: {name} has loaded samples of shape {tuple(data.shape[1:])}, and says {dataset.shape}: shape should be "
+            "that of a sample."
+        )
+    if labels is None:
+        return
+    if labels.shape != (n,) or labels.dtype != torch.int64 or labels.min() < 0 or labels.max() >= dataset.classes:
+        raise ConfigError(
+            f"dataset: the labels of {name} should be {n} integers (torch.int64) from 0 to {dataset.classes - 1}, one for each "
+            "sample."
+        )
 
 
 def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machine) -> Batch | None:

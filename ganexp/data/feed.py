@@ -83,7 +83,7 @@ class Resident(_OfData):
         processes: Processes | None = None,
     ) -> None:
         self.data: Tensor = data.to(device)
-        self._labels = None if labels is None else labels.to(device)
+        self._labels = None if labels is None else _one_each(labels, data).to(device)
         self._digest = digest
         self.dtype = dtype
         self._share = Share(processes or Processes(), batch_size)
@@ -136,7 +136,7 @@ class Streamed(_OfData):
     ) -> None:
         self.data = data
         self.device = torch.device(device)
-        self._labels = labels
+        self._labels = None if labels is None else _one_each(labels, data)
         self.dtype = dtype
         self.workers = workers
         self._share = Share(processes or Processes(), batch_size)
@@ -211,6 +211,13 @@ class _InBatches(MapStyle[Tensor]):
         fetch = getattr(self.data, "__getitems__", None)  # torch's own convention for fetching a batch at once
         images = torch.stack(fetch(places) if fetch else [self.data[place] for place in places])
         return _mirrored(images, torch.tensor(indices) >= len(self)) if self.flip else images
+
+
+def _one_each(labels: Tensor, data: Tensor | MapStyle[Tensor]) -> Tensor:
+    """Return labels if there is one for each sample; else samples would get those of others."""
+    if len(labels) != len(data):  # type: ignore[arg-type]
+        raise ValueError(f"labels should be as many as the samples, {len(data)}, not {len(labels)}")  # type: ignore[arg-type]
+    return labels
 
 
 def _conditions(labels: Tensor | None, indices: Tensor) -> tuple[Tensor, ...]:

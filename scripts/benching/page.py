@@ -212,7 +212,7 @@ def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_b
     if pictures:
         parts.append(f"![Every rule on every workload: better than detach, worse, or unclear]({pictures[0]})\n")
     parts += [_protocol(results), "## What was found\n"]
-    parts += [*(_overall(found, name) for name in DIVISIONS), "### On each workload\n", _said(found)]
+    parts += [*(_overall(found, name) for name in DIVISIONS), "### On each workload\n", _folded("In words", _said(found))]
     if pictures:
         parts.append(f"![The figure of every rule relative to that of detach, with its interval]({pictures[1]})\n")
     parts += [

@@ -7,13 +7,46 @@ from PIL import Image
 
 import ganexp
 from ganexp import Prior, build
-from ganexp.data import Digits, Resident, Streamed
+from ganexp.config.schema import ConfigError
+from ganexp.data import Dataset, Digits, Resident, Streamed
 from tests.composing import composed
 from tests.tiny import iterate
 
 IMAGES = ["dataset.image_size=16", "generator.width=2", "discriminator.width=2"]
 POINTS = ["dataset=ring", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8"]
 SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "logger=[]", "device=cpu", "sample_every=0"]
+
+
+class Broken(Dataset):
+    """Points of somebody who has not kept the contract."""
+
+    shape, classes = (2,), 3
+
+    def __init__(self, n: int = 9, side: int = 2, labels: list[float] = ()):
+        self.n, self.side, self.given = n, side, labels
+
+    def load(self):
+        return torch.zeros(self.n, self.side)
+
+    def labels(self):
+        return torch.tensor(self.given or [0, 1, 2] * 3)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"n": 0}, {"side": 3}, *({"labels": given} for given in ([0, 1, 2], [1, 2, 3] * 3, [0, 1, -1] * 3, [0.0, 1.0, 2.0] * 3))],
+)
+def test_data_that_are_not_what_their_class_says_are_refused(broken):
+    cfg = composed(*SMALL, *POINTS, "iterations=1")
+    cfg.dataset = {"name": "broken", "_target_": f"{__name__}.Broken", **broken}
+    with pytest.raises(ConfigError, match=r"^dataset: .*Broken"):
+        build(cfg, trust="tests")
+
+
+@pytest.mark.parametrize("kind", [Resident, Streamed])
+def test_feeds_refuse_labels_that_are_not_one_for_each_sample(kind):
+    with pytest.raises(ValueError, match="labels should be as many"):
+        kind(torch.zeros(9, 2), 3, labels=torch.zeros(3, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("flip", [False, True])
