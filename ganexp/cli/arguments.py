@@ -2,6 +2,8 @@
 
 import argparse
 import inspect
+import math
+import re
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -104,10 +106,12 @@ def sample(parser: ArgumentParser) -> None:
     for task, said in TASKS.items():
         tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
     which = parser.add_argument_group("which samples")
-    which.add_argument("--n", type=int, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours")
-    which.add_argument("--seed", type=int, default=0)
-    which.add_argument("--first", type=int, default=0, help="index of the first one")
-    which.add_argument("--indices", type=int, nargs="+", help="these, instead of --n and --first")
+    which.add_argument(
+        "--n", type=_integer, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours"
+    )
+    which.add_argument("--seed", type=_integer, default=0)
+    which.add_argument("--first", type=_integer, default=0, help="index of the first one")
+    which.add_argument("--indices", type=_integer, nargs="+", help="these, instead of --n and --first")
     which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
     which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
     which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
@@ -208,7 +212,7 @@ def dynamics(parser: ArgumentParser) -> None:
     """
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
     parser.add_argument("--rules", nargs="*", default=[], help="strategies to compare; all of them otherwise")
-    parser.add_argument("--rate", type=float, help="learning rate; one over the largest eigenvalue otherwise")
+    parser.add_argument("--rate", type=_rate, help="learning rate; one over the largest eigenvalue otherwise")
     parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
     parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
     parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder otherwise")
@@ -277,3 +281,19 @@ def _positive(typed: str) -> int:
     if not typed.isdecimal() or not int(typed):
         raise argparse.ArgumentTypeError(f"should be a number of at least 1, not {typed}")
     return int(typed)
+
+
+def _integer(typed: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,18}", typed):
+        raise argparse.ArgumentTypeError(f"should be an integer of at most 18 digits, not {typed}")
+    return int(typed)
+
+
+def _rate(typed: str) -> float:
+    try:
+        rate = float(typed)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise argparse.ArgumentTypeError(f"should be a number above 0, not {typed}")
+    return rate
