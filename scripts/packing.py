@@ -2,7 +2,7 @@
 
     python scripts/packing.py                 # GAN and PacGAN2 on both, three seeds each, 400 epochs: more than a day of a core
     python scripts/packing.py --epochs 40     # their first tenth; more epochs go on from there
-    python scripts/packing.py --beta 0.2      # with the other reading of the authors' beta1
+    python scripts/packing.py --beta 0.8      # with the other reading of the authors' beta1
     python scripts/packing.py --table         # only the table and the picture of what there is
 
 Every evaluation of a trial is a line of docs/packing.csv, and a trial that has the epochs asked for is not run again. A trial
@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=READINGS[0],
         choices=READINGS,
-        help=f"Adam's β₁: {READINGS[1]} is what 0.8 was in Blocks once",
+        help="Adam's β₁: the authors' beta1 of 0.8 was 0.2 in Blocks until 2017",
     )
     parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="trials at a time (default 2)")
     parser.add_argument("--table", action="store_true", help="run nothing")

@@ -21,9 +21,9 @@ PUBLISHED = {
 }
 """Modes of GAN and PacGAN2 after `EPOCHS`: mean and standard error of ten trials (Lin et al. 2018, table 1)."""
 EPOCHS = 400
-READINGS = (0.8, 0.2)
-"""What the authors' `beta1` of 0.8 may mean: how much of the past Adam's mean keeps, or, as in Blocks until January 2017, the
-share of the new gradient in it. Their code names no version of Blocks."""
+READINGS = (0.2, 0.8)
+"""What the authors' `beta1` of 0.8 may mean as Adam's β₁: 0.2, since in Blocks it was the share of the new gradient in the mean
+until January 2017, or 0.8, the share of the past. Their code names no version of Blocks."""
 COLUMNS = ("data", "pack", "seed", "beta", "epochs", "modes", "high_quality", "mode_kl", "machine")
 COLOURS = {1: "tab:blue", 2: "tab:orange"}
 LINES = dict(zip(READINGS, ("-", ":"), strict=True))

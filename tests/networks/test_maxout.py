@@ -55,4 +55,4 @@ def test_pacgans_experiments_have_its_networks_its_start_and_a_hundred_packs(dat
     assert count["d"] == 5 * 200 * (2 * pack + 1) + 2 * 5 * 200 * 201 + 201
     first = next(p for p in gan.discriminator.parameters() if p.shape == (1000, 200))
     assert float(first.detach().std()) == pytest.approx(0.02, rel=0.02)
-    assert [group["betas"] for one in (gan.optimizer_g, gan.optimizer_d) for group in one.param_groups] == [(0.8, 0.999)] * 2
+    assert [group["betas"] for one in (gan.optimizer_g, gan.optimizer_d) for group in one.param_groups] == [(0.2, 0.999)] * 2

@@ -47,7 +47,7 @@ def test_trials_are_run_once_and_go_on_to_where_an_uninterrupted_one_ends(tmp_pa
     assert (tmp_path / "whole.png").stat().st_size > 1000
     packing.main(words(tmp_path, "halves", 1, "--further", *SHORT))
     assert packing.main(words(tmp_path, "halves", 2)) == said
-    assert here[8] == [f"resume={tmp_path / 'halves' / 'ring-1-0-beta0.8'}", "iterations=4"]
+    assert here[8] == [f"resume={tmp_path / 'halves' / 'ring-1-0-beta0.2'}", "iterations=4"]
     assert results(tmp_path / "halves.csv") == results(tmp_path / "whole.csv")
     (tmp_path / "whole.csv").unlink()
     assert packing.main(words(tmp_path, "whole", 2)) == said, "the folders still have them"
@@ -56,13 +56,13 @@ def test_trials_are_run_once_and_go_on_to_where_an_uninterrupted_one_ends(tmp_pa
 
 def test_means_come_with_standard_errors_beside_the_published_ones(tmp_path):
     for seed, modes in enumerate((6.0, 8.0, 7.0)):
-        append(tmp_path / "p.csv", Trial("ring", 2, seed), {5: Figures(1, 0, 0), 10: Figures(modes, 0.5, 0.25)})
-    append(tmp_path / "p.csv", Trial("ring", 2, 0), {10: Figures(0, 0, 0), 15: Figures(8, 1, 0)})
+        append(tmp_path / "p.csv", Trial("ring", 2, seed, 0.8), {5: Figures(1, 0, 0), 10: Figures(modes, 0.5, 0.25)})
+    append(tmp_path / "p.csv", Trial("ring", 2, 0, 0.8), {10: Figures(0, 0, 0), 15: Figures(8, 1, 0)})
     with (tmp_path / "p.csv").open("a") as file:
         file.write("ring,2,0")  # a process was killed
     assert len(results(tmp_path / "p.csv")) == 3
     error = 1 / math.sqrt(3)
-    append(tmp_path / "p.csv", Trial("ring", 2, 0, 0.2), {5: Figures(3, 1, 0)})
+    append(tmp_path / "p.csv", Trial("ring", 2, 0), {5: Figures(3, 1, 0)})
     found = results(tmp_path / "p.csv")
     assert "| ring | 2 | 0.2 | 1 | 5 | 3.0 | 7.9 ± 0.1 | 100.0 % | 0.00 |" in summary(found)
     assert f"| ring | 2 | 0.8 | 3 | 10 | 7.0 ± {error:.1f} | 7.9 ± 0.1 | 50.0 ± 0.0 % | 0.25 ± 0.00 |" in summary(found)
@@ -81,12 +81,12 @@ def test_a_trial_that_does_not_finish_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "train", lambda words: None)
     with pytest.raises(SystemExit) as end:
         packing.main(words(tmp_path, "none", 1))
-    assert "ring-1-0-beta0.8 did not finish" in str(end.value)
+    assert "ring-1-0-beta0.2 did not finish" in str(end.value)
     assert not (tmp_path / "none.csv").exists()
 
 
 def test_a_trial_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path, monkeypatch):
-    place = tmp_path / "killed" / "ring-1-0-beta0.8"
+    place = tmp_path / "killed" / "ring-1-0-beta0.2"
     left = RunFolder(place)
     asked = []
     monkeypatch.setattr(packing, "train", lambda words: asked.append((words[0], left.rows.exists())))
