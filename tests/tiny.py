@@ -63,11 +63,12 @@ class TinyAutoencoder(nn.Module):
 
 @dataclass
 class Case:
-    """One loss as a user would choose it: with its penalty and the discriminator that it needs."""
+    """One loss as a user would choose it: with its penalty and the networks that it needs."""
 
     loss: Callable[[], Loss]
     penalty: Callable[[], Penalty] = NoPenalty
     discriminator: Callable[[], nn.Module] = field(default=lambda: MLPDiscriminator((2,), width=5, depth=2))
+    generator: Callable[[], nn.Module] = field(default=lambda: MLPGenerator(LATENT, (2,), width=5, depth=2))
 
 
 def case_of(loss: str) -> Case:
@@ -102,7 +103,7 @@ def tiny_gan(
 ) -> GAN:
     """Return the same float64 GAN at every call; `wrap` may put something around its discriminator."""
     torch.manual_seed(0)
-    generator = MLPGenerator(LATENT, (2,), width=5, depth=2).double()
+    generator = case.generator().double()
     discriminator = wrap(case.discriminator().double())
     return gan_class(
         generator,

@@ -33,7 +33,8 @@ class PathLength(Penalty):
     of G, beginning with the first, has the penalty, with k times the weight.
 
     Departures: the latents are some of those of G's update, whose images are generated once more; the term is added to G's
-    loss, whereas the authors take a separate step; a is a constant for the gradient.
+    loss, whereas the authors take a separate step; a is a constant for the gradient. The latents are spread evenly over the
+    batch, so that several processes take those that one process would.
 
     Args:
         weight: Without the factor for laziness; 2 in the authors' code.
@@ -76,7 +77,9 @@ class PathLength(Penalty):
         if fake.latents is None:
             raise ValueError("path lengths are those of G's own latents, and these fakes come without")
         count = max(1, min(round(self.share * len(fake.latents)), len(fake.latents)))
-        lengths = self.lengths(cast(Styled, generator), fake.latents[:count], *(one[:count] for one in fake.conditions))
+        spread = torch.arange(count, device=fake.latents.device) * len(fake.latents) // count
+        some = (one.index_select(0, spread) for one in (fake.latents, *fake.conditions))
+        lengths = self.lengths(cast(Styled, generator), *some)
         self._next = torch.lerp(self.processes.gather(lengths.detach()).mean().to(self.mean), self.mean, self.decay)
         return self.every * self.weight * (lengths - self._next.to(lengths)).square().mean()
 

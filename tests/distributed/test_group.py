@@ -12,11 +12,11 @@ from ganexp import strategies
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.losses import NonSaturating
-from ganexp.penalties import R1, Dragan, GradientPenalty, LatentConsistency, LeCam, Orthogonal, Sum
+from ganexp.penalties import R1, Dragan, GradientPenalty, LatentConsistency, LeCam, Orthogonal, PathLength, Sum
 from ganexp.strategies.base import as_strategy
 from ganexp.training import Stopping
 from tests.distributed.forks import several
-from tests.tiny import CASES, STRATEGIES, Case, real_batches, tiny_gan, tiny_trainer, train_share
+from tests.tiny import CASES, LATENT, STRATEGIES, Case, real_batches, tiny_gan, tiny_trainer, train_share
 
 EXACT = {name: one for name, one in STRATEGIES.items() if not as_strategy(one).differentiates_gradients}
 QUICK = [
@@ -49,6 +49,23 @@ class Normalised(torch.nn.Module):
 
     def forward(self, x):
         return self.layers(x)
+
+
+class Styling(torch.nn.Module):
+    """A generator of points with two layers of styles."""
+
+    def __init__(self):
+        super().__init__()
+        self.mapping, self.layer = torch.nn.Linear(LATENT, 6), torch.nn.Linear(6, 2)
+
+    def styles(self, z):
+        return self.mapping(z).tanh().view(-1, 2, 3)
+
+    def synthesis(self, styles):
+        return self.layer(styles.flatten(1).tanh())
+
+    def forward(self, z):
+        return self.synthesis(self.styles(z))
 
 
 def trained(cases, processes):
@@ -92,6 +109,8 @@ def test_they_are_with_penalties_and_synchronised_batch_norm(tmp_path):
     cases = {name: (Case(NonSaturating, penalty), strategies.joint) for name, penalty in PENALTIES.items()}
     cases["batch norm"] = (Case(NonSaturating, discriminator=Normalised), strategies.detach)
     cases["batch norm, averaged"] = (Case(NonSaturating, discriminator=lambda: Normalised(None)), strategies.Extragradient())
+    paths = Case(NonSaturating, lambda: PathLength(weight=0.5, every=2, share=2 / 3, decay=0.7), generator=Styling)
+    cases["path lengths"] = (paths, strategies.detach)
     cases["batch norm, penalised"] = (Case(NonSaturating, R1, Normalised), strategies.joint)
     assert_the_same(cases, 2, tmp_path)
 

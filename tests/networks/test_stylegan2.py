@@ -144,7 +144,7 @@ def test_path_lengths_are_those_of_a_dense_jacobian():
     y = torch.empty(2, 1, 16, 16, dtype=torch.float64).normal_(generator=again.rng) / 16
     lengths = []
     for i in range(2):
-        styles = G.styles(z[i : i + 1])
+        styles = G.styles(z[2 * i : 2 * i + 1])
         dense = torch.autograd.functional.jacobian(lambda one: G.synthesis(one).flatten(), styles).flatten(1)
         moved = (y[i].flatten() @ dense).view(styles.shape[1:])
         lengths.append(moved.square().sum(1).mean().sqrt().item())
