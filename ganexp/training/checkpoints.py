@@ -4,10 +4,13 @@ import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from ganexp.logging import Row
 from ganexp.logging.layout import RunFolder
+from ganexp.ranges import checked
 from ganexp.training.checkpoint import point, save, stamped, write
 from ganexp.training.guard import unfit
 from ganexp.training.run import Run
@@ -29,12 +32,13 @@ class Checkpoints:
             can be built again without the data.
     """
 
+    @checked
     def __init__(
         self,
         folder: str | Path | None = None,
         *,
-        every: int = 1000,
-        keep: int = 2,
+        every: Annotated[int, Ge(0)] = 1000,
+        keep: Annotated[int, Ge(1)] = 2,
         best: str | None = None,
         highest: bool = False,
         config: dict[str, Any] | None = None,

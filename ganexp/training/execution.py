@@ -3,7 +3,7 @@
 import os
 import types
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -120,9 +120,10 @@ def last_layer_in_float32(discriminator: nn.Module) -> None:
         layer.forward = types.MethodType(_without_autocast, layer)
 
 
-def _without_autocast(layer: nn.Module, x: Tensor) -> Tensor:
+def _without_autocast(layer: nn.Module, x: Tensor, *further: Any) -> Tensor:
+    floats = (one.float() if isinstance(one, Tensor) and one.is_floating_point() else one for one in (x, *further))
     with torch.autocast(x.device.type, enabled=False):
-        return type(layer).forward(layer, x.float())
+        return type(layer).forward(layer, *floats)
 
 
 def compiled(*networks: nn.Module) -> None:

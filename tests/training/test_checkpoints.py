@@ -1,7 +1,9 @@
 """Which checkpoints stay: the newest ones, and the best."""
 
+import pytest
+
 from ganexp import build
-from ganexp.training import checkpoint
+from ganexp.training import Checkpoints, checkpoint
 from tests.composing import composed
 from tests.small_runs import SMALL, rows, trained
 
@@ -11,6 +13,11 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
     folder = tmp_path / "checkpoints"
     assert sorted(path.name for path in folder.iterdir()) == [*(f"iteration_{i:09d}.pt" for i in (15, 18, 20)), "last.pt"]
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 20
+
+
+def test_keeping_none_of_them_is_refused():
+    with pytest.raises(ValueError, match=r"^keep should be greater than or equal to 1, not 0$"):
+        Checkpoints(keep=0)
 
 
 def test_a_file_that_a_person_has_put_beside_them_stays(tmp_path):

@@ -66,6 +66,29 @@ def test_scores_are_not_rounded_to_bfloat16():
     assert len(gan.score_real(x).unique()) == 16
 
 
+class Scaled(nn.Linear):
+    """A linear layer whose scores are multiplied by a further input."""
+
+    def forward(self, x, by):
+        return (super().forward(x) * by).flatten()
+
+
+class Further(nn.Module):
+    """A discriminator whose last layer takes more than one input."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(1, 1), Scaled(1, 1)
+
+    def forward(self, x):
+        return self.last(x, self.first(x))
+
+
+def test_a_last_layer_with_further_inputs_computes_in_float32_too():
+    D = Further()
+    assert mixed(nn.Linear(16, 1), D).score_real(torch.randn(4, 1)).dtype == torch.float32
+
+
 @pytest.mark.parametrize("make", [DCGANDiscriminator, BEGANDiscriminator])
 def test_the_last_layer_is_found_and_computes_in_float32(make):
     D = make((1, 16, 16), width=4)
