@@ -2,7 +2,7 @@
 
     python scripts/spectra.py                    # trains what docs/spectra.csv lacks, and writes the section of the docs
     python scripts/spectra.py --seeds 0          # trains nothing, and writes the section from the file
-    python scripts/spectra.py --shorter 100 --seeds 2 --results outputs/spectra.csv --page outputs/spectra.md
+    python scripts/spectra.py --shorter 30 --seeds 2 --results outputs/spectra.csv --page outputs/spectra.md
 
 Every rule is trained by plain descent at one rate, with every seed, and judged on the way. At some moments the spectrum of the
 game's Jacobian is looked at. Runs are appended to the file as they end, and the same command goes on where it was stopped.
@@ -25,7 +25,7 @@ from tqdm import tqdm
 from experiments.workers import workers
 from ganexp.cli.commands.pages.writing import refuse_unwritable
 from spectral import page
-from spectral.plan import FIRST_SEED, RULES, SEEDS, SETTINGS
+from spectral.plan import EVALUATIONS, FIRST_SEED, RULES, SEEDS, SETTINGS
 from spectral.runs import Results, train
 from spectral.verdict import found
 
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="how many runs each rule has (default 5)",
     )
-    shortest = min(setting.iterations for setting in SETTINGS.values())
+    shortest = min(setting.iterations for setting in SETTINGS.values()) // EVALUATIONS  # an iteration before each evaluation
     parser.add_argument(
         "--shorter", type=int, default=1, choices=range(1, shortest + 1), metavar="N", help="divide all iterations by N"
     )

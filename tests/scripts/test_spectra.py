@@ -92,7 +92,10 @@ def test_a_file_of_other_settings_is_refused(tmp_path):
         spectra.main(["--results", str(tmp_path / "s.csv"), "--shorter", "2"])
 
 
-@pytest.mark.parametrize(("words", "said"), [("--jobs=0", "--jobs"), ("--shorter=0", "--shorter"), ("--seeds=0", "--seeds")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("--jobs=0", "--jobs"), ("--shorter=0", "--shorter"), ("--shorter=38", "--shorter"), ("--seeds=0", "--seeds")],
+)
 def test_numbers_that_make_no_section_are_refused(tmp_path, capsys, words, said):
     with pytest.raises(SystemExit) as end:
         spectra.main(["--results", str(tmp_path / "s.csv"), "--page", str(tmp_path / "p.md"), "--seeds=0", words])
