@@ -27,7 +27,7 @@ from ganexp.data.workers import loader
 
 log = logging.getLogger(__name__)
 BATCH = 256
-VERSION = 2
+VERSION = 3
 """Version of the decoding, as far as it changes images."""
 
 

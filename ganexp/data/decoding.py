@@ -94,7 +94,10 @@ def _of_eight_bits(image: Image.Image) -> Image.Image:
         raise ValueError(
             f"its pixels are in [{low:g}, {high:g}], and what is white there is not known: save it in 8 or 16 bits"
         )
-    return Image.fromarray(np.rint(values * np.float32(255 / white)).astype(np.uint8))
+    eight = np.rint(values * np.float32(255 / white)).astype(np.uint8)
+    if isinstance(clear := image.info.get("transparency"), int):
+        eight[values == clear] = 255  # over white, as other transparent pixels
+    return Image.fromarray(eight)
 
 
 def _middle(image: Image.Image, height: int, width: int) -> Image.Image:

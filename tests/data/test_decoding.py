@@ -91,6 +91,12 @@ def test_what_is_transparent_shows_white(image, shown, tmp_path):
     assert decoded(tmp_path / "image.png", (3, 4, 4))[:, 1, 1].tolist() == list(shown)
 
 
+def test_so_does_the_transparent_grey_of_sixteen_bits(tmp_path):
+    pixels = np.array([[1000, 1001], [30_000, 65_535]], dtype=np.uint16)
+    Image.fromarray(pixels).save(tmp_path / "a.png", transparency=1000)
+    assert decoded(tmp_path / "a.png", (1, 2, 2)).flatten().tolist() == [255, 4, 117, 255]
+
+
 def test_of_an_animation_the_first_image_is_taken(tmp_path):
     first, second = Image.new("RGB", (4, 4), "red"), Image.new("RGB", (4, 4), "blue")
     first.save(tmp_path / "moving.gif", save_all=True, append_images=[second])
