@@ -110,6 +110,10 @@ def _check_launcher(launcher: DictConfig) -> None:
 def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | None]:
     """Make and lock the folder of a run, and return it with the checkpoint to resume, if there is one."""
     checkpoint = _checkpoint_to_resume(config, values)
+    if checkpoint is None and values["resume"] == "auto" and values["init_from"] is not None:
+        from ganexp.config.check import check  # imports torch
+
+        check(values | {"resume": None}, trust=config.trust)  # a resumed run would not have needed init_from
     with read_write(config), open_dict(config):
         config.resume = literal(checkpoint) if checkpoint else None
         if checkpoint:

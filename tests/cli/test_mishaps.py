@@ -30,6 +30,13 @@ from tests.processes import joined
 from tests.small_runs import SMALL
 
 
+def test_a_run_that_auto_would_begin_is_refused_before_it_has_a_folder(tmp_path):
+    done = forked.train(*SMALL, "resume=auto", "init_from=nowhere", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "Error: init_from: " in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy():
     said = {
         "Tried to allocate 9.00 GiB. GPU 0 has …): lower batch_size": torch.OutOfMemoryError(
