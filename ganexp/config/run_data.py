@@ -113,7 +113,7 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
     name, n = type(dataset).__name__, len(data)  # type: ignore[arg-type]  # those of a feed have a length
     if not n:
         raise ConfigError(f"dataset: {name} has loaded no samples: at least one is needed.")
-    if isinstance(data, torch.Tensor) and data.shape[1:] != dataset.shape:
+    if isinstance(data, torch.Tensor) and data.shape[1:] != tuple(dataset.shape):
         raise ConfigError(
             f"dataset: {name} has loaded samples of shape {tuple(data.shape[1:])}, and says {dataset.shape}: shape should be "
             "that of a sample."
