@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = parser.parse_args(arguments)
     if options.tune and not options.rule:
         parser.error("--tune says what --rule is tuned by: name that as well; ranges of the bench's own rules are fixed")
+    if options.rule and options.rules != list(RULES):
+        parser.error("--rule is run beside detach alone: leave out --rules")
     for path in (options.results, options.page):
         refuse_unwritable(path, "name other places with --results and --page")
     sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is
@@ -67,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         lock = FileLock(options.results.with_suffix(".lock"))
         try:
             with lock.acquire(blocking=False):
+                results = Results(options.results)  # again: another bench may have ended since
                 _run(plan, results, options)
         except Timeout:
             sys.exit(f"Error: another bench writes {options.results}: wait for it, or name another file with --results.")

@@ -631,6 +631,9 @@ def test_what_would_be_ignored_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         bench.main(["--tune", "gamma=0.5..2", *places])
     assert "--rule" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        bench.main(["--rule", "mine.Rule", "--rules", "joint", *places])
+    assert "leave out --rules" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="--results"):
         bench.main(["--page-only", *places])
     assert (tmp_path / "study.md").read_text() == "Kept."
