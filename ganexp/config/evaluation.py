@@ -20,7 +20,7 @@ from ganexp.config.defaults import defaults
 from ganexp.config.schema import AUTO, Config, ConfigError, Node
 from ganexp.config.sections import files_among
 from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
-from ganexp.data.digest import of_data
+from ganexp.data.digest import of_data, of_number
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import (
     Classifier,
@@ -350,9 +350,8 @@ def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) 
         assert held_out is not None
         dataset = held_out
         data, digest = load_cached(dataset, default_folder(), place="auto"), dataset.digest()
-    counted = digest == f"samples-{len(data)}"  # type: ignore[arg-type]  # which says nothing about their content
-    digest = "" if counted else digest
-    digest = digest or (of_data(data) if isinstance(data, Tensor) else "")
+    if digest in ("", of_number(len(data))):  # type: ignore[arg-type]
+        digest = of_data(data) if isinstance(data, Tensor) else ""
     prepared = {name: value for name, value in settings_of(config.dataset).items() if name not in ("root", "path")}
     said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
     return Compared(dataset, data, json.dumps(said) if digest else "")

@@ -21,11 +21,16 @@ FILES, HEAD = 64, 2**16
 def of_data(data: Tensor | MapStyle[Tensor]) -> str:
     """Return the digest of a tensor's values, or of the number of samples where these would have to be read one by one."""
     if not isinstance(data, Tensor):
-        return f"samples-{len(data)}"  # type: ignore[arg-type]
+        return of_number(len(data))  # type: ignore[arg-type]
     seen = data[:: -(-data.nbytes // MOST) or 1].contiguous().cpu()
     content = hashlib.sha256(f"{data.dtype} {list(data.shape)}".encode())
     content.update(seen.view(torch.uint8).numpy().data)  # as bytes, since NumPy has no bfloat16
     return f"tensor-{content.hexdigest()[:32]}"
+
+
+def of_number(samples: int) -> str:
+    """Return the digest of data of which only the number of samples is known: enough for resuming, not for naming a cache."""
+    return f"samples-{samples}"
 
 
 def of_files(files: Sequence[tuple[str, int]], head: Callable[[int, int], bytes]) -> str:

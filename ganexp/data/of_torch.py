@@ -8,6 +8,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.dataset import Dataset
 from ganexp.data.decoding import DecodingError
+from ganexp.data.digest import of_number
 from ganexp.ranges import checked
 
 
@@ -50,7 +51,7 @@ class Torch(Dataset):
 
     def digest(self) -> str:
         """Return what identifies the samples as far as that is known without reading them: their number."""
-        return f"samples-{self._length}"
+        return of_number(self._length)
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of uint8 or float tensors, each checked when it is read."""
