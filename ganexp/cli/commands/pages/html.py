@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from PIL import Image
 
 STYLE = Path(__file__).with_name("page.css")
+LEAST = 400
+"""Smaller pictures are magnified to at least this many pixels on the longer side: a browser would blur them."""
 
 
 def page(title: str, body: str, style: str = "") -> str:
@@ -42,6 +45,8 @@ def cell(content: str, kind: str = "") -> str:
 def inlined(picture: Image.Image, widest: int) -> str:
     """Return a picture as a data URL, scaled down where its longer side has more than `widest` pixels."""
     picture.thumbnail((widest, widest))
+    times = math.ceil(LEAST / max(picture.size))
+    picture = picture.resize((times * picture.width, times * picture.height), Image.Resampling.NEAREST)
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
