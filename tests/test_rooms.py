@@ -78,7 +78,7 @@ ALLOWED = {
     ),
     "cli.commands": (
         {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}
-        | {"printable", "sampling", "training"},
+        | {"augmentations", "gan", "penalties", "printable", "sampling", "training"},
         FRAMEWORK | {"torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),
     "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training"}, set()),

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
+from ganexp.augmentations import NoAugmentation
 from ganexp.cli.commands.cases import CASES, REDUNDANT, settings_of, trainer_of
 from ganexp.cli.commands.pages.figures import bars
 from ganexp.cli.commands.pages.machine import machine
@@ -21,7 +22,9 @@ from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.config.schema import ConfigError
+from ganexp.gan import GAN
 from ganexp.logging.documents import refuse_unwritable
+from ganexp.penalties import NoPenalty
 from ganexp.training import Trainer
 
 BASELINE = f"detach{REDUNDANT}"
@@ -50,7 +53,7 @@ def main(options: argparse.Namespace) -> Path:
 
 
 def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turns: int, iterations: int) -> list[Row]:
-    """Measure every strategy with one loss, lean and redundant, and the plain loops."""
+    """Measure every strategy with one loss, lean and redundant, and the plain loops where they do the same."""
     settings = (*overrides, f"loss={loss}")
     trainers: dict[str, Trainer] = {}
     for name in dict.fromkeys(["detach", *strategies]):
@@ -64,13 +67,21 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
         work = {gflop(Contender.of(trainer)) for trainer in own.values()}
         trainers |= own if len(work) > 1 else {name: own[name]}  # no row for redundant gradients if there are none
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
-    if loss == "nonsaturating":
-        for name, loop in {"plain loop, redundant": plain_loops.textbook, "plain loop": plain_loops.lean}.items():
-            trainer = trainer_of(*settings)
-            contenders[name] = Contender(loop(trainer.gan, images_of(trainer)), trainer.gan)
     gan = trainers[BASELINE].gan
+    if loss == "nonsaturating" and _is_plain(gan):
+        for how, loop in {REDUNDANT: plain_loops.textbook, "": plain_loops.lean}.items():
+            trainer = trainer_of(*settings)
+            plain = Contender(loop(trainer.gan, images_of(trainer)), trainer.gan)
+            if gflop(plain) == gflop(contenders[f"detach{how}"]):  # not with d_steps=2
+                contenders[f"plain loop{how}"] = plain
     found = measured(contenders, turns=turns, iterations=iterations, device=gan.prior.device)
     return [row(name, one, found[BASELINE], loss, gan.batch_size) for name, one in found.items()]
+
+
+def _is_plain(gan: GAN) -> bool:
+    """Return whether a GAN asks for no more than the plain loops know: no labels, packs, penalties or augmentation."""
+    without = isinstance(gan.penalty, NoPenalty) and isinstance(gan.augment, NoAugmentation)
+    return without and gan.pack == 1 and not gan.prior.classes
 
 
 def row(name: str, one: Measured, baseline: Measured, loss: str, batch_size: int) -> Row:

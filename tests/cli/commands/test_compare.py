@@ -5,6 +5,7 @@ import csv
 import pytest
 from PIL import Image
 
+from ganexp.cli.commands.compare import compare
 from tests.calling import call
 
 TINY = ["dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3"]
@@ -32,6 +33,15 @@ def test_the_plain_loops_do_the_very_same_work(results):
     assert rows["plain loop, redundant"]["gflop"] == rows["detach, redundant"]["gflop"]
     work = [float(rows[name]["gflop"]) for name in ("one_stage", "detach", "detach, redundant")]
     assert work == sorted(work)
+
+
+@pytest.mark.parametrize(
+    "further", [["dataset=digits", "conditional=true"], ["pack=2"], ["penalty=[r1]"], ["augment=diffaugment"], ["d_steps=2"]]
+)
+def test_there_is_no_plain_loop_of_what_these_loops_do_not_do(further):
+    rows = compare(["detach"], "nonsaturating", [*TINY, *further], 2, 1)
+
+    assert [row["strategy"] for row in rows] == ["detach, redundant", "detach"]
 
 
 def test_ratios_are_relative_to_redundant_detach(results):
