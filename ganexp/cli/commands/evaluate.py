@@ -83,7 +83,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
     if options.overrides:
         raise ConfigError("--set goes with --dataset: a run says itself what its data are")
     checkpoints = [path for place in options.places for path in _checkpoints(place, options.weights)]
-    jobs = {path: job for place in options.places for path, job in _jobs(place).items()}
+    jobs = {path: job for place in options.places for path, job in _jobs(place, alone=len(options.places) == 1).items()}
     told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
     names = _names(checkpoints, told)
     asked = _asked(options)
@@ -178,13 +178,16 @@ def _sweep(place: Path) -> Sweep | None:
         return None
 
 
-def _jobs(place: Path) -> dict[Path, tuple[str, str]]:
-    """Return the combination and the seed of each job of a sweep, by its folder; empty for any other place."""
+def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
+    """Return the combination and the seed of each job of a sweep, by its folder; empty for any other place.
+
+    Beside other places, a combination is one of its sweep: equal names in two sweeps need not be equal settings.
+    """
     sweep = _sweep(place)
     jobs = results(place) if sweep else []
     names = combinations(sweep, jobs) if sweep else []
     return {
-        place / job["folder"]: (name, job["settings"].get("seed", ""))
+        place / job["folder"]: (name if alone else f"{place}: {name}", job["settings"].get("seed", ""))
         for job, name in zip(jobs, names, strict=True)
         if job["folder"]
     }

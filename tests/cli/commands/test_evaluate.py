@@ -105,7 +105,7 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     assert "(real " in printed
 
 
-def test_a_sweep_is_ranked_by_its_metric_over_seeds_under_names_of_what_differs(runs, tmp_path, capsys):
+def test_a_sweep_is_ranked_by_its_metric_over_seeds_under_names_of_what_differs(runs, tmp_path, tmp_path_factory, capsys):
     place, _ = runs
     jobs = [("loss=hinge", "optimizer.lr=1e-3", f"seed={seed}") for seed in range(3)]
     jobs += [("loss=hinge", "optimizer.lr=1e-4", f"seed={seed}") for seed in range(2)]
@@ -133,6 +133,12 @@ def test_a_sweep_is_ranked_by_its_metric_over_seeds_under_names_of_what_differs(
     assert all(f"\n{name} " in printed for name in modes)
     assert f"No figure: {names[2]} cannot be evaluated." in " ".join(printed.split())
     assert "Ranked by eval/modes" in page.read_text()
+
+    other = shutil.copytree(tmp_path, tmp_path_factory.mktemp("other") / "sweep")  # of the same names, with whatever settings
+    _, _, document = evaluated(tmp_path, other, "--output", tmp_path / "both")
+    assert {one["combination"] for one in document["combinations"]} == {
+        f"{sweep}: hinge lr={rate}" for sweep in (tmp_path, other) for rate in reached
+    }
 
 
 def test_what_is_asked_for_replaces_what_the_run_says(runs, tmp_path):
