@@ -84,7 +84,8 @@ class Trainer:
         self.iteration = 0
         self.last_row: Row = {}
         self._fitted = False
-        self.trained_s = 0.0
+        self._before_s = 0.0
+        self._since: float | None = None
 
     @property
     def gan(self) -> GAN:
@@ -92,11 +93,13 @@ class Trainer:
 
     @property
     def trained_s(self) -> float:
-        return self._before_s + (time.perf_counter() - self._since if self._fitted else 0)
+        return self._before_s + (0 if self._since is None else time.perf_counter() - self._since)
 
     @trained_s.setter
     def trained_s(self, seconds: float) -> None:
-        self._before_s, self._since = seconds, time.perf_counter()
+        self._before_s = seconds
+        if self._since is not None:
+            self._since = time.perf_counter()
 
     def fit(self) -> Summary:
         """Train to the last iteration, or until it is asked to stop, and return the summary."""
@@ -233,6 +236,7 @@ class Trainer:
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
         told = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.told()]
         notes = [note for note in told if note]
+        self._before_s, self._since = self.trained_s, None
         summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, notes=notes, paths=paths, last=last)
         self.reals.close()
         with ExitStack() as closing:  # whatever one of them raises, the others are closed

@@ -117,9 +117,10 @@ def test_a_resumed_run_in_which_a_network_rests_is_not_warned_of(caplog):
     assert "updates that" not in caplog.text
 
 
-def test_a_trainer_fits_once():
+def test_a_trainer_fits_once_and_its_clock_stands_still_afterwards():
     made = trainer()
-    made.fit()
+    summary = made.fit()
+    assert made.trained_s == summary["wall_s"] > 0
     with pytest.raises(RuntimeError, match="fits once"):
         made.fit()
 
