@@ -38,6 +38,8 @@ class NegativeMomentum(Optimizer):
         """Move every parameter that has a gradient."""
         for group in self.param_groups:
             moving = [p for p in group["params"] if p.grad is not None]
+            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
+                continue
             for p in moving:
                 if not self.state[p]:
                     self.state[p]["velocity"] = torch.zeros_like(p)

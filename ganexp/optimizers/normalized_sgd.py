@@ -35,4 +35,5 @@ class NormalizedSGD(Optimizer):
         norm = torch.nn.utils.get_total_norm([p.grad for own in moving for p in own])
         scale = torch.where(norm > 0, 1 / norm, 0)
         for group, own in zip(self.param_groups, moving, strict=True):
-            add_scaled_(own, torch._foreach_mul([p.grad for p in own], scale), -group["lr"])
+            if own:  # torch's multi-tensor functions take no empty list
+                add_scaled_(own, torch._foreach_mul([p.grad for p in own], scale), -group["lr"])

@@ -43,6 +43,8 @@ class OptimisticAdam(Optimizer):
         for group in self.param_groups:
             lr, (beta_1, beta_2) = group["lr"], group["betas"]
             moving = [p for p in group["params"] if p.grad is not None]
+            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
+                continue
             gradients = [p.grad for p in moving]
             for p in moving:
                 if not self.state[p]:

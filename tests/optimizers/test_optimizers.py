@@ -69,7 +69,10 @@ def test_parameters_without_a_gradient_stay():
     for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD):
         moving, still = parameter(), parameter()
         run(make([moving, still], lr=0.1), moving, gradients(3))
+        in_groups = parameter()
+        run(make([{"params": [in_groups]}, {"params": [still]}], lr=0.1), in_groups, gradients(3))
         assert torch.equal(still, parameter())
+        assert torch.equal(in_groups, moving)
 
 
 def test_state_can_be_saved_and_loaded():
