@@ -3,11 +3,14 @@
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from ganexp import strategies
+from ganexp.dynamics import Spectrum
 from ganexp.networks import MLPDiscriminator
 from ganexp.training import Dynamics
+from ganexp.training.callbacks.dynamics import figures
 from tests.tiny import CASES, state, tiny_gan, tiny_trainer
 
 
@@ -37,6 +40,14 @@ def test_rows_have_the_spectrum_and_the_run_is_the_same():
     assert 0 <= row["dynamics/rotation"] <= 1
     reals = [value for key, value in row.items() if key.startswith("dynamics/real_")]
     assert row["dynamics/smallest_real"] == min(reals)
+
+
+def test_a_pair_of_which_the_lower_half_was_found_is_in_the_row():
+    """As by Arnoldi iterations that are asked for one eigenvalue, or for the first of the last pair."""
+    row = figures(Spectrum(np.array([3 + 2j, 3 - 2j, -1 - 1j]), d=(0.0, 1.0), g=(0.0, 1.0)))
+    assert [row[f"dynamics/{part}_{number}"] for number in (1, 2) for part in ("real", "imag")] == [3, 2, -1, 1]
+    assert row["dynamics/smallest_real"] == -1
+    assert "dynamics/real_3" not in row
 
 
 def test_at_least_one_pack_is_looked_at():

@@ -49,10 +49,11 @@ class Dynamics(Callback):
 
 def figures(found: Spectrum) -> Row:
     """Return a spectrum as part of a row."""
-    upper = [one for one in found.eigenvalues if one.imag >= 0]
+    values = found.eigenvalues
+    upper = [one for one in values if one.imag >= 0 or one.conjugate() not in values]  # a search may end within a pair
     row: Row = {}
     for number, one in enumerate(upper, 1):
-        row |= {f"dynamics/real_{number}": float(one.real), f"dynamics/imag_{number}": float(one.imag)}
+        row |= {f"dynamics/real_{number}": float(one.real), f"dynamics/imag_{number}": float(abs(one.imag))}
     if upper:
         row |= {"dynamics/smallest_real": min(float(one.real) for one in upper), "dynamics/rotation": found.rotation}
     for network, (smallest, largest) in (("d", found.d), ("g", found.g)):
