@@ -144,6 +144,7 @@ class StyleGAN2Discriminator(nn.Module):
         super().__init__()
         height, side = first_map(shape)
         *others, last = reversed(_channels(shape, width, base))
+        self.register_module("mapping", None)  # before the last layer, which mixed precision finds by its place
         self.from_rgb = nn.Sequential(equalized(nn.Conv2d(shape[0], [*others, last][0], 1)), Leaky())
         self.blocks = nn.Sequential(*(Block(a, b, residual) for a, b in itertools.pairwise([*others, last])))
         self.end = nn.Sequential(
@@ -155,7 +156,8 @@ class StyleGAN2Discriminator(nn.Module):
             Leaky(),
             equalized(nn.Linear(last, last if classes else 1)),
         )
-        self.mapping = Mapping(0, last, depth, classes) if classes else None
+        if classes:
+            self.mapping = Mapping(0, last, depth, classes)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
         """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""

@@ -145,7 +145,12 @@ def test_images_do_not_see_each_other_in_a_default_discriminator(discriminator):
 
 
 @pytest.mark.parametrize(
-    "discriminator", [ResNetDiscriminator((1, 32, 32), width=1, attention=True), R3GANDiscriminator((1, 16, 16), width=2)]
+    ("discriminator", "last"),
+    [
+        (ResNetDiscriminator((1, 32, 32), width=1, attention=True), "linear"),
+        (R3GANDiscriminator((1, 16, 16), width=2), "linear"),
+        *((StyleGAN2Discriminator((1, 16, 16), width=2, classes=classes), "end.6") for classes in (0, 3)),
+    ],
 )
-def test_the_last_layer_is_the_one_that_mixed_precision_looks_for(discriminator):
-    assert [m for m in discriminator.modules() if isinstance(m, (nn.Linear, nn.Conv2d))][-1] is discriminator.linear
+def test_the_last_layer_is_the_one_that_mixed_precision_looks_for(discriminator, last):
+    assert [m for m in discriminator.modules() if isinstance(m, (nn.Linear, nn.Conv2d))][-1] is discriminator.get_submodule(last)
