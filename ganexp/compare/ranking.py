@@ -82,10 +82,15 @@ class Place:
             return of_resampled_mean(list(self.values.values()))
 
     @property
+    def missing(self) -> set[str]:
+        """The seeds without a figure; one whose run was lost and begun again may have one."""
+        return {run.seed for run in self.lost} - self.values.keys()
+
+    @property
     def seeds(self) -> str:
         """How many seeds have a figure, and of how many if some have none: `4 of 5`."""
         n = len(self.values)
-        return f"{n} of {n + len(self.lost)}" if self.lost else str(n)
+        return f"{n} of {n + len(self.missing)}" if self.missing else str(n)
 
     @property
     def figure(self) -> str:
@@ -175,7 +180,7 @@ def notes(rankings: Sequence[Ranking]) -> list[str]:
         )
     if len(rankings) > 1:
         said.append("Figures on other data, or by other features, do not compare: each kind is ranked by itself.")
-    if any(place.values and place.lost for place in places):
+    if any(place.values and place.missing for place in places):
         said.append("Where seeds have no figure, the mean is of those that have one, and may flatter.")
     for reason in dict.fromkeys(run.reason for run in lost):
         names = [run.run for run in lost if run.reason == reason]

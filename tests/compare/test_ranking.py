@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ganexp.compare.ranking import Outcome, Place, holm, p_of_difference, ranked
+from ganexp.compare.ranking import Outcome, Place, holm, notes, p_of_difference, ranked
 
 PAIRED = {"0": 3.1, "1": 4.7, "2": 5.2, "3": 2.9}
 MORE = {"1": 5.9, "0": 3.6, "3": 3.8, "2": 5.5, "4": 4.4}
@@ -106,6 +106,13 @@ def test_a_seed_that_was_run_twice_counts_once():
     place = Place("a", outcomes("a", {"0": 1.0, "1": 4.0}) + outcomes("a", {"0": 3.0}))
     assert place.values == {"0": 2.0, "1": 4.0}
     assert place.seeds == "2"
+
+
+def test_a_seed_whose_lost_run_was_repeated_has_a_figure():
+    (ranking,) = ranked([Outcome("0", "a", "0", reason="failed"), *outcomes("a", {"0": 1.0, "1": 2.0})])
+    assert ranking.places[0].seeds == "2"
+    assert notes([ranking])[-1] == "No figure: 0 failed."
+    assert not any(note.startswith("Where seeds have no figure") for note in notes([ranking]))
 
 
 def test_figures_of_different_bases_are_never_ranked_together():
