@@ -9,10 +9,10 @@ import torch
 
 
 class Timer:
-    """Adds up the milliseconds of phases, some of which lie within an `iteration`.
+    """Adds up the milliseconds that the host spends in phases, some of which lie within an `iteration`.
 
-    Where iterations are replayed, the phases within cannot be timed: each is taken to have the same share of the iteration's
-    time as in one that was timed.
+    That is right where computation is synchronous, on a CPU. Where iterations are replayed, the phases within cannot be timed:
+    each is taken to have the same share of the iteration's time as in one that was timed.
     """
 
     def __init__(self) -> None:
@@ -49,16 +49,6 @@ class Timer:
         self._total_ms[name] += ms
         self._iterations += name == "iteration"
 
-    def _timed(self, name: str) -> AbstractContextManager[None]:
-        raise NotImplementedError
-
-    def _settle(self) -> None:
-        """Wait for the device, if it does the timing."""
-
-
-class HostTimer(Timer):
-    """Adds up the time that the host spends in each phase, which is right where computation is synchronous, on a CPU."""
-
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
@@ -66,6 +56,9 @@ class HostTimer(Timer):
             yield
         finally:
             self._add(name, 1000 * (time.perf_counter() - start))
+
+    def _settle(self) -> None:
+        """Wait for the device, if it does the timing."""
 
 
 class CudaTimer(Timer):
@@ -99,4 +92,4 @@ class CudaTimer(Timer):
 
 def timer_for(device: torch.device) -> Timer:
     """Return the timer that is right for a device."""
-    return CudaTimer() if device.type == "cuda" else HostTimer()
+    return CudaTimer() if device.type == "cuda" else Timer()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ganexp.facts import Facts, Misfit, Part
+from ganexp.facts import Part
 
 
 class Schedule(Part):
@@ -15,20 +15,11 @@ class Schedule(Part):
         iterations: How many the run has.
     """
 
-    needs: str | None = None
-    """What the loss has to measure, as a key of the rows."""
-
     on_host: tuple[str, ...] = ()
     """What reads a moving number on the host, so that a CUDA graph would not see it move: "SGD reads a moving momentum"."""
 
     def __init__(self, iterations: int = 0) -> None:
         self.iterations = iterations
-
-    def check(self, run: Facts) -> None:
-        if self.needs is not None and self.needs not in run.loss.measures:
-            measured = sorted(run.loss.measures)
-            remedy = {"metric": measured[0]} if measured else {"loss": "began"}
-            raise Misfit(f"observes {self.needs}, which the loss does not measure", **remedy)
 
     def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
         """Take over the rates of both optimisers, `d` and `g`."""

@@ -9,6 +9,7 @@ from annotated_types import Gt, Lt
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ganexp.facts import Facts, Misfit
 from ganexp.ranges import checked
 from ganexp.schedules.moving import Moving, Of
 
@@ -44,9 +45,15 @@ class Stalled(Moving):
         of: Of = "both",
     ) -> None:
         super().__init__(iterations, of=of)
-        self.needs, self.every, self.patience, self.by = metric, every, patience, by
+        self.metric, self.every, self.patience, self.by = metric, every, patience, by
         self.lowest, self.waited, self.stalls = math.inf, 0, 0
         self._sum = torch.zeros((), dtype=torch.float64)
+
+    def check(self, run: Facts) -> None:
+        if self.metric not in run.loss.measures:
+            measured = sorted(run.loss.measures)
+            remedy = {"metric": measured[0]} if measured else {"loss": "began"}
+            raise Misfit(f"observes {self.metric}, which the loss does not measure", **remedy)
 
     def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
         super().begin(optimizers)
@@ -58,11 +65,11 @@ class Stalled(Moving):
     @torch.no_grad()
     def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
         found = measured()
-        if self.needs is None or self.needs not in found:
+        if self.metric not in found:
             raise ValueError(
-                f"schedule.metric={self.needs} is not measured by this loss, which measures {[*found] or 'nothing'}"
+                f"schedule.metric={self.metric} is not measured by this loss, which measures {[*found] or 'nothing'}"
             )
-        self._sum.add_(found[self.needs])
+        self._sum.add_(found[self.metric])
 
     def advance(self) -> None:
         if (self.done + 1) % self.every == 0:

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 
-from ganexp.instruments.timer import HostTimer
+from ganexp.instruments.timer import Timer
 
 
 def test_phases_add_up_to_what_they_contain(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: next(clock) * 0.001)
-    timer = HostTimer()
+    timer = Timer()
     with timer.phase("iteration"):
         for _ in range(3):
             with timer.phase("d"):

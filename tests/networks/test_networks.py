@@ -153,4 +153,6 @@ def test_images_do_not_see_each_other_in_a_default_discriminator(discriminator):
     ],
 )
 def test_the_last_layer_is_the_one_that_mixed_precision_looks_for(discriminator, last):
-    assert [m for m in discriminator.modules() if isinstance(m, (nn.Linear, nn.Conv2d))][-1] is discriminator.get_submodule(last)
+    assert [m for m in discriminator.modules() if isinstance(m, (nn.Linear, nn.Conv2d))][-1] is discriminator.get_submodule(
+        last
+    )

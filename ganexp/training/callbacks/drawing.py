@@ -16,34 +16,26 @@ from ganexp.streams import undisturbed
 def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
     """Use networks without moving any state: modes, buffers and random streams are afterwards as they were.
 
-    Networks that draw random numbers of their own draw the same ones each time, from the prior's seed.
+    Networks are in evaluation mode, and those that draw random numbers of their own draw the same ones each time, from the
+    prior's seed. Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode
+    for good.
     """
+    modes = [(module, module.training) for network in networks for module in network.modules()]
     with (
         torch.no_grad(),
         undisturbed(prior.device, prior.seed),
         unmoved(*networks),
-        _evaluating(*networks),
         torch.compiler.set_stance("force_eager"),
     ):
-        yield
+        for network in networks:
+            network.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
 
 
 def made(generator: nn.Module, z: Batch) -> Tensor:
     """Return the samples that a generator makes from latents `(B, latent_dim)`, under their conditions."""
     return generator(z.values, *z.conditions)
-
-
-@contextmanager
-def _evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Put networks into evaluation mode for a while: looking at them must not move any running statistics.
-
-    Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode for good.
-    """
-    modes = [(module, module.training) for network in networks for module in network.modules()]
-    for network in networks:
-        network.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
