@@ -54,7 +54,7 @@ class RunningAverage(Average):
             if discriminator is None:
                 raise ValueError("of=both also averages the discriminator, which was not given")
             trained["discriminator"] = discriminator
-        self._averaged = {name: _copied(network).requires_grad_(False).eval() for name, network in trained.items()}
+        self._averaged = {name: copy_of(network).requires_grad_(False).eval() for name, network in trained.items()}
         super().__init__(self._averaged["generator"])
         self.discriminator = self._averaged.get("discriminator")
         self._fast: list[Tensor] = [p for network in trained.values() for p in network.parameters()]
@@ -266,7 +266,7 @@ def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
     return (gamma + 1) * (other_gamma + 1) / (gamma + other_gamma + 1) * shares * earlier / (t * other_t)
 
 
-def _copied(network: nn.Module) -> nn.Module:
+def copy_of(network: nn.Module) -> nn.Module:
     """Return a copy of a network; weights that a hook has computed, as torch.nn.utils.weight_norm's does, lose their graphs."""
     computed = (one for module in network.modules() for one in vars(module).values() if isinstance(one, Tensor))
     return copy.deepcopy(network, {id(one): one.detach().clone() for one in computed if not one.is_leaf})

@@ -50,6 +50,16 @@ def test_standing_statistics_are_means_over_batches_and_the_generator_stays_as_i
     assert standing(generator[0], prior, 3) is generator[0]
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated:FutureWarning")
+def test_standing_statistics_are_those_of_a_network_whose_weights_a_hook_computes_too():
+    generator = torch.nn.Sequential(torch.nn.utils.weight_norm(torch.nn.Linear(3, 2)), torch.nn.BatchNorm1d(2))
+    generator(torch.randn(4, 3))  # as in training, with a graph of the weights
+    prior = Prior(3)
+    with torch.no_grad():
+        made = standing(generator.eval(), prior, 1)
+        torch.testing.assert_close(made[1].running_mean, generator[0](prior.standing(250).values).mean(0))
+
+
 def test_a_run_can_be_evaluated_with_them():
     settings = ("generator=dcgan", "generator.width=2", "discriminator.width=2", "dataset.image_size=16", *SMALL)
     asked = ("evaluate_every=6", "evaluation.samples=50", "measure=[kid]", "evaluation.features=raw")

@@ -1,6 +1,5 @@
 """Measures of a generator's samples against the real set."""
 
-import copy
 import logging
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -13,6 +12,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, Evaluators
 from ganexp.logging import Row
 from ganexp.prior import Prior
+from ganexp.training.averages import copy_of
 from ganexp.training.callbacks.drawing import looking, made
 from ganexp.training.run import Callback, Run
 
@@ -85,7 +85,7 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
     """
     if not batches or not any(isinstance(module, _BatchNorm) for module in generator.modules()):
         return generator
-    generator = copy.deepcopy(generator)
+    generator = copy_of(generator)
     norms = [module for module in generator.modules() if isinstance(module, _BatchNorm)]
     for norm in norms:
         norm.reset_running_stats()
