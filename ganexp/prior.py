@@ -23,8 +23,8 @@ class Prior:
         distribution: `normal` or `uniform`.
         seed: Seed of all streams: those for training, and separate ones for what is fixed or only looked at.
         device, dtype: Device and type of the latents; their values depend on the device's own generator.
-        frequencies: How often each class is drawn, for a conditional GAN: proportions, one per class. Labels come from a
-            stream of their own, so that latents are the same with labels and without.
+        frequencies: How often each class is drawn, for a conditional GAN: proportions or counts, one per class. Labels come
+            from a stream of their own, so that latents are the same with labels and without.
 
     Raises:
         ValueError: `latent_dim` is not positive, or the distribution is not one of the two.
@@ -39,7 +39,7 @@ class Prior:
         seed: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        frequencies: Sequence[float] | None = None,
+        frequencies: Sequence[float] | Tensor | None = None,
     ) -> None:
         self.latent_dim = latent_dim
         self.distribution = distribution
@@ -49,7 +49,7 @@ class Prior:
         self.rng = self._stream("latents")
         self.label_rng = None if frequencies is None else self._stream("labels")
         self.classes = 0 if frequencies is None else len(frequencies)
-        shares = torch.tensor(frequencies or [1.0], dtype=torch.float64)
+        shares = torch.as_tensor([1.0] if frequencies is None else frequencies, dtype=torch.float64)
         self._ends = (shares.cumsum(0) / shares.sum())[:-1].to(self.device)
         """Where in [0, 1) the next class begins."""
 

@@ -68,6 +68,14 @@ def test_feeds_give_each_image_its_own_label(flip):
     feeds[-1].close()
 
 
+def test_frequencies_may_be_counts_in_an_array_or_a_tensor():
+    drawn = [
+        Prior(3, seed=1, frequencies=of).sample(9).conditions[0] for of in ([1, 3], np.array([1, 3]), torch.tensor([1, 3]))
+    ]
+    assert torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn[0], drawn[2])
+
+
 def test_labels_are_drawn_with_the_frequencies_and_leave_the_latents_as_they_are():
     plain, prior = Prior(3, seed=1), Prior(3, seed=1, frequencies=[1, 0, 3, 4])
     drawn = [prior.sample(500) for _ in range(40)]
