@@ -1,11 +1,9 @@
 """What is done with a trained generator: samples by index, pictures, films, files, exports, a folder to give away."""
 
-from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.exporting import export
+from ganexp.sampling.guided import Langevin, Rejection
 from ganexp.sampling.hub import push
-from ganexp.sampling.langevin import Langevin
-from ganexp.sampling.rejection import Rejection
 from ganexp.sampling.saved import save
-from ganexp.sampling.trained import Origin, Trained
+from ganexp.sampling.trained import Origin, SamplingError, Trained
 
 __all__ = ["Langevin", "Origin", "Rejection", "SamplingError", "Trained", "export", "push", "save"]

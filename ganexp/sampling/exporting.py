@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.logging.documents import atomic_write
-from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.trained import Trained
+from ganexp.sampling.trained import SamplingError, Trained
 
 Arguments = tuple[Tensor, ...]
 Network = Callable[..., Tensor]

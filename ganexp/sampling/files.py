@@ -18,8 +18,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.logging.documents import UNFINISHED, atomic_write, refuse_unwritable, write_document
 from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
-from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
+from ganexp.sampling.trained import AT_ONCE, SamplingError, Trained, in_batches
 
 OURS = re.compile(r"\d{9,}\.png|samples-\d{6,}\.tar")
 """The names of the files that this module writes into folders."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from ganexp.sampling.errors import SamplingError
 from ganexp.sampling.saved import DOCUMENT, PICTURE, SCORER, WEIGHTS, save
-from ganexp.sampling.trained import Trained
+from ganexp.sampling.trained import SamplingError, Trained
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

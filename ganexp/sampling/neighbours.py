@@ -10,7 +10,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.data.feed import to_range
 from ganexp.evaluation.nearest import nearest as among
 from ganexp.logging.pictures import image_grid
-from ganexp.sampling.errors import SamplingError
+from ganexp.sampling.trained import SamplingError
 
 BYTES_AT_ONCE = 2**26
 

@@ -1,6 +1,5 @@
 """A generator in a folder to give away: weights as safetensors, settings as JSON, and a card for people."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from ganexp.logging.documents import atomic_write, write_document
 from ganexp.logging.pictures import image_grid
 from ganexp.logging.reading import read_document
 from ganexp.sampling.card import card
-from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.trained import Trained, digest_of
+from ganexp.sampling.trained import SamplingError, Trained, digest_of
 
 WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
 SCORER = "discriminator.safetensors"
@@ -122,7 +120,7 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
 
 
 def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
-    described = {
+    return {
         "format": FORMAT,
         "torch": str(torch.__version__),
         "weights": digest_of(weights),
@@ -132,8 +130,6 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
         "figures": {key: value for key, value in trained.origin.figures.items() if math.isfinite(value)},
         "settings": trained.origin.settings,
     }
-    json.dumps(described, allow_nan=False)
-    return described
 
 
 TYPES = {"weights": str, "shape": list, "classes": int, "iterations": int, "figures": dict, "settings": dict}

@@ -1,20 +1,24 @@
-"""A trained generator, ready to use."""
+"""A trained generator, ready to use, and its latents by index: each a function of (seed, index) alone."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.init import trunc_normal_
 
 from ganexp.batch import Batch
-from ganexp.sampling.errors import SamplingError
-from ganexp.sampling.latents import latents
-from ganexp.streams import undisturbed
+from ganexp.streams import stream, undisturbed
 
 AT_ONCE = 256
 """How many samples are generated at a time, unless told otherwise."""
+
+
+class SamplingError(ValueError):
+    """A trained generator cannot do what it is asked for; the message is one sentence that names the remedy."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,45 @@ class Trained(nn.Module):
     def digest(self) -> str:
         """What tells one generator's weights from another's."""
         return digest_of(self.network.state_dict())
+
+
+def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, truncation: float | None = None) -> Tensor:
+    """Draw the latents of indices, `(N, latent_dim)`, in float64 on the CPU.
+
+    Each comes from a random stream of its own, so that it depends neither on the batch it is drawn in nor on the device that it
+    will be used on.
+
+    Args:
+        indices: Which ones, counted from 0.
+        latent_dim: The length of each.
+        prior: `normal`, or `uniform` on (-1, 1).
+        seed: Tells one series of latents from another.
+        truncation: Draw again each coordinate whose absolute value exceeds this bound (the truncation trick of BigGAN: Brock,
+            Donahue & Simonyan 2019, section 3.1). Only for a normal prior.
+
+    Raises:
+        SamplingError: The seed, an index or the truncation is out of range, or the prior cannot be truncated.
+    """
+    if truncation is not None and prior != "normal":
+        raise SamplingError(f"truncation is for normal latents, and these are {prior}: leave it out")
+    if truncation is not None and not (math.isfinite(truncation) and truncation > 0):
+        raise SamplingError(f"truncation should be a bound above 0, such as 0.5, not {truncation}")
+    if not 0 <= seed < 2**63:
+        raise SamplingError(f"seed should be 0 or more, and below 2⁶³, not {seed}")
+    drawn = []
+    for index in indices:
+        if not 0 <= index < 2**63:
+            raise SamplingError(f"samples are counted from 0: there is none at {index}")
+        drawn.append(one_latent(stream(seed, "samples", index=index), latent_dim, prior, truncation))
+    return torch.stack(drawn) if drawn else torch.empty(0, latent_dim, dtype=torch.float64)
+
+
+def one_latent(rng: torch.Generator, latent_dim: int, prior: str, truncation: float | None = None) -> Tensor:
+    """Draw the next latent of a stream, `(latent_dim,)`, in float64 on the CPU."""
+    z = torch.empty(latent_dim, dtype=torch.float64)
+    if truncation is not None:
+        return trunc_normal_(z, a=-truncation, b=truncation, generator=rng)
+    return z.normal_(generator=rng) if prior == "normal" else z.uniform_(-1, 1, generator=rng)
 
 
 def in_batches(indices: Sequence[int], batch_size: int = AT_ONCE) -> Iterator[Sequence[int]]:

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from ganexp.sampling import SamplingError
-from ganexp.sampling.latents import latents
+from ganexp.sampling.trained import latents
 from ganexp.streams import stream
 from tests.sampling import tiny_generators as tiny
 

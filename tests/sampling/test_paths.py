@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from ganexp.sampling.paths import linear, spherical, walk
+from ganexp.sampling.films import linear, spherical, walk
 
 T = torch.linspace(0, 1, 7, dtype=torch.float64)[:, None]
 
