@@ -36,14 +36,17 @@ def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
     return image_grid(torch.stack([inputs, outputs], dim=1).flatten(0, 1), columns=8)
 
 
-def scatter(real: Tensor | None, fake: Tensor) -> np.ndarray:
-    """Draw points `(N, 2)`: real ones grey beneath, generated ones on top, the axes fixed by the real ones if there are any."""
+def scatter(real: Tensor | None, fake: Tensor, *, within: Tensor | None = None) -> np.ndarray:
+    """Draw points `(N, 2)`: real ones grey beneath, if there are any, and generated ones on top.
+
+    The axes are fixed by the points `within`, by default the real ones, or else the generated ones.
+    """
     points = fake.detach().float().cpu()
     background = points if real is None else real.detach().float().cpu()
     canvas, axes, beneath, on_top = _plot(with_real=real is not None)
     beneath.set_offsets(background.numpy())
     on_top.set_offsets(points.numpy())
-    return _drawn(canvas, axes, reach=1.4 * background.abs().max().item())
+    return _drawn(canvas, axes, reach=1.4 * (background if within is None else within).abs().max().item())
 
 
 def spectrum(eigenvalues: Sequence[complex]) -> np.ndarray:

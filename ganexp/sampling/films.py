@@ -80,7 +80,7 @@ def frames_of(
     """Walk from sample to sample, and yield each frame as a picture `(H, W, 3)`, uint8.
 
     Args:
-        trained: The generator of images.
+        trained: The generator, of images or of points.
         stops: Indices of the samples that the walk passes, `tiles` of them at each stop.
         frames: How many there are from one stop to the next.
         tiles: How many walks are shown beside each other. Each has the class of its tile, if there are classes.
@@ -103,16 +103,14 @@ def frames_of(
     points = trained.latents(stops, seed, label=label, truncation=truncation)
     given = trained.labels(range(tiles), label)
     latents = walk(points.values.view(-1, tiles, trained.latent_dim), frames, BETWEEN[way], closed=closed)
+    samples = (trained.generate(Batch(z, given), seed) for z in latents)
+    if len(trained.shape) != 3:
+        passed = trained.generate(points, seed)  # so that all frames have the same axes
+        return (scatter(None, some, within=passed) for some in samples)
     squarish = math.ceil(tiles**0.5)
     columns = next((one for one in range(squarish, 9) if tiles % one == 0), squarish)
-    return (_drawn(trained.generate(Batch(z, given), seed), columns, enlarge) for z in latents)
-
-
-def _drawn(samples: Tensor, columns: int, enlarge: int) -> np.ndarray:
-    if samples.dim() != 4:
-        return scatter(None, samples)
-    larger = samples.repeat_interleave(enlarge, -1).repeat_interleave(enlarge, -2)
-    return image_grid(larger, columns=columns)
+    larger = (some.repeat_interleave(enlarge, -1).repeat_interleave(enlarge, -2) for some in samples)
+    return (image_grid(some, columns=columns) for some in larger)
 
 
 def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20) -> None:

@@ -48,6 +48,14 @@ def test_every_tile_keeps_its_class():
         np.testing.assert_array_equal(first[2:34:2, 2 + 34 * tile : 34 + 34 * tile : 2, 0], wanted[tile, 0])
 
 
+def test_a_film_of_points_shows_them_move_on_axes_that_stay():
+    """Only the axes with their numbers, and the legend, are nearly black."""
+    frames = np.stack([*frames_of(tiny.points(), range(2), 4, tiles=1)])
+    axes = frames.max(-1) < 64
+    assert (axes == axes[0]).all()
+    assert all((frame != frames[0]).any() for frame in frames[1:])
+
+
 def test_what_is_no_film_is_one_sentence(tmp_path, monkeypatch):
     G = tiny.images()
     monkeypatch.setitem(sys.modules, "av", None)
