@@ -2,10 +2,14 @@
 
 import atexit
 import functools
+import glob
+import json
 import logging
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +27,6 @@ from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
 from ganexp.logging.wandb_account import Mode, WandbError, resolved_mode
 from ganexp.logging.wandb_artifacts import artifact_of
-from ganexp.logging.wandb_record import recorded_iterations
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
@@ -234,7 +237,7 @@ class WandbLogger(Logger):
                 last = self.run.summary.get("progress/iteration", -1) if self.run.resumed else -1
                 there = set(range(last + 1))
             else:
-                there = recorded_iterations(self.directory, self.run.id, except_in=Path(self.run.dir).parent)
+                there = _recorded_iterations(self.directory, self.run.id, except_in=Path(self.run.dir).parent)
         except Exception as error:
             log.warning("W&B's own record cannot be read (%s), so rows that it has lost are in the run folder only.", error)
             return
@@ -266,6 +269,23 @@ class WandbLogger(Logger):
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+def _recorded_iterations(directory: str, run_id: str, *, except_in: Path) -> set[int]:
+    """Return the iterations whose rows are in the files of a run below `directory`/wandb.
+
+    Rows that W&B had not written yet when it was killed are in none of them.
+    The folder of the same run that is being written now, `except_in`, is not read.
+    """
+    files = glob.glob(f"{glob.escape(directory)}/wandb/*run-*-{glob.escape(run_id)}/*.wandb")
+    return {iteration for file in files if Path(file).parent != except_in for iteration in _iterations_in(file)}
+
+
+def _iterations_in(file: str) -> list[int]:
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", file]
+    lines = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.splitlines()
+    items = (json.loads(line).get("history", {}).get("item", {}) for line in lines if '"progress/iteration"' in line)
+    return [int(item["progress/iteration"]) for item in items if "progress/iteration" in item]
 
 
 def _upload_failed(folder: Path) -> bool:
