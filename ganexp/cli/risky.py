@@ -12,8 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from ganexp.config.plain import flat
-from ganexp.config.schema import ConfigError
-from ganexp.config.sections import files_among
+from ganexp.config.schema import ConfigError, files_among
 
 LAUNCHER_KEYS = (
     *(

@@ -17,8 +17,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.batch import Batch
 from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
-from ganexp.config.schema import AUTO, Config, ConfigError, Node
-from ganexp.config.sections import files_among
+from ganexp.config.schema import AUTO, Config, ConfigError, Node, files_among
 from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
 from ganexp.data.digest import of_data, of_number
 from ganexp.distributed.processes import Processes

@@ -12,8 +12,7 @@ from pydantic import Field, ValidationError
 from ganexp.config.assemble import Parts
 from ganexp.config.choices import Choice, Choices
 from ganexp.config.parsing import refused, shown, unknown_key
-from ganexp.config.schema import GROUPS, ConfigError, Node
-from ganexp.config.sections import Keys
+from ganexp.config.schema import GROUPS, ConfigError, Keys, Node
 from ganexp.facts import Part
 from ganexp.gan import GAN
 from ganexp.schedules import Coefficient, Coefficients, Cosine, Ending, Linear, OptimizerSetting, Schedule, Setting

@@ -1,26 +1,17 @@
-"""The schema of a configuration: every top-level key once, with its type, its range, and what it changes.
+"""The schema of a configuration: every key once, with its type, its range, and what it changes.
 
 The names of runs, what may change when resuming and what sets runs apart in a report come from here. Defaults and meanings are
 the values and the comments of conf/train.yaml. The keys of a group's member are the keyword arguments of the class or function
-that its `_target_` names, checked by `ganexp.config.targets` against that signature: a new loss, strategy or network needs no
+that its `_target_` names, checked by `ganexp.config.choices` against that signature: a new loss, strategy or network needs no
 line here.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 from pydantic.fields import FieldInfo
-
-from ganexp.config.sections import (
-    DynamicsConfig,
-    EvaluationConfig,
-    IntervalOrNever,
-    Keys,
-    Off,
-    SweepConfig,
-    key,
-)
 
 Node = dict[str, Any]
 """A member of a group: the class or function that its `_target_` names, and settings."""
@@ -30,6 +21,7 @@ AUTO = "auto"
 """The name that stands for the measures that fit the data; those that it may take are nested below it."""
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Interval = Annotated[int, Field(ge=1, le=10**12)]
+IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 
 
@@ -37,8 +29,98 @@ class ConfigError(ValueError):
     """A mistake in the configuration, said in one sentence that names the key and the remedy."""
 
 
+def _false(value: bool) -> bool:
+    if value:
+        raise ValueError("should be off")
+    return value
+
+
+Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
+"""What turns off something that otherwise has a number; `Literal[False]` would also accept the number 0."""
+
+FEATURES = r"\w+"
+"""The pattern of the names of features; anything with another character is a file, which is code."""
+
+Effect = Literal["training", "machine", "speed", "records"]
+"""What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it writes where.
+
+Keys of the first kind are part of a run's name, those of the first two must not change when it is resumed, and those of all
+but the last tell runs apart in a report.
+"""
+
+
+def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
+    """Declare what a key's type does not say; its default and its meaning are in conf/train.yaml.
+
+    Args:
+        default: For a group, what runs had before the group existed.
+        choices: What may be chosen, in words; a Literal of strings speaks for itself.
+        effect: What it changes.
+    """
+    return Field(default, json_schema_extra={"choices": choices, "effect": effect})
+
+
+def files_among(features: Any) -> list[str]:
+    """Return which features are files, and so code."""
+    return [
+        str(one) for one in (features if isinstance(features, list) else [features]) if not re.fullmatch(FEATURES, str(one))
+    ]
+
+
+class Keys(BaseModel):
+    """Some keys, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _whole(cls, value: Any) -> Any:
+        """Convert a float that is a whole number to an integer: YAML reads 1e4 as a float."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class SweepConfig(Keys):
+    """The keys below `sweep`."""
+
+    metric: str | None
+    direction: Literal["auto", "minimize", "maximize"]
+    resume: str | None
+
+
+Named = Annotated[str, Field(min_length=1)]
+
+
+class EvaluationConfig(Keys):
+    """The keys below `evaluation`."""
+
+    features: Named | Annotated[list[Named], Field(min_length=1)] = key(choices="a name, a file, or a list of them")
+    feature_weights: Named | None
+    samples: Annotated[int, Field(ge=2, le=10**7)]
+    of: Literal["average", "generator"]
+    against: Literal["train", "test"]
+    protocol: str | None
+    standing: Annotated[int, Field(ge=0, le=10_000)]
+
+    @property
+    def named(self) -> list[str]:
+        """The features, each once."""
+        return [*dict.fromkeys([self.features] if isinstance(self.features, str) else self.features)]
+
+    @property
+    def files(self) -> list[str]:
+        """The features that are files, which are code."""
+        return files_among(self.features)
+
+
+class DynamicsConfig(Keys):
+    """The keys below `dynamics`."""
+
+    every: IntervalOrNever
+    products: Annotated[int, Field(ge=20, le=10**9)]
+
+
 class Config(Keys):
-    """The top-level keys, with the groups as plain dictionaries."""
+    """All keys, with the groups as plain dictionaries."""
 
     dataset: Node
     generator: Node
