@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_type_hints
@@ -78,11 +78,9 @@ class Choice:
             check(facts)
         facts.warnings[before:] = [f"{self.called} {said}." for said in facts.warnings[before:]]
 
-    @contextmanager
-    def saying(self) -> Iterator[None]:
+    def saying(self) -> AbstractContextManager[None]:
         """Turn a `Misfit` raised inside into a `ConfigError` in the command line's words."""
-        with said_of(self.called, self.takes):
-            yield
+        return said_of(self.called, self.takes)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def loggers_of(
         ConfigError: The folder is taken, or a logger cannot begin.
     """
     config = plan.config
-    measures = {**measured_by(config), **figures}
+    measures = {**measured_by(config.loss, config.augment), **figures}
     if folder is None:
         return [ProgressLogger(config.iterations, measures)]
     for warning in check_loggers(plan):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import conf_folder, options_in
-from ganexp.config.schema import Config, ConfigError, Node
+from ganexp.config.schema import ConfigError, Node
 from ganexp.config.targets import Trust, target
 from ganexp.evaluation import Measure
 from ganexp.instruments.scalar import Scalar
@@ -28,9 +28,9 @@ def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment
     return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
-def measured_by(config: Config) -> dict[str, Scalar]:
-    """Return the measures that the parts of a run declare, by key."""
-    return {**measures_of(config.loss), **measures_of(config.augment, group="augment")}
+def measured_by(loss: Node, augment: Node, trust: Trust = None) -> dict[str, Scalar]:
+    """Return the measures, by key, that a loss and an augmentation declare."""
+    return {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
 
 
 def refuse_unknown_metric(
@@ -60,10 +60,10 @@ def refuse_unknown_metric(
         raise ConfigError(
             f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[plain]}]{features}."
         )
-    measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
-    if metric not in known(measures) and not metric.startswith("eval/"):
+    logged = known(measured_by(loss, augment, trust))
+    if metric not in logged and not metric.startswith("eval/"):
         chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
-        keys = sorted({**known(measures), **by_key})
+        keys = sorted({**logged, **by_key})
         close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
         meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
         raise ConfigError(f"{key}={metric} is not logged with {chosen}; {meant}")
@@ -75,8 +75,7 @@ def high_is_best(
     """Return whether a key of the rows declares that its highest value is best; `chosen` may hold further measures."""
     further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(chosen).items())
     figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
-    measures = {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
-    declared = {**known(measures), **figures}.get(_in_first_features(metric or ""))
+    declared = {**known(measured_by(loss, augment, trust)), **figures}.get(_in_first_features(metric or ""))
     return declared is not None and declared.best == "highest"
 
 
