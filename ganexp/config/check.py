@@ -96,6 +96,8 @@ def _checked(values: str, trust: Trust, processes: int, resumed: bool) -> Plan:
     config = parse(json.loads(values))
     choices = chosen_by(config, trust)
     machine = machine_of(config)
+    if config.cuda_graph is True and machine.device.type == "cpu":
+        raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     dataset = choices["dataset"].make()
     facts = _facts(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
@@ -169,15 +171,11 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
 
 def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
     """Return the facts of a run, except for those about its loss, strategy and networks."""
-    try:
-        classes = dataset.classes if config.conditional else 0
-    except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
     return Facts(
         dataset=dataset,
         shape=shape_of(dataset, config),
         conditional=config.conditional,
-        classes=classes,
+        classes=classes_of(dataset, config),
         flip=config.flip,
         batch_size=config.batch_size,
         g_batch=config.g_batch or 0,
@@ -190,6 +188,18 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
         free_bytes=free_memory(machine.device),
         against=config.evaluation.against,
     )
+
+
+def classes_of(dataset: Dataset, config: Config) -> int:
+    """Return how many classes the networks are conditioned on; 0 for none.
+
+    Raises:
+        ConfigError: The classes of the dataset cannot be read.
+    """
+    try:
+        return dataset.classes if config.conditional else 0
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
 
 
 def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn.Module, nn.Module] | None) -> Facts:
@@ -228,12 +238,9 @@ def machine_of(config: Config) -> Machine:
         ConfigError: This machine lacks what was chosen.
     """
     try:
-        machine = Machine.resolved(config.device, config.precision)
+        return Machine.resolved(config.device, config.precision)
     except Unavailable as error:
         raise ConfigError(f"{error}.") from None
-    if config.cuda_graph is True and machine.device.type == "cpu":
-        raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
-    return machine
 
 
 def _check_shares(config: Config, processes: int) -> None:

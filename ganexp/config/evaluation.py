@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +216,7 @@ def evaluation_of(
     In the process that writes, it has seen the real set already. Advances no random stream.
 
     Raises:
-        ConfigError: A measure cannot be computed on these data.
+        ConfigError: A measure cannot be computed on these data, or their labels cannot be read.
     """
     if evaluator is None:
         return None, {}
@@ -226,14 +225,18 @@ def evaluation_of(
         with undisturbed(machine.device):
             if processes.writes:
                 compared = compared_with(config, dataset, reals)
+                labels = labels_of(compared.dataset) if evaluator.looks_at_labels else None
                 workers = reals.workers if isinstance(reals, Streamed) else 0
-                batches = partial(compared.batches, machine, workers, with_labels=evaluator.looks_at_labels)
+
+                def batches() -> Iterable[Batch | Tensor]:
+                    values = real_batches(compared.data, machine.device, machine.dtype, workers=workers)
+                    return values if labels is None else labelled(values, labels)
+
+                # TF32 rounds features of real images as well.
+                told = [machine.device.type, machine.precision, *([] if labels is None else [of_data(labels)])]
+                identity = compared.identity and " ".join([compared.identity, *told])
                 n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
-                folder = default_folder().with_name("statistics")
-                identity = _computed(compared.identity, machine)
-                if identity and evaluator.looks_at_labels:
-                    identity += f" {of_data(compared.dataset.labels())}"
-                evaluator.see_reals(batches, n, folder=folder, identity=identity)
+                evaluator.see_reals(batches, n, folder=default_folder().with_name("statistics"), identity=identity)
     except (EvaluationError, torch.OutOfMemoryError, MemoryError) as error:
         reason = (str(error).splitlines() or ["there is not enough memory"])[0].rstrip(".")
         raise ConfigError(f"evaluation: {reason}.") from error
@@ -243,11 +246,6 @@ def evaluation_of(
     if processes.count == 1:
         return Evaluation(config.evaluate_every, evaluator, **of), evaluator.keys
     return SharedEvaluation(config.evaluate_every, evaluator, **of, processes=processes), evaluator.keys
-
-
-def _computed(identity: str, machine: Machine) -> str:
-    """Add the device and the precision to an identity that is known: TF32 rounds features of real images as well."""
-    return identity and f"{identity} {machine.device.type} {machine.precision}"
 
 
 def _sees(measures: Measures, dataset: Dataset) -> bool:
@@ -327,14 +325,17 @@ class Compared:
     data: Tensor | MapStyle[Tensor]
     identity: str
 
-    def batches(self, machine: Machine, workers: int, *, with_labels: bool) -> Iterable[Batch | Tensor]:
-        """Return the samples batch by batch, in a random order that is always the same.
 
-        Raises:
-            OSError, ValueError: Their labels cannot be read.
-        """
-        values = real_batches(self.data, machine.device, machine.dtype, workers=workers)
-        return labelled(values, self.dataset.labels()) if with_labels else values
+def labels_of(dataset: Dataset) -> Tensor:
+    """Return the class of each sample, `(N,)`.
+
+    Raises:
+        ConfigError: The labels cannot be read, or there are none.
+    """
+    try:
+        return dataset.labels()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"dataset: {error}.") from error
 
 
 def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) -> Compared:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
+from ganexp.config.check import classes_of, machine_of
 from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import (
     compared_with,
@@ -32,7 +33,6 @@ from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
 from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint, execution
-from ganexp.training.execution import Machine, Unavailable
 
 SHOWN, POINTS = 64, 250
 """How many of the measured images, or points, are kept for pictures."""
@@ -64,13 +64,10 @@ class RunEvaluator:
 
     def __init__(self, config: Config, processes: Processes | None = None) -> None:
         self.processes = processes or Processes()
-        try:
-            self.machine = Machine.resolved(config.device, config.precision)
-        except Unavailable as error:
-            raise ConfigError(f"{error}.") from None
+        self.machine = machine_of(config)
         self._set_up(config)
         dataset = dataset_of(choose("dataset", config.dataset), config.seed)
-        classes = dataset.classes if config.conditional else 0
+        classes = classes_of(dataset, config)
         run = Facts(
             dataset=dataset,
             shape=dataset.shape,

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.batch import Batch
 from ganexp.config.check import Plan
 from ganexp.config.choices import Choice
-from ganexp.config.evaluation import evaluation_of, evaluator_of, lacks_classifier
+from ganexp.config.evaluation import evaluation_of, evaluator_of, labels_of, lacks_classifier
 from ganexp.config.schema import Config, ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
@@ -83,7 +83,7 @@ def reals_of(
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
         raise ConfigError(f"dataset: {said}.") from error
-    labels = _labels_of(dataset) if classes else None
+    labels = labels_of(dataset) if classes else None
     _refuse_broken(dataset, data, labels)
     reals = feed(
         data,
@@ -99,13 +99,6 @@ def reals_of(
         processes=processes,
     )
     return reals, None if labels is None else torch.bincount(labels, minlength=classes).double().tolist()
-
-
-def _labels_of(dataset: Dataset) -> torch.Tensor:
-    try:
-        return dataset.labels()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"dataset: {error}.") from error
 
 
 def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], labels: torch.Tensor | None) -> None:

@@ -10,7 +10,7 @@ from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
-from ganexp.data import MNIST, Ring
+from ganexp.data import MNIST, Digits, Ring
 from ganexp.data.feed import to_range
 from ganexp.evaluation import Evaluator, Raw, SlicedWasserstein, real_batches
 from ganexp.evaluation.evaluator import labelled
@@ -83,6 +83,29 @@ def test_the_test_part_is_at_no_distance_from_itself_within_its_classes(mnist):
     right, wrong = (callback.evaluate([Batch(images, (of,))])["eval/intra_fid"] for of in (labels, labels.roll(1)))
     assert right == pytest.approx(0, abs=1e-6)
     assert wrong > 0.05
+
+
+def test_held_out_labels_that_cannot_be_read_are_refused_in_a_sentence(mnist, monkeypatch):
+    def labels(self):
+        if self.arguments["train"]:
+            return torch.arange(60) % 10
+        raise ValueError("column label of the test part leaves images without a class")
+
+    monkeypatch.setattr(MNIST, "labels", labels)
+    settings = (*SHORT, "dataset=mnist", f"data_root={mnist.root}", "dataset.image_size=4", "conditional=true", *TINY)
+    settings += ("evaluation.features=raw", "evaluation.samples=40", "measure=[intra_fid]", "evaluation.against=test")
+    with pytest.raises(ConfigError, match=r"^dataset: column label of the test part leaves images without a class\.$"):
+        build(composed(*settings))
+
+
+def test_classes_that_cannot_be_read_are_refused_in_a_sentence_after_training_too(monkeypatch):
+    def unreadable(self):
+        raise OSError("digits.csv is cut off")
+
+    config = parse(plain(composed(*DIGITS, *TINY, "measure=[kid]")))
+    monkeypatch.setattr(Digits, "classes", property(unreadable))
+    with pytest.raises(ConfigError, match=r"^dataset: digits\.csv is cut off\.$"):
+        RunEvaluator(config)
 
 
 def test_held_out_data_have_an_identity_of_their_own():
