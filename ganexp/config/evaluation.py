@@ -1,6 +1,7 @@
 """How a configured run is evaluated: which measures, in which features, against which data."""
 
 import difflib
+import itertools
 import json
 import logging
 import os
@@ -97,13 +98,18 @@ def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str
 
 
 def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse unknown features, features of images for data without images, and measures that need other features."""
+    """Refuse features that are unknown, see images where there are none or share a name, and measures that need others."""
     asked = _features_asked(config, dataset.shape)
     names = ["auto", "classifier", "inception", "raw", *NETWORKS]
     if unknown := [one for one in asked if one not in names and one not in files_among(asked)]:
         raise ConfigError(
             f"evaluation.features={unknown[0]} are unknown: choose from {', '.join(names)}, or a file, as in ./{unknown[0]}."
         )
+    for one, other in itertools.combinations(asked, 2):
+        if _key_of(one) == _key_of(other):
+            raise ConfigError(
+                f"evaluation.features={one},{other} have one name, {_key_of(one)}, in the keys of figures: rename a file."
+            )
     of_images = [one for one in asked if one != "raw"]
     if of_images and len(dataset.shape) != 3 and _sees(measures, dataset):
         raise ConfigError(

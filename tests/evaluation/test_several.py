@@ -114,6 +114,10 @@ def test_a_run_is_measured_in_several_features_and_is_the_same_to_the_last_bit(s
     [
         (["evaluation.features=[raw,dinov2]"], r"^evaluation\.features=dinov2 are unknown: choose from .*clip_vitb32"),
         (["measure=[kid,cmmd]", "evaluation.features=classifier"], r"^measure\.cmmd has no meaning .*: .*clip_vitb32"),
+        (
+            ["evaluation.features=[./a/net.pt2,./b/net.pt2]"],
+            r"^evaluation\.features=\./a/net\.pt2,\./b/net\.pt2 have one name, net",
+        ),
         (["evaluation.features=[]"], r"^evaluation\.features should be a name, a file, or a list of them"),
         (["evaluation.features=clip_vitb32", "measure=[kid]"], r"clip_vitb32 needs the file ViT-B-32\.pt, which is not in "),
         (
@@ -121,7 +125,7 @@ def test_a_run_is_measured_in_several_features_and_is_the_same_to_the_last_bit(s
             r"measure=\[fid\] evaluation\.features=\[…,raw\]",
         ),
     ],
-    ids=["unknown", "others", "none", "missing", "not measured"],
+    ids=["unknown", "others", "one name", "none", "missing", "not measured"],
 )
 def test_features_that_cannot_be_had_are_refused_before_anything_is_written(words, said, tmp_path):
     with pytest.raises(ConfigError, match=said):
