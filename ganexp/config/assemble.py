@@ -1,4 +1,4 @@
-"""From choices to domain objects: networks, a GAN, a strategy. On any device, meta included."""
+"""From choices to domain objects: a dataset, networks, a GAN, a strategy. On any device, meta included."""
 
 import functools
 import inspect
@@ -12,6 +12,7 @@ from torch import nn
 from ganexp.augmentations import Augmentation
 from ganexp.config.choices import Choice, Choices
 from ganexp.config.schema import ConfigError
+from ganexp.data import Dataset
 from ganexp.distributed.processes import Processes
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
@@ -22,6 +23,14 @@ from ganexp.prior import Prior
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
+from ganexp.streams import seed_global_streams, stream
+
+
+def dataset_of(choice: Choice, seed: int) -> Dataset:
+    """Make the dataset; what it draws from the global streams, now and while loading, is a function of the seed."""
+    seed_global_streams(stream(seed, "dataset").initial_seed())
+    dataset: Dataset = choice.make()
+    return dataset
 
 
 def networks_of(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
+from ganexp.config.assemble import dataset_of
 from ganexp.config.check import classes_of, machine_of
 from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import (
@@ -23,7 +24,7 @@ from ganexp.config.evaluation import (
 )
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
-from ganexp.config.run_data import dataset_of, reals_of
+from ganexp.config.run_data import reals_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import Trust
 from ganexp.distributed.processes import Processes

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.config.assemble import dataset_of
 from ganexp.config.choices import choose, name_of
 from ganexp.config.parsing import parse
 from ganexp.config.schema import Config, ConfigError, effect_of
@@ -160,7 +161,7 @@ def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Mod
 
 
 def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
-    """Load the data that a generator was trained on, as its configuration says.
+    """Load the data that a generator was trained on, as its configuration says. Reseeds the global random streams.
 
     Raises:
         ConfigError: The data are not available, or the data set comes from a module that is not trusted.
@@ -169,7 +170,8 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     if "_target_" not in node:
         raise ConfigError("The generator does not say which data it was trained on.")
     try:
-        return load_cached(choose("dataset", node, trust).make(), default_folder(), place="streamed")
+        dataset = dataset_of(choose("dataset", node, trust), trained.origin.settings.get("seed", 0))
+        return load_cached(dataset, default_folder(), place="streamed")
     except (ConfigError, OSError) as error:
         said = str(error).strip().splitlines()[-1].rstrip(".")
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error

@@ -8,15 +8,15 @@ import torch
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
+from ganexp.config.assemble import dataset_of
 from ganexp.config.check import Plan
-from ganexp.config.choices import Choice
 from ganexp.config.evaluation import evaluation_of, evaluator_of, labels_of, lacks_classifier
 from ganexp.config.schema import Config, ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
 from ganexp.instruments.scalar import Scalar
-from ganexp.streams import seed_global_streams, stream
+from ganexp.streams import stream
 from ganexp.training import Evaluation, execution
 
 log = logging.getLogger(__name__)
@@ -58,13 +58,6 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
         raise ConfigError(" ".join(missing))
     evaluation, figures = evaluation_of(config, machine, dataset, reals, processes, evaluator)
     return RunData(dataset, reals, frequencies, evaluation, figures)
-
-
-def dataset_of(choice: Choice, seed: int) -> Dataset:
-    """Make the dataset; what it draws from the global streams, now and while loading, is a function of the seed."""
-    seed_global_streams(stream(seed, "dataset").initial_seed())
-    dataset: Dataset = choice.make()
-    return dataset
 
 
 def reals_of(

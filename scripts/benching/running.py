@@ -16,10 +16,11 @@ from torch import Tensor
 
 from benching.workloads import Workload
 from ganexp.cli.composing import compose
+from ganexp.config.assemble import dataset_of
 from ganexp.config.build import build
 from ganexp.config.check import Plan, check
 from ganexp.config.evaluation import evaluator_of
-from ganexp.config.run_data import RunData, dataset_of
+from ganexp.config.run_data import RunData
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import ganexp
-from ganexp.config.loading import _published
+from ganexp.config.loading import _published, data_of
 from ganexp.config.schema import ConfigError
-from ganexp.data import Fake
+from ganexp.data import Dataset, Fake
 from ganexp.networks import MLPGenerator
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
@@ -21,6 +21,25 @@ def run(folder, *further, of=SMALL):
     trainer = ganexp.build(composed(*of, "iterations=3", *further), folder)
     trainer.fit()
     return trainer
+
+
+LOADED = []
+
+
+class Drawn(Dataset):
+    """Points from the global stream, which follows the run's seed."""
+
+    shape = (2,)
+
+    def load(self):
+        LOADED.append(torch.rand(20, 2))
+        return LOADED[-1]
+
+
+def test_the_data_of_a_generator_are_those_that_the_seed_of_its_run_has_drawn(tmp_path):
+    words = (*(one for one in SMALL if not one.startswith("dataset")), "~dataset", f"+dataset={{_target_: {__name__}.Drawn}}")
+    ganexp.build(composed(*words, "iterations=1", "sample_every=0", "seed=3"), tmp_path, trust=__name__).fit()
+    assert torch.equal(data_of(ganexp.load(tmp_path), trust=__name__), LOADED[0])
 
 
 @pytest.fixture(scope="module")
