@@ -52,7 +52,9 @@ def classifier_file(node: Node) -> Path:
     given = {key: node[key] for key in ("path", "dataset") if key in node}
     path = given.get("path")
     if isinstance(path, str) and "://" not in path:
-        given["path"] = str(Path(os.path.expanduser(path)).resolve())
+        place = Path(os.path.expanduser(path))
+        if place.exists() or name_of(node) != "hub":  # a repository has the same name in every working directory
+            given["path"] = str(place.resolve())
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
 
 

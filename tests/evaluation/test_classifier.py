@@ -175,6 +175,17 @@ def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, 
         Classifier.load(classifier_file(a))
 
 
+def test_a_repository_of_the_hub_has_one_classifier_from_wherever_it_is_asked_for(monkeypatch, tmp_path):
+    (tmp_path / "owner" / "folder").mkdir(parents=True)
+    found = []
+    for place in (tmp_path, tmp_path / "owner"):
+        monkeypatch.chdir(place)
+        found.append([classifier_file({"name": "hub", "path": path}) for path in ("owner/name", "owner/folder")])
+    (repository, folder), (repository_again, other) = found
+    assert repository == repository_again
+    assert folder != other, "in the second place there is no such folder"
+
+
 def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     Classifier(Origin("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
