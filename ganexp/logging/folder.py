@@ -103,7 +103,7 @@ class FolderLogger(Logger):
         with atomic_write(path) as file:
             file.write(b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
-        return {**read(self.folder.path).last}
+        return read(self.folder.path).last
 
     def close(self, summary: Summary) -> None:
         self._file.close()
