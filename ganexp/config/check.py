@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,14 +68,15 @@ class Plan:
     measures: Measures
     warnings: list[str]
     demands: Demands | None
-    missing: list[str]
+    missing: Sequence[str] = ()
 
 
 def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = False) -> Plan:
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
-    part itself refuses what does not fit it. The configuration that was checked last is not checked again.
+    part itself refuses what does not fit it. The configuration that was checked last is not checked again, except for what is
+    missing, which may have been installed or made since.
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
@@ -88,7 +90,8 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     values = plain(cfg)
     parse(values)
     modules = trust if trust is None or isinstance(trust, str) else tuple(trust)
-    return _checked(json.dumps(values), modules, processes, resumed or values.get("resume") is not None)
+    plan = _checked(json.dumps(values), modules, processes, resumed or values.get("resume") is not None)
+    return replace(plan, missing=missing_for_evaluation(plan.config, plan.facts.dataset, plan.measures))
 
 
 @functools.lru_cache(maxsize=1)
@@ -148,8 +151,7 @@ def _checked(values: str, trust: Trust, processes: int, resumed: bool) -> Plan:
             _checked(json.dumps(at_the_end(json.loads(values), moving)), trust, processes, resumed)
         except ConfigError as error:
             raise ConfigError(f"moving ends where this run does not fit: {error}") from None
-    missing = missing_for_evaluation(config, dataset, measures)
-    return Plan(json.loads(values), config, machine, shape, classes, choices, parts, facts, measures, warnings, asked, missing)
+    return Plan(json.loads(values), config, machine, shape, classes, choices, parts, facts, measures, warnings, asked)
 
 
 def _on_meta(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:

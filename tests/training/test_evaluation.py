@@ -148,6 +148,15 @@ def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
     assert "No evaluation at iteration 0: the generated samples are not finite." in caplog.text
 
 
+def test_features_that_were_missing_are_found_once_they_are_there(tmp_path):
+    """In one process, as in a notebook: the same configuration was checked before."""
+    file = tmp_path / "net.pt2"
+    cfg = composed(*SMALL, "dataset=digits", "evaluate_every=4", "measure=[density_coverage]", f"evaluation.features={file}")
+    assert len(check(cfg).missing) == 1
+    file.touch()
+    assert not check(cfg).missing
+
+
 def test_features_that_are_not_there_are_named_together_with_a_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
     said = r"^evaluation\.features=none\.pt2 are not there, in none\.pt2: choose .*torch-fidelity\.$"
