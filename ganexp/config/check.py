@@ -28,7 +28,7 @@ from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import Trust
+from ganexp.config.targets import Target, Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
 from ganexp.facts import Facts
@@ -75,8 +75,8 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
-    part itself refuses what does not fit it. The configuration that was checked last is not checked again, except for what is
-    missing, which may have been installed or made since.
+    part itself refuses what does not fit it. The configuration that was checked last is not checked again, unless a class that
+    it names has been defined anew, as in a notebook, and except for what is missing, which may be there by now.
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
@@ -88,14 +88,15 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
         ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
     """
     values = plain(cfg)
-    parse(values)
+    choices = chosen_by(parse(values), trust)
+    targets = tuple(one for choice in choices.by_key.values() for one in choice.targets())
     modules = trust if trust is None or isinstance(trust, str) else tuple(trust)
-    plan = _checked(json.dumps(values), modules, processes, resumed or values.get("resume") is not None)
+    plan = _checked(json.dumps(values), targets, modules, processes, resumed or values.get("resume") is not None)
     return replace(plan, missing=missing_for_evaluation(plan.config, plan.facts.dataset, plan.measures))
 
 
 @functools.lru_cache(maxsize=1)
-def _checked(values: str, trust: Trust, processes: int, resumed: bool) -> Plan:
+def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: int, resumed: bool) -> Plan:
     config = parse(json.loads(values))
     choices = chosen_by(config, trust)
     machine = machine_of(config)
@@ -148,7 +149,7 @@ def _checked(values: str, trust: Trust, processes: int, resumed: bool) -> Plan:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:
         try:
-            _checked(json.dumps(at_the_end(json.loads(values), moving)), trust, processes, resumed)
+            _checked(json.dumps(at_the_end(json.loads(values), moving)), targets, trust, processes, resumed)
         except ConfigError as error:
             raise ConfigError(f"moving ends where this run does not fit: {error}") from None
     return Plan(json.loads(values), config, machine, shape, classes, choices, parts, facts, measures, warnings, asked)

@@ -10,7 +10,7 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
 from ganexp.data import Dataset
-from ganexp.losses import Loss
+from ganexp.losses import Hinge, Loss
 from ganexp.optimizers import adam
 from ganexp.strategies import detach
 from tests.composing import composed
@@ -154,3 +154,15 @@ def test_a_data_set_without_a_shape_is_one_sentence():
 class Shapeless(Dataset):
     def load(self):
         raise AssertionError("it was read")
+
+
+class Again(Hinge):
+    """Stands for a class that the cell of a notebook defines anew."""
+
+
+def test_a_class_that_is_defined_anew_is_the_one_that_is_built(monkeypatch):
+    cfg = composed(*SMALL, "~loss", f"+loss={{_target_: {__name__}.Again}}")
+    assert type(build(cfg, trust="tests").gan.loss) is Again
+    anew = type("Again", (Hinge,), {"__module__": __name__})
+    monkeypatch.setattr(sys.modules[__name__], "Again", anew)
+    assert type(build(cfg, trust="tests").gan.loss) is anew
