@@ -126,7 +126,7 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
             config.hydra.run.dir = literal(make_new(Path(config.hydra.run.dir)))
     folder = Path(config.hydra.run.dir)
     if checkpoint is None:
-        from ganexp.config.loggers import refuse_used_folder  # imports torch
+        from ganexp.config.build import refuse_used_folder  # imports torch
 
         refuse_used_folder(folder)
         if Sweep.is_in(folder):

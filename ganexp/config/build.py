@@ -2,6 +2,10 @@
 
 import copy
 import logging
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +14,24 @@ from torch import nn
 
 from ganexp.config import starting
 from ganexp.config.assemble import gan_of, networks_of
-from ganexp.config.check import Plan, check
+from ganexp.config.check import Plan, check, check_loggers
+from ganexp.config.choices import name_of
 from ganexp.config.demands import CPU_FLOPS
-from ganexp.config.loggers import loggers_of, refuse_used_folder
-from ganexp.config.metrics import high_is_best
+from ganexp.config.metrics import high_is_best, measured_by
 from ganexp.config.moving import with_coefficients
+from ganexp.config.plugins import distributions
 from ganexp.config.resume import loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import Trust
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
+from ganexp.instruments.scalar import Scalar
+from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription, Summary
+from ganexp.logging.layout import RunFolder
+from ganexp.logging.lock import FolderLocked
+from ganexp.logging.provenance import provenance
+from ganexp.logging.reading import read
 from ganexp.printable import printable
 from ganexp.streams import seed_global_streams
 from ganexp.training import (
@@ -42,6 +53,13 @@ from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
+NEVER_BEGUN: Summary = {"state": "failed", "iteration": 0, "wall_s": 0.0, "notes": [], "paths": {}, "last": {}}
+
+
+def refuse_used_folder(folder: Path) -> None:
+    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten."""
+    if os.path.lexists(RunFolder(folder).rows):
+        raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
 def build(
@@ -133,7 +151,7 @@ def build(
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
     if processes.writes:
-        loggers = loggers_of(plan, folder, figures, resumed=state is not None, label=label, group=group)  # locks the folder
+        loggers = _loggers(plan, folder, figures, resumed=state is not None, label=label, group=group)  # locks the folder
         if checkpoint:
             checkpoints.resume_from(Path(checkpoint))
         trainer.log_to(loggers)
@@ -180,6 +198,42 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step
     return Recorded(step, CudaRecording)
+
+
+def _loggers(
+    plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, resumed: bool, label: str, group: str
+) -> list[Logger]:
+    """Open the loggers of a run, given what its evaluation measures; see `RunDescription` for the rest.
+
+    Raises:
+        ConfigError: The folder is taken, or a logger cannot begin.
+    """
+    config = plan.config
+    measures = {**measured_by(config.loss, config.augment), **figures}
+    if folder is None:
+        return [ProgressLogger(config.iterations, measures)]
+    for warning in check_loggers(plan):
+        log.warning("%s", warning)
+    origin = provenance(*distributions())
+    try:
+        described = {key: asdict(measure) for key, measure in measures.items()}
+        rows = FolderLogger(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
+    except FolderLocked as error:
+        raise ConfigError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
+    name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
+    run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
+    loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
+    with ExitStack() as begun:  # if a later logger cannot be opened, the earlier ones are closed
+        begun.callback(rows.abandon)
+        for key, logger in loggers.items():
+            try:
+                with plan.choices[key].saying():
+                    logger.open(run)
+            except OSError as error:
+                raise ConfigError(f"{key} cannot write: {error}.") from error
+            begun.callback(logger.close, NEVER_BEGUN)
+        begun.pop_all()
+    return [rows, ProgressLogger(config.iterations, measures), *loggers.values()]
 
 
 def _say_size(called: str, network: nn.Module, flop: float | None) -> None:
