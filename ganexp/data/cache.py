@@ -51,7 +51,7 @@ def load(
     """Load a dataset, from the cache if it is there, and keep it there if possible.
 
     A map-style dataset is decoded as a whole, by `workers` processes, only if the result is to be resident, or with `auto`
-    fits; otherwise it stays as it is. Datasets without a `fingerprint` are not kept.
+    fits; otherwise it stays as it is. Datasets without a `fingerprint`, and points, are not kept.
 
     A dataset that is not `strict` is told by `skip` which images are corrupt, once that is known, and loaded without them.
 
@@ -77,6 +77,8 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
     if found is not None:
         return found
     data = dataset.load()
+    if isinstance(data, Tensor) and data.dtype != torch.uint8:
+        return data
     shape = (len(data), *dataset.shape)  # type: ignore[arg-type]
     if not isinstance(data, Tensor) and not is_resident(place, math.prod(shape), torch.device(device)):
         return data
@@ -143,6 +145,9 @@ def _batches(data: Tensor | MapStyle[Tensor], workers: int) -> Iterable[Tensor]:
             found |= broken
             bar.update(len(images) + len(broken))
             if len(images):  # in a batch, all may be corrupt
+                if images.dtype != torch.uint8:
+                    said = str(images.dtype).removeprefix("torch.")
+                    raise OSError(f"images that are kept should be uint8, and these are {said}: return no fingerprint")
                 yield images
     if found:
         raise Corrupt(found)

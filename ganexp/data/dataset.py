@@ -69,7 +69,7 @@ class Dataset:
     def fingerprint(self) -> Any:
         """Return plain values for what the content on this machine depends on besides the Python class and the shape.
 
-        What was decoded is then kept in the cache; None is for a dataset that is read again in every run.
+        Images, as uint8, are then kept in the cache; None is for a dataset that is read again in every run.
         """
         return None
 

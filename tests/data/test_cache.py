@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp.data import ImageFolder, array_files, decoding, default_folder, load_cached
+from ganexp.data import Dataset, ImageFolder, array_files, decoding, default_folder, load_cached
 from tests.data.samples import folder_of_images, noise
 from tests.full import on_a_full_disk
 from tests.processes import joined
@@ -73,6 +73,31 @@ def test_images_of_equal_names_sizes_and_times_are_told_apart(tmp_path, monkeypa
     assert decoded("cats", "blue") == [0, 0, 255]  # changed in place
     monkeypatch.setattr("ganexp.data.folder.stamp", lambda path: (path.stat().st_size, 0, 0))
     assert [decoded("cats", "red"), decoded("dogs", "lime")] == [[255, 0, 0], [0, 255, 0]]  # in two folders
+
+
+class Floats(Dataset):
+    """Floats of somebody who has defined a fingerprint."""
+
+    def __init__(self, samples):
+        self.samples, self.shape = samples, tuple(samples[0].shape)
+
+    def load(self):
+        return self.samples
+
+    def fingerprint(self):
+        return "mine"
+
+
+def test_points_with_a_fingerprint_are_not_taken_for_bytes(tmp_path):
+    points = torch.randn(9, 2)
+    for _ in range(2):
+        assert torch.equal(load_cached(Floats(points), tmp_path), points)
+
+
+def test_images_of_floats_cannot_be_kept_as_bytes(tmp_path):
+    with pytest.raises(OSError, match=r"^images that are kept should be uint8, and these are float32"):
+        load_cached(Floats([torch.full((1, 4, 4), 0.5)] * 9), tmp_path)
+    assert not list(tmp_path.glob("*.npy"))
 
 
 def test_what_should_stream_is_not_decoded(tmp_path, monkeypatch):
