@@ -22,11 +22,11 @@ class Broken(Dataset):
 
     shape, classes = (2,), 3
 
-    def __init__(self, n: int = 9, side: int = 2, labels: list[float] = ()):
-        self.n, self.side, self.given = n, side, labels
+    def __init__(self, n: int = 9, side: int = 2, dtype: str = "float32", labels: list[float] = ()):
+        self.n, self.side, self.dtype, self.given = n, side, dtype, labels
 
     def load(self):
-        return torch.zeros(self.n, self.side)
+        return torch.zeros(self.n, self.side, dtype=getattr(torch, self.dtype))
 
     def labels(self):
         return torch.tensor(self.given or [0, 1, 2] * 3)
@@ -34,7 +34,10 @@ class Broken(Dataset):
 
 @pytest.mark.parametrize(
     "broken",
-    [{"n": 0}, {"side": 3}, *({"labels": given} for given in ([0, 1, 2], [1, 2, 3] * 3, [0, 1, -1] * 3, [0.0, 1.0, 2.0] * 3))],
+    [
+        *({"n": 0}, {"side": 3}, {"dtype": "int64"}),
+        *({"labels": given} for given in ([0, 1, 2], [1, 2, 3] * 3, [0, 1, -1] * 3, [0.0, 1.0, 2.0] * 3)),
+    ],
 )
 def test_data_that_are_not_what_their_class_says_are_refused(broken):
     cfg = composed(*SMALL, *POINTS, "iterations=1")
