@@ -161,7 +161,9 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
     except EvaluationError:
         raise
     except OSError as error:
-        said = f"{error.filename or path}: {error.strerror}" if error.strerror else error
+        if error.errno is None:  # an image is at fault, not the folder
+            raise EvaluationError(f"no classifier of {name} can be trained: {error}") from error
+        said = f"{error.filename or path}: {error.strerror}"
         raise EvaluationError(f"no classifier of {name} can be kept ({said}): name another folder with GANEXP_CACHE") from error
     except (RuntimeError, ValueError) as error:
         said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
@@ -178,7 +180,8 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
         OSError: The data are not available, or the file cannot be written.
     """
     images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
-    assert isinstance(images, Tensor)
+    if not isinstance(images, Tensor):  # the cache keeps no images of such a dataset
+        images = torch.stack([images[place] for place in range(len(labels))])
     if len(images) < HELD_OUT:
         raise EvaluationError(f"a classifier of {name} needs {HELD_OUT} images, and there are {len(images)}")
     epochs, began = epochs or epochs_for(len(images)), time.perf_counter()

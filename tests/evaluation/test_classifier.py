@@ -299,6 +299,19 @@ def test_an_interruption_while_it_is_trained_is_one_line_and_leaves_no_half_file
         pass
 
 
+OWN = (*(one for one in IMAGES if "image_size" not in one), *EVALUATED, "generator=mlp", "discriminator=mlp", "dataset=torch")
+
+
+def test_images_that_are_not_kept_are_read_for_it(counted):
+    build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Own", "+dataset.dataset.n=300"), trust="tests")
+    assert Classifier.load(next(counted.parent.glob("cache/features/*.pt"))).origin.shape == (3, 32, 32)
+
+
+def test_an_image_that_it_cannot_be_trained_on_is_named(counted):
+    with pytest.raises(ConfigError, match=r"^evaluation: no classifier of torch can be trained: sample 2 should be [^;]*\.$"):
+        build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Uneven"), trust="tests")
+
+
 def test_a_run_is_evaluated_anew_without_its_classifier(counted, tmp_path):
     build(composed(*IMAGES, *NARROW, *EVALUATED), tmp_path / "run").fit()
     shutil.rmtree(classifier_file({"name": "digits"}).parent)
