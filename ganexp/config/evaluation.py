@@ -34,7 +34,7 @@ from ganexp.evaluation import (
 )
 from ganexp.evaluation.classifier import stored, train_if_missing
 from ganexp.evaluation.evaluator import labelled, real_batches
-from ganexp.evaluation.library import needed
+from ganexp.evaluation.features import needed
 from ganexp.evaluation.vision_transformers import NETWORKS, missing, weights_folder
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar

@@ -12,11 +12,8 @@ from ganexp.evaluation.features import Exported, Features, Inception, PerChannel
 from ganexp.evaluation.measures.cas import CAS
 from ganexp.evaluation.measures.cmmd import CMMD
 from ganexp.evaluation.measures.density_coverage import DensityCoverage
-from ganexp.evaluation.measures.fid import FID
-from ganexp.evaluation.measures.fid_infinity import FIDInfinity
-from ganexp.evaluation.measures.inception_score import InceptionScore
-from ganexp.evaluation.measures.inception_score_infinity import InceptionScoreInfinity
-from ganexp.evaluation.measures.intra_fid import IntraFID
+from ganexp.evaluation.measures.fid import FID, FIDInfinity, IntraFID
+from ganexp.evaluation.measures.inception_score import InceptionScore, InceptionScoreInfinity
 from ganexp.evaluation.measures.kid import KID
 from ganexp.evaluation.measures.memorisation import Memorisation
 from ganexp.evaluation.measures.modes import ModeCounting

@@ -19,8 +19,7 @@ from ganexp.data.workers import loader
 from ganexp.evaluation import cache
 from ganexp.evaluation.base import Measure
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.features import Features
-from ganexp.evaluation.library import needed
+from ganexp.evaluation.features import Features, needed
 from ganexp.evaluation.statistics import FeatureBatch, Statistic, Statistics
 from ganexp.instruments.scalar import Scalar
 

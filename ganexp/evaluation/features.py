@@ -1,16 +1,16 @@
 """Networks that map images to features `(B, F)`, and some of them to classes too."""
 
 import hashlib
+import importlib
 import warnings
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ganexp.data.feed import to_pixels
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.library import needed
 
 Extracted = tuple[Tensor, Tensor | None]
 """Features `(B, F)`, and logits `(B, K)` if there are classes."""
@@ -155,3 +155,15 @@ def opened(path: Path, device: torch.device | str) -> nn.Module:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*torch.jit")  # TorchScript is no longer recommended, but files exist
         return torch.jit.load(path, map_location=device).eval()
+
+
+def needed(module: str) -> Any:
+    """Import a module of torch-fidelity.
+
+    Raises:
+        EvaluationError: torch-fidelity is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EvaluationError(f"this needs {module.partition('.')[0]}: pip install torch-fidelity") from error

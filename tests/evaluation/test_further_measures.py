@@ -8,12 +8,10 @@ from scipy.stats import linregress
 
 from ganexp.data import Digits
 from ganexp.evaluation import EvaluationError, Raw
-from ganexp.evaluation.frechet import frechet_distances
 from ganexp.evaluation.measures.cas import CAS
 from ganexp.evaluation.measures.density_coverage import DensityCoverage
-from ganexp.evaluation.measures.fid_infinity import FIDInfinity
-from ganexp.evaluation.measures.inception_score_infinity import InceptionScoreInfinity
-from ganexp.evaluation.measures.intra_fid import IntraFID
+from ganexp.evaluation.measures.fid import FIDInfinity, IntraFID, frechet_distances
+from ganexp.evaluation.measures.inception_score import InceptionScoreInfinity
 from ganexp.evaluation.measures.memorisation import Memorisation
 from ganexp.evaluation.measures.precision_recall import PrecisionRecall
 from ganexp.evaluation.statistics import (

@@ -1,1 +1,1 @@
-"""The measures, each in a file of its own; `conf/measure/` has a name and the settings of each."""
+"""The measures, one family per file; `conf/measure/` has a name and the settings of each."""

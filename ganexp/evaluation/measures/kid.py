@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, low
-from ganexp.evaluation.library import needed
+from ganexp.evaluation.features import needed
 from ganexp.evaluation.statistics import FirstFeatures
 from ganexp.ranges import checked
 
