@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.archive import Archive
 from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, Stamp, sides
 from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
-from ganexp.data.folder import EXTENSIONS, Folder
+from ganexp.data.folder import EXTENSIONS, Archive, Folder
 from ganexp.data.headers import report_smaller, sample, smaller
 from ganexp.printable import printable
 from ganexp.ranges import checked

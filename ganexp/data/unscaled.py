@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
-from ganexp.data.archive import Archive
 from ganexp.data.cache import default_folder, load
-from ganexp.data.folder import Folder
+from ganexp.data.folder import Archive, Folder
 from ganexp.data.headers import upright_size
 from ganexp.data.image_folder import ImageFolder
 from ganexp.printable import printable

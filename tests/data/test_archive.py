@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ganexp.data import ImageFolder, Streamed, load_cached
-from ganexp.data.archive import Archive
+from ganexp.data.folder import Archive
 from tests.data.samples import noise
 from tests.data.tars import png
 from tests.processes import reaped
