@@ -17,7 +17,6 @@ from torch.utils.data import default_convert
 
 from ganexp.batch import Batch
 from ganexp.data.digest import of_data
-from ganexp.data.order import Share, index_batches
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
 from ganexp.distributed.processes import Processes
@@ -43,21 +42,40 @@ CHUNK = 2**21
 """Bytes of batches that a resident feed makes at once: small enough for a cache, large enough that one call costs little."""
 
 
-class _OfData:
-    """Data with a digest, which is computed only when it is needed, for the first checkpoint."""
+class _Feed(Iterator[Batch]):
+    """What the two feeds have in common; their arguments are those of `Resident`."""
 
-    data: Tensor | MapStyle[Tensor]
-    _digest: str | None
+    def __init__(
+        self,
+        data: Tensor | MapStyle[Tensor],
+        batch_size: int,
+        *,
+        dtype: torch.dtype,
+        digest: str | None,
+        labels: Tensor | None,
+        processes: Processes | None,
+    ) -> None:
+        if labels is not None and len(labels) != len(data):  # type: ignore[arg-type]
+            raise ValueError(f"labels should be as many as the samples, {len(data)}, not {len(labels)}")  # type: ignore[arg-type]
+        self.data = data
+        self.dtype = dtype
+        self._digest = digest
+        self._labels = labels
+        self._share = Share(processes or Processes(), batch_size)
+        self.batch_size = self._share.size
 
     @property
     def digest(self) -> str:
-        """What identifies the data, wherever they lie; compared when a run is resumed, unless it is empty."""
+        """What identifies the data, wherever they lie: compared when a run is resumed, unless it is empty.
+
+        Unless it was given, it is computed when it is first needed, for the first checkpoint.
+        """
         if self._digest is None:
             self._digest = of_data(self.data)
         return self._digest
 
 
-class Resident(_OfData):
+class Resident(_Feed):
     """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small.
 
     Args:
@@ -68,6 +86,8 @@ class Resident(_OfData):
         labels: `(N,)`, the classes of the samples; every batch then has those of its samples as conditions.
         processes: Those that train together; each gets its share of every batch.
     """
+
+    data: Tensor
 
     def __init__(
         self,
@@ -82,12 +102,8 @@ class Resident(_OfData):
         labels: Tensor | None = None,
         processes: Processes | None = None,
     ) -> None:
-        self.data: Tensor = data.to(device)
-        self._labels = None if labels is None else _one_each(labels, data).to(device)
-        self._digest = digest
-        self.dtype = dtype
-        self._share = Share(processes or Processes(), batch_size)
-        self.batch_size = self._share.size
+        labels = None if labels is None else labels.to(device)
+        super().__init__(data.to(device), batch_size, dtype=dtype, digest=digest, labels=labels, processes=processes)
         at_once = CHUNK // (self.batch_size * data[0].numel() * dtype.itemsize)
         size = batch_size * min(64, max(1, at_once))
         self._order = functools.partial(index_batches, len(data), size, seed, device, flip=flip)
@@ -102,9 +118,6 @@ class Resident(_OfData):
     def close(self) -> None:
         """Do nothing, since nothing is read ahead."""
 
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
     def __next__(self) -> Batch:
         if not self._ready:
             indices = next(self._indices)
@@ -113,7 +126,7 @@ class Resident(_OfData):
         return self._ready.pop()
 
 
-class Streamed(_OfData):
+class Streamed(_Feed):
     """Batches in the order of `Resident`, from data that stay where they are: on a disk, or in the host's memory.
 
     A torch DataLoader reads ahead, in `workers` processes, until `close`. On a GPU the next batch is copied, from pinned
@@ -134,14 +147,9 @@ class Streamed(_OfData):
         labels: Tensor | None = None,
         processes: Processes | None = None,
     ) -> None:
-        self.data = data
+        super().__init__(data, batch_size, dtype=dtype, digest=digest, labels=labels, processes=processes)
         self.device = torch.device(device)
-        self._labels = None if labels is None else _one_each(labels, data)
-        self.dtype = dtype
         self.workers = workers
-        self._share = Share(processes or Processes(), batch_size)
-        self.batch_size = self._share.size
-        self._digest = digest
         self._seed = seed
         self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
         on_gpu = self.device.type == "cuda"
@@ -165,9 +173,6 @@ class Streamed(_OfData):
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
         self._indices = map(self._share, self._order(self._drawn * self._share.of))  # once more, for the labels
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
 
     def __next__(self) -> Batch:
         if self._batches is None:
@@ -194,6 +199,46 @@ class Streamed(_OfData):
             return self._fetch()
 
 
+def index_batches(
+    n: int, batch_size: int, seed: int, device: torch.device | str, drawn: int = 0, *, flip: bool = False
+) -> Iterator[Tensor]:
+    """Yield index batches `(batch_size,)` for ever, over the permutations of epochs 0, 1, 2, …, from sample `drawn` on.
+
+    With `flip`, an index of n + i means sample i, mirrored.
+    """
+    epoch, skipped = divmod(drawn, n)
+    rest = torch.empty(0, dtype=torch.long, device=device)
+    while True:
+        while len(rest) < batch_size:
+            permutation = torch.randperm(n, generator=stream(seed, "data order", index=epoch))
+            if flip:
+                permutation += n * torch.randint(2, (n,), generator=stream(seed, "flips", index=epoch))
+            if rest.is_cuda:
+                permutation = permutation.pin_memory()  # so that the copy does not make the host wait
+            rest = torch.cat([rest, permutation.to(device, non_blocking=True)[skipped:]])
+            epoch, skipped = epoch + 1, 0
+        batch, rest = rest[:batch_size], rest[batch_size:]
+        yield batch
+
+
+class Share:
+    """What one of several processes reads of the batches that they train on together.
+
+    Args:
+        processes: All of them.
+        of: Samples of a batch, over all processes.
+    """
+
+    def __init__(self, processes: Processes, of: int) -> None:
+        self.processes = processes
+        self.of = of
+        self.size = of // processes.count
+
+    def __call__(self, indices: Tensor) -> Tensor:
+        """Return the process's share of each of n batches, whose indices `(n·B,)` follow one another."""
+        return self.processes.own(indices.view(-1, self.of).T).T.flatten()
+
+
 class _InBatches(MapStyle[Tensor]):
     """A dataset that a DataLoader asks for the samples of a whole batch at once."""
 
@@ -211,13 +256,6 @@ class _InBatches(MapStyle[Tensor]):
         fetch = getattr(self.data, "__getitems__", None)  # torch's own convention for fetching a batch at once
         images = torch.stack(fetch(places) if fetch else [self.data[place] for place in places])
         return _mirrored(images, torch.tensor(indices) >= len(self)) if self.flip else images
-
-
-def _one_each(labels: Tensor, data: Tensor | MapStyle[Tensor]) -> Tensor:
-    """Return labels if there is one for each sample; else samples would get those of others."""
-    if len(labels) != len(data):  # type: ignore[arg-type]
-        raise ValueError(f"labels should be as many as the samples, {len(data)}, not {len(labels)}")  # type: ignore[arg-type]
-    return labels
 
 
 def _conditions(labels: Tensor | None, indices: Tensor) -> tuple[Tensor, ...]:

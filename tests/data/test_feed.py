@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from ganexp.data import Resident, Streamed, feed
-from ganexp.data.feed import to_range
-from ganexp.data.order import index_batches
+from ganexp.data.feed import index_batches, to_range
 from ganexp.data.placement import is_resident
 from tests.data.samples import Items, noise
 
