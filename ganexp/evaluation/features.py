@@ -59,7 +59,7 @@ class Raw:
 class Inception:
     """Inception v3 with the weights of the original FID (Heusel et al. 2017), as torch-fidelity has it; 2048 features.
 
-    Grey images are repeated to three channels, and all are rounded to 8 bits, as they would be saved.
+    Grey images are repeated to three channels, and all are rounded, by `in_colour`.
 
     Raises:
         EvaluationError: torch-fidelity is not installed, or the weights are neither on disk nor can they be downloaded.
@@ -80,8 +80,7 @@ class Inception:
         self.checksum = checksum_of(self.network)
 
     def __call__(self, samples: Tensor) -> Extracted:
-        pixels = to_pixels(samples)
-        features, logits = self.network(pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels)
+        features, logits = self.network(in_colour(samples))
         return features, logits
 
 
@@ -137,6 +136,17 @@ class PerChannel:
         red, green, blue = logits.log_softmax(1).reshape(batch, 3, -1).unbind(1)
         joint = red[:, :, None, None] + green[:, None, :, None] + blue[:, None, None, :]
         return features.reshape(batch, -1), joint.flatten(1)
+
+
+def in_colour(images: Tensor) -> Tensor:
+    """Round images in [-1, 1] to 8 bits, as they would be saved, and repeat grey ones to three channels: `(B, 3, H, W)`, uint8.
+
+    Raises:
+        EvaluationError: The images have neither one channel nor three.
+    """
+    if images.shape[1] not in (1, 3):
+        raise EvaluationError(f"these features are of grey images and of colour, and these have {images.shape[1]} channels")
+    return to_pixels(images).expand(-1, 3, -1, -1)
 
 
 def checksum_of(network: nn.Module) -> str:

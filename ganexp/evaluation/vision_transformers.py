@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
-from ganexp.data.feed import to_pixels
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.features import Extracted, checksum_of, opened
+from ganexp.evaluation.features import Extracted, checksum_of, in_colour, opened
 
 AT_ONCE = 50
 """How many images pass through a network together."""
@@ -97,9 +96,9 @@ class Block(nn.Module):
 class VisionTransformer(nn.Module):
     """Blocks on the patches of an image and a class token, with their positions; the class token's output is the features.
 
-    Images `(B, 3, H, W)` in [-1, 1], or grey ones, which are repeated, are rounded to 8 bits, as they would be saved. They are
-    scaled to 224 pixels (336 for `clip_vitl14_336`) by bicubic interpolation with antialiasing, and normalised by the network's
-    own mean and standard deviation. The interpolation's overshoot is not clipped, as in EDM2's evaluation (Karras et al. 2024).
+    Images `(B, 3, H, W)` in [-1, 1], or grey ones, are rounded and repeated by `in_colour`. They are scaled to 224 pixels (336
+    for `clip_vitl14_336`) by bicubic interpolation with antialiasing, and normalised by the network's own mean and standard
+    deviation. The interpolation's overshoot is not clipped, as in EDM2's evaluation (Karras et al. 2024).
     """
 
     published: ClassVar[Mapping[str, Architecture]]
@@ -165,7 +164,7 @@ class VisionTransformer(nn.Module):
 
     def prepared(self, samples: Tensor) -> Tensor:
         """Return images as the network sees them: rounded, scaled and normalised, `(B, 3, S, S)`."""
-        pixels = to_pixels(samples).float().div(255).to(self.token.dtype).expand(-1, 3, -1, -1)
+        pixels = in_colour(samples).float().div(255).to(self.token.dtype)
         if pixels.shape[-2:] != (self.seen_side, self.seen_side):
             pixels = interpolate(pixels, (self.seen_side, self.seen_side), mode="bicubic", antialias=True)
         mean, std = (pixels.new_tensor(one).view(3, 1, 1) for one in (self.mean, self.std))

@@ -123,6 +123,8 @@ def test_grey_images_are_seen_as_colourless_ones(stored, name):
     assert torch.equal(network(grey)[0], network(grey.expand(-1, 3, -1, -1))[0])
     saved = grey.add(1).mul(127.5).round().div(127.5).sub(1)
     assert torch.equal(network(saved + 1e-3)[0], network(grey)[0])
+    with pytest.raises(EvaluationError, match="these have 4 channels"):
+        network(torch.zeros(2, 4, 16, 16))
 
 
 @pytest.mark.parametrize("name", SMALL)
