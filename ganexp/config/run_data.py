@@ -104,9 +104,11 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
             f"dataset: {name} has loaded samples of shape {tuple(data.shape[1:])}, and says {dataset.shape}: shape should be "
             "that of a sample."
         )
-    if isinstance(data, torch.Tensor) and data.dtype != torch.uint8 and not data.is_floating_point():
-        said = str(data.dtype).removeprefix("torch.")
-        raise ConfigError(f"dataset: {name} has loaded samples of {said}: images should be uint8, or floats in [-1, 1].")
+    if isinstance(data, torch.Tensor) and data.dtype != torch.uint8:
+        low, high = data.aminmax()
+        if not data.is_floating_point() or (data.dim() == 4 and not -1 <= low <= high <= 1):
+            said = f"{str(data.dtype).removeprefix('torch.')} in [{low:.3g}, {high:.3g}]"
+            raise ConfigError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
     if labels is None:
         return
     if labels.shape != (n,) or labels.dtype != torch.int64 or labels.min() < 0 or labels.max() >= dataset.classes:

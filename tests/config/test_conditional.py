@@ -18,15 +18,16 @@ SMALL = ["conditional=true", "batch_size=6", "latent_dim=3", "logger=[]", "devic
 
 
 class Broken(Dataset):
-    """Points of somebody who has not kept the contract."""
+    """Points or images of somebody who has not kept the contract."""
 
-    shape, classes = (2,), 3
+    classes = 3
 
-    def __init__(self, n: int = 9, side: int = 2, dtype: str = "float32", labels: list[float] = ()):
-        self.n, self.side, self.dtype, self.given = n, side, dtype, labels
+    def __init__(self, n: int = 9, side: int = 2, white: float = 1.0, image: bool = False, labels: list[float] = ()):
+        self.shape = (1, 8, 8) if image else (2,)
+        self.n, self.side, self.white, self.given = n, side, white, labels
 
     def load(self):
-        return torch.zeros(self.n, self.side, dtype=getattr(torch, self.dtype))
+        return torch.full((self.n, *self.shape[:-1], self.side), self.white)
 
     def labels(self):
         return torch.tensor(self.given or [0, 1, 2] * 3)
@@ -35,7 +36,7 @@ class Broken(Dataset):
 @pytest.mark.parametrize(
     "broken",
     [
-        *({"n": 0}, {"side": 3}, {"dtype": "int64"}),
+        *({"n": 0}, {"side": 3}, {"white": 255}, {"image": True, "side": 8, "white": 255.0}),
         *({"labels": given} for given in ([0, 1, 2], [1, 2, 3] * 3, [0, 1, -1] * 3, [0.0, 1.0, 2.0] * 3)),
     ],
 )
