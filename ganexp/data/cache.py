@@ -1,8 +1,9 @@
 """Decoded sets, kept on the disk: an image is read, scaled and cropped once, not once per run.
 
-A set is one file, mapped into memory, so that concurrent jobs share it; its name has a hash of everything that its content
-depends on. If several jobs start at once, one decodes the set, and the others use its file. A run whose set cannot be kept
-goes on without the cache.
+A set is one file, mapped into memory, so that concurrent jobs share it: an array of uint8 `(N, C, H, W)`, written whole or not
+at all. It is called `<name>-<N>.npy`, so that one that was cut off or emptied is not taken for a smaller set, and its name has
+a hash of everything that its content depends on. If several jobs start at once, one decodes the set, and the others use its
+file. A run whose set cannot be kept goes on without the cache.
 """
 
 import hashlib
@@ -12,29 +13,38 @@ import math
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import default_convert
 
-from ganexp.data import array_files, corrupt
+from ganexp.data import corrupt
 from ganexp.data.corrupt import Corrupt, TolerantDataset
 from ganexp.data.dataset import Dataset
 from ganexp.data.placement import Place, is_resident
 from ganexp.data.workers import loader
+from ganexp.printable import printable
 
 log = logging.getLogger(__name__)
 BATCH = 256
 VERSION = 3
 """Version of the decoding, as far as it changes images."""
+BOUND = 20 * 2**30
+"""The most bytes that a folder holds besides the newest set: the sets that were unused for longest are deleted first.
+
+Deleting a file that a run has mapped does not hurt the run.
+"""
 
 
 def default_folder() -> Path:
     """Return the folder of decoded sets: `decoded` in `$GANEXP_CACHE`, else in `ganexp` in the user's cache folder.
 
-    It holds at most `array_files.BOUND` bytes beside the newest set, and may be deleted at any time.
+    It holds at most `BOUND` bytes beside the newest set, and may be deleted at any time.
     """
     of_user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ganexp")
     return Path(os.environ.get("GANEXP_CACHE") or of_user).expanduser() / "decoded"
@@ -73,7 +83,7 @@ def load(
 
 
 def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | str, workers: int) -> Tensor | MapStyle[Tensor]:
-    found = array_files.read(folder, _name(dataset), dataset.shape)
+    found = _read(folder, _name(dataset), dataset.shape)
     if found is not None:
         return found
     data = dataset.load()
@@ -95,23 +105,23 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
 
 def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple[int, ...], workers: int) -> Tensor:
     """Decode a set into the cache, unless there is no room or another job has done so meanwhile."""
-    array_files.remove_unfinished(folder)
+    _remove_unfinished(folder)
     if not _has_room(folder, math.prod(shape)):
         return _whole(data, shape, workers)
-    with array_files.lock(folder, name):
-        found = array_files.read(folder, name, shape[1:])
+    with lock(folder, name):
+        found = _read(folder, name, shape[1:])
         if found is not None:
             return found
         known = corrupt.recall(folder, name)
         if known:
             raise Corrupt(known)
         try:
-            array_files.write(folder, name, _batches(data, workers), shape)
+            _write(folder, name, _batches(data, workers), shape)
         except Corrupt as error:
             corrupt.note(folder, name, error.images)
             raise
-        found = array_files.read(folder, name, shape[1:])
-    array_files.prune(folder, name)
+        found = _read(folder, name, shape[1:])
+    _prune(folder, name)
     assert found is not None
     return found
 
@@ -159,3 +169,75 @@ def _has_room(folder: Path, size: int) -> bool:
     except OSError:
         return False
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2 * size
+
+
+def _read(folder: Path, name: str, shape: tuple[int, ...]) -> Tensor | None:
+    """Map a set of samples of this shape into memory, and mark it as used; return None if no complete file is there."""
+    for path in folder.glob(f"{name}-*.npy"):
+        try:
+            images = np.lib.format.open_memmap(path, mode="c")
+        except Exception:  # NumPy's errors for broken files have no common type
+            continue
+        n = len(images) if images.ndim else 0
+        if images.dtype == np.uint8 and images.shape == (n, *shape) and n > 0 and path.stem == f"{name}-{n}":
+            with suppress(OSError):  # the file is another user's
+                os.utime(path)  # so that it counts as used
+            return torch.from_numpy(images)
+    return None
+
+
+def lock(folder: Path, name: str) -> FileLock:
+    """Return the lock of a set; the system releases it when the process that holds it ends, however it ends."""
+    return FileLock(folder / f"{name}.lock")
+
+
+def _write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int, ...]) -> None:
+    """Write batch after batch, under the set's lock; not through a memory map, where a full disk kills by a signal.
+
+    Raises:
+        OSError: The disk has no room; nothing is left behind.
+    """
+    unfinished = folder / f"{name}.unfinished"
+    try:
+        with unfinished.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+            for batch in batches:
+                file.write(batch.contiguous().numpy().data)
+            file.flush()
+            os.fsync(file.fileno())  # else a loss of power may leave a file of the right size, full of zeros
+        unfinished.replace(folder / f"{name}-{shape[0]}.npy")
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Delete the unfinished files of killed processes; those that are being written are locked."""
+    for unfinished in folder.glob("*.unfinished"):
+        with suppress(Timeout, OSError), lock(folder, unfinished.stem).acquire(timeout=0):
+            unfinished.unlink(missing_ok=True)
+
+
+def _prune(folder: Path, newest: str) -> None:
+    """Report how large the folder is, and delete the least recently used sets until the others fit."""
+    sets = sorted(_sizes(folder), key=lambda one: (one[0].name.startswith(f"{newest}-"), one[2]), reverse=True)
+    newest_mib, all_mib = (sum(size for _, size, _ in some) / 2**20 for some in (sets[:1], sets))
+    log.info("Decoded images are kept in %s: %.1f MiB, of %.1f MiB there.", printable(folder), newest_mib, all_mib)
+    room = BOUND
+    for path, size, _ in sets[1:]:
+        room -= size
+        if room < 0:
+            with suppress(OSError):  # another process prunes as well, or another user owns it
+                path.unlink()
+                log.info(
+                    "%s is deleted: it was unused for longest, and %d GiB are kept at most.", printable(path), BOUND // 2**30
+                )
+
+
+def _sizes(folder: Path) -> list[tuple[Path, int, float]]:
+    """Return path, bytes and time of last use of every set."""
+    found = []
+    for path in folder.glob("*.npy"):
+        with suppress(FileNotFoundError):  # another process prunes as well
+            stat = path.stat()
+            found.append((path, stat.st_size, stat.st_mtime))
+    return found

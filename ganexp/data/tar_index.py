@@ -18,7 +18,7 @@ from typing import IO, Any, Self
 import numpy as np
 from PIL import Image
 
-from ganexp.data import array_files
+from ganexp.data.cache import lock
 from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
 from ganexp.data.headers import upright_size
 from ganexp.data.storage import Storage
@@ -82,7 +82,7 @@ def index_of(storage: Storage, paths: Sequence[str], label: str, folder: Path) -
     found = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with array_files.lock(folder, name):
+        with lock(folder, name):
             found = _kept(file)
             if found is None:
                 found = _listed(storage, paths, label)

@@ -13,7 +13,8 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp.data import Dataset, ImageFolder, array_files, decoding, default_folder, load_cached
+from ganexp.data import Dataset, ImageFolder, decoding, default_folder, load_cached
+from ganexp.data.cache import lock
 from tests.data.samples import folder_of_images, noise
 from tests.full import on_a_full_disk
 from tests.processes import joined
@@ -139,7 +140,7 @@ def test_what_killed_processes_have_left_is_deleted_and_what_is_being_written_is
     cache.mkdir()
     (cache / "killed.unfinished").write_bytes(b"half")
     (cache / "busy.unfinished").write_bytes(b"half")
-    with array_files.lock(cache, "busy"):
+    with lock(cache, "busy"):
         load_cached(folder_of_images(tmp_path / "images"), cache)
         assert [path.name for path in cache.glob("*.unfinished")] == ["busy.unfinished"]
 
@@ -160,13 +161,13 @@ def test_the_sets_unused_for_longest_make_room_and_the_size_is_logged(tmp_path, 
             if np.load(path).shape[-1] == size:
                 os.utime(path, (time.time() - age, time.time() - age))
     mapped = decoded(4)  # now the one used last
-    monkeypatch.setattr(array_files, "BOUND", sum(128 + 5 * 3 * size**2 for size in (4, 6)))
+    monkeypatch.setattr("ganexp.data.cache.BOUND", sum(128 + 5 * 3 * size**2 for size in (4, 6)))
     with caplog.at_level("INFO"):
         decoded(7)
     assert there() == [4, 6, 7]
     assert f"are kept in {cache}: 0.0 MiB, of 0.0 MiB there" in caplog.text
     assert "is deleted: it was unused for longest" in caplog.text
-    monkeypatch.setattr(array_files, "BOUND", 0)
+    monkeypatch.setattr("ganexp.data.cache.BOUND", 0)
     before = mapped.clone()
     decoded(8)
     assert there() == [8]  # the newest stays, however large
