@@ -125,7 +125,6 @@ class Hub(Dataset):
         return torch.tensor(self._labels)
 
     def held_out(self) -> "Hub | None":
-        """Return the split on which nothing is trained; None if there is none."""
         split = next((name for name in HELD_OUT if name in self._splits and name != self.split), None)
         if split is None:
             return None

@@ -71,7 +71,6 @@ class ImageFolder(Dataset):
         return [*self.place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
-        """Return what identifies the images wherever they lie, in a folder or in an archive."""
         files = list(self._stamps)
         names = [(name, size) for name, (size, *_) in self._named()]
         return of_files(names, lambda place, length: self.place.head(files[place], length))

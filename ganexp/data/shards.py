@@ -90,7 +90,6 @@ class Shards(Dataset):
         return [self.label, self._left_out, *zip(self._shards, stamps_of(self._storage, self._shards), strict=True)]
 
     def digest(self) -> str:
-        """Return what identifies images and labels wherever the shards lie."""
         index, members = self._index, self._members(self._index)
         said = zip(index.label, (name.decode(errors="surrogateescape") for name in index.name), strict=True)
         names = [f"{place}/{label}/{name}" for place, (label, name) in enumerate(said)]
