@@ -18,7 +18,7 @@ from ganexp.cli import interrupting
 from ganexp.cli.hydra_errors import sentence
 from ganexp.cli.state import state
 from ganexp.cli.sweeping import stopping
-from ganexp.cli.sweeping.results import has_a_value
+from ganexp.cli.sweeping.tables import has_a_value
 from ganexp.config.schema import ConfigError
 from ganexp.printable import printable
 

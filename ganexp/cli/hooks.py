@@ -33,7 +33,7 @@ from ganexp.cli.naming import CHOICES, rename_groups, run_name, short, typed_ove
 from ganexp.cli.recorded import config_options
 from ganexp.cli.resuming import find_checkpoint, literal, newest_unfinished, quoted
 from ganexp.cli.state import state
-from ganexp.cli.sweeping import Sweep, ranking_columns, ranking_text, results, stopping, table, write_csv
+from ganexp.cli.sweeping import Sweep, ranking_text, results, stopping, table, write_csv
 from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
 from ganexp.config.schema import ConfigError
 from ganexp.logging import reading as runs
@@ -87,7 +87,7 @@ class PrepareSweep(Callback):
         with exiting_with_a_sentence():
             tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
             try:
-                where = f"Written to {short(write_csv(folder, ranking_columns(folder)))}"
+                where = f"Written to {short(write_csv(folder))}"
             except OSError as error:
                 where = f"No sweep.csv: {error}."
             print(f"\n{tables}\n\n{where}")

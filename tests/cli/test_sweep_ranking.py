@@ -5,8 +5,8 @@ import csv
 import pytest
 from scipy import stats
 
-from ganexp.cli.sweeping import Sweep, ranking_columns, ranking_text, table, write_csv
-from ganexp.cli.sweeping.ranking import rankings
+from ganexp.cli.sweeping import Sweep, ranking_text, table, write_csv
+from ganexp.cli.sweeping.tables import rankings
 from tests import forked
 from tests.cli.handmade_sweeps import make_sweep
 
@@ -47,7 +47,7 @@ def test_the_csv_has_what_each_jobs_combination_reached(tmp_path):
     folder = make_sweep(
         tmp_path, {name: COMBINATIONS[name] for name in ("loss=hinge", "loss=wgan", "loss=lsgan", "loss=began")}
     )
-    with write_csv(folder, ranking_columns(folder)).open() as file:
+    with write_csv(folder).open() as file:
         rows = list(csv.DictReader(file))
     assert [row["ranking/standing"] for row in rows] == [
         standing for standing in ("best", "not distinguishable", "worse", "no figure") for _ in range(3)
@@ -68,8 +68,7 @@ def test_without_a_metric_all_is_as_before(tmp_path):
     folder = make_sweep(tmp_path, COMBINATIONS)
     Sweep(("a",), ("loss", "seed"), Sweep.load(folder).jobs).save(folder)
     assert ranking_text(folder) == ""
-    assert ranking_columns(folder) == {}
-    assert "ranking" not in write_csv(folder, ranking_columns(folder)).read_text()
+    assert "ranking" not in write_csv(folder).read_text()
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,8 @@ from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
 from ganexp.cli.composing import compose
 from ganexp.cli.state import state
-from ganexp.cli.sweeping import Sweep
-from ganexp.cli.sweeping.ranking import combinations
-from ganexp.cli.sweeping.results import results
+from ganexp.cli.sweeping import Sweep, results
+from ganexp.cli.sweeping.tables import combinations
 from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
 from ganexp.config.parsing import parse
@@ -56,7 +55,7 @@ def main(options: argparse.Namespace) -> Path:
     if not any(entry.result for entry in entries):
         several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
         raise ConfigError(several + entries[0].problem)
-    sweep = _sweep(options.places[0]) if len(options.places) == 1 else None
+    sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
     order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
     evaluator_of = {entry.name: evaluator for entry, evaluator in zip(entries, evaluators, strict=True)}
@@ -170,20 +169,12 @@ def _checkpoints(place: Path, weights: str) -> list[Path]:
     return [getattr(RunFolder(run), weights) for run in runs or [place]]
 
 
-def _sweep(place: Path) -> Sweep | None:
-    """Return the record of a sweep, if there is one that can be read."""
-    try:
-        return Sweep.load(place)
-    except ValueError:
-        return None
-
-
 def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
     """Return the combination and the seed of each job of a sweep, by its folder; empty for any other place.
 
     Beside other places, a combination is one of its sweep: equal names in two sweeps need not be equal settings.
     """
-    sweep = _sweep(place)
+    sweep = Sweep.find(place)
     jobs = results(place) if sweep else []
     names = combinations(sweep, jobs) if sweep else []
     return {

@@ -60,6 +60,14 @@ class Sweep:
         overrides, differing, options, *each = (tuple(one) for one in lists)
         return cls(overrides, differing, tuple(each), metric, options, direction)
 
+    @classmethod
+    def find(cls, folder: Path) -> "Sweep | None":
+        """Read the record, if there is one that can be read."""
+        try:
+            return cls.load(folder)
+        except ValueError:
+            return None
+
     def settings(self, overrides: Sequence[str]) -> dict[str, str]:
         """Return a job's values of the keys that are swept over."""
         values = dict(override.lstrip("+").split("=", 1) for override in overrides if "=" in override)

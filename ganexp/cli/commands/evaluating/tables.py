@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ganexp.cli.sweeping.ranking import as_text
+from ganexp.cli.sweeping.tables import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
 from ganexp.config.evaluator import EvaluationResult

@@ -8,7 +8,7 @@ from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import comparing
 from ganexp.cli.commands.reporting.comparing import Group
 from ganexp.cli.sweeping import Sweep
-from ganexp.cli.sweeping.ranking import rankings as of_sweep
+from ganexp.cli.sweeping.tables import rankings as of_sweep
 from ganexp.compare import outcomes
 from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
 from ganexp.logging.reading import Run
@@ -19,7 +19,7 @@ WIDTH, HEIGHT, MARGIN = 200, 16, 5
 
 def metric_of(given: Sequence[Path]) -> str | None:
     """Return the metric that a sweep is ranked by, if nothing but one sweep is shown and it names a metric."""
-    sweep = _sweep(given)
+    sweep = Sweep.find(given[0]) if len(given) == 1 else None
     return sweep.metric if sweep else None
 
 
@@ -30,7 +30,7 @@ def rankings(
 
     For a sweep, jobs that left nothing are listed as missing too; other runs that differ only in the seed form one group.
     """
-    if _sweep(given):
+    if len(given) == 1 and Sweep.find(given[0]):
         return of_sweep(given[0], metric, direction)
     combinations = {id(run): group.name for group in groups for run in group.runs}
     told = zip(found, comparing.folder_names(found), outcomes.bases(found, metric), strict=True)
@@ -82,10 +82,3 @@ def _span(places: Sequence[Place]) -> tuple[float, float]:
     """Return the lowest and the highest value that is drawn; intervals lie between them."""
     ends = [value for place in places for value in place.values.values()]
     return min(ends), max(ends)
-
-
-def _sweep(given: Sequence[Path]) -> Sweep | None:
-    try:
-        return Sweep.load(given[0]) if len(given) == 1 and Sweep.is_in(given[0]) else None
-    except ValueError:
-        return None
