@@ -17,7 +17,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.cli.checks import settle_groups
-from ganexp.cli.composing import register_options
+from ganexp.cli.composing import register
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
 from ganexp.config.targets import target
@@ -62,7 +62,7 @@ def _is_a_value(override: Override) -> bool:
 
 @functools.cache
 def _composed(*words: str) -> DictConfig:
-    register_options()
+    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = compose("train", [*words])
         OmegaConf.resolve(cfg.measure)

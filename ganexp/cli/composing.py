@@ -1,22 +1,40 @@
-"""A configuration as the command line would compose it, for notebooks."""
+"""Composing as Hydra does it: where it looks for options, and for notebooks a configuration as the command line has it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import hydra
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from ganexp.cli.checks import settle_groups
+from ganexp.cli.hydra_errors import composing
 from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.plain import OPTIONS
+from ganexp.config.plugins import plugins
 from ganexp.config.schema import ConfigError
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+
+class InstalledPlugins(SearchPathPlugin):
+    """Adds the folders of plugins after ganexp's own, so that ganexp's options come first."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add the folders; Hydra calls this whenever it begins to compose."""
+        for plugin in plugins():
+            if plugin.conf:
+                search_path.append(plugin.distribution, f"file://{plugin.conf}")
 
 
-def register_options() -> None:
-    """Make `${ganexp.options:GROUP}` resolve to all options of a group in the folders that Hydra composes from."""
-    from hydra.core.global_hydra import GlobalHydra
-    from omegaconf import OmegaConf
+def register() -> None:
+    """Let Hydra look for options in plugins too, and `${ganexp.options:GROUP}` mean all options of a group that it can find.
 
-    def seen(group: str) -> "DictConfig":
+    A second time changes nothing.
+    """
+    Plugins.instance().register(InstalledPlugins)
+
+    def seen(group: str) -> DictConfig:
         sources = GlobalHydra.instance().config_loader().get_sources() if GlobalHydra().is_initialized() else []
         folders = [Path(source.path) for source in sources if source.scheme() == "file"]
         return OmegaConf.create(options_in(group, [*folders, conf_folder()]))
@@ -24,7 +42,7 @@ def register_options() -> None:
     OmegaConf.register_new_resolver(OPTIONS, seen, replace=True)
 
 
-def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfig":
+def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig:
     """Compose a configuration with the defaults of `python train.py`, to be given to `ganexp.build`.
 
     Args:
@@ -34,18 +52,10 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> "DictConfi
     Raises:
         ConfigError: There is no such option or key; the message is the command line's.
     """
-    from hydra import compose, initialize_config_dir  # imported here, since the library works without Hydra
-    from omegaconf import OmegaConf, open_dict
-
-    from ganexp.cli.checks import settle_groups
-    from ganexp.cli.hydra_errors import composing
-    from ganexp.cli.search_path import register
-
     register()
     further = [] if config_dir is None else [f"hydra.searchpath=['file://{Path(config_dir).resolve()}']"]
-    register_options()
-    with composing(), initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
-        cfg = compose("train", [*overrides, *further], return_hydra_config=True)
+    with composing(), hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
+        cfg = hydra.compose("train", [*overrides, *further], return_hydra_config=True)
         OmegaConf.resolve(cfg.measure)  # while it is known which folders have options
     settle_groups(cfg, cfg.hydra)
     if cfg.resume is not None:

@@ -3,7 +3,6 @@
 import shlex
 import signal
 import sys
-from typing import NoReturn
 
 from ganexp.cli.recorded import config_options
 from ganexp.cli.risky import risk_of
@@ -45,22 +44,13 @@ def command_to_resume(*overrides: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started."""
     options, rest = config_options(sys.argv[1:])
     again = [one for one in rest if _is_typed_again(one, of_sweep="-m" in overrides)]
-    return shlex.join([*_started_as(), *options, *overrides, *again])
-
-
-def _started_as() -> list[str]:
-    return sys.argv[0].split() if sys.argv[0] == "ganexp train" else ["python", sys.argv[0]]
+    started_as = ["ganexp", "train"] if sys.argv[0] == "ganexp train" else ["python", sys.argv[0]]
+    return shlex.join([*started_as, *options, *overrides, *again])
 
 
 def stopped_by(received: signal.Signals, *overrides: str) -> str:
     """Return the last line of a run that was stopped by a signal: how to resume it."""
     return f"Stopped by {received.name}; to resume: {command_to_resume(*overrides)}"
-
-
-def exit_stopped(received: signal.Signals, *overrides: str) -> NoReturn:
-    """End the program after a signal, and print how to resume."""
-    print(stopped_by(received, *overrides))
-    raise SystemExit(128 + received)
 
 
 def _is_typed_again(argument: str, *, of_sweep: bool) -> bool:

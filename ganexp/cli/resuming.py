@@ -2,12 +2,10 @@
 
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ganexp.cli.errors import exiting_with_a_sentence
 from ganexp.cli.naming import short
 from ganexp.cli.recorded import config_options, recorded_command
 from ganexp.cli.risky import refuse_risky
@@ -15,12 +13,6 @@ from ganexp.cli.sweeping import Sweep
 from ganexp.config.schema import ConfigError
 from ganexp.logging import reading as runs
 from ganexp.logging.layout import RunFolder
-
-
-def replace_command_line() -> None:
-    """Replace the command line of this process by the one that its `resume=` or `sweep.resume=` stands for."""
-    with exiting_with_a_sentence():
-        sys.argv[1:] = expand_resume(sys.argv[1:])
 
 
 def expand_resume(arguments: Sequence[str]) -> list[str]:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 def train(cfg: "DictConfig") -> float | None:
     """Train as a configuration says: what Hydra calls, once for each job."""
-    from ganexp.cli.composing import register_options
+    from ganexp.cli import composing
     from ganexp.cli.run import run  # imports torch, which --help and --cfg do not need
 
-    register_options()  # again: a job of a sweep may have a process of its own
+    composing.register()  # again: a job of a sweep may have a process of its own
     return run(cfg)
 
 
@@ -29,8 +29,7 @@ def main() -> None:
     quiet.wait_quietly()
     import hydra
 
-    from ganexp.cli import errors, hydra_errors, search_path
-    from ganexp.cli.composing import register_options
+    from ganexp.cli import composing, errors, hydra_errors
     from ganexp.cli.recorded import config_options
     from ganexp.config.defaults import conf_folder
 
@@ -39,14 +38,14 @@ def main() -> None:
 
         sys.exit(print(versions()))
     if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
-        from ganexp.cli.resuming import replace_command_line
+        from ganexp.cli.resuming import expand_resume
 
-        replace_command_line()
-    register_options()
+        with errors.exiting_with_a_sentence():
+            sys.argv[1:] = expand_resume(sys.argv[1:])
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
     try:
         hydra_errors.refuse_hyphens(sys.argv[1:])
-        search_path.register()
+        composing.register()
         options, rest = config_options(sys.argv[1:])
         sys.argv[1:] = [*options, *rest]  # with absolute paths: Hydra would look below this module
         hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="train")(train)()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from ganexp.cli import interrupting
-from ganexp.cli.ending import exit_stopped
+from ganexp.cli.ending import stopped_by
 from ganexp.cli.naming import short
 from ganexp.cli.state import state
 
@@ -39,9 +39,9 @@ def pass_on_to_workers() -> None:
 
 def exit_if_stopped(folder: Path) -> None:
     """End the program if a signal has stopped its jobs, and print how to resume the sweep in a folder."""
-    stopped_by = received()
-    if stopped_by:
-        exit_stopped(stopped_by, "-m", f"sweep.resume={short(folder)}")
+    if stopping := received():
+        print(stopped_by(stopping, "-m", f"sweep.resume={short(folder)}"))
+        raise SystemExit(128 + stopping)
 
 
 def _stop_workers() -> None:
