@@ -101,9 +101,12 @@ class PrepareSweep(Callback):
 
 
 def _check_launcher(launcher: DictConfig) -> None:
-    """Refuse parallel jobs if the plugin that starts them is not installed, and a wrong number of jobs per GPU."""
+    """Refuse parallel jobs if the plugin that starts them is not installed, and wrong numbers of jobs."""
     if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         raise ConfigError(missing_plugin("hydra/launcher", "joblib"))
+    jobs = launcher.get("n_jobs", 1)
+    if type(jobs) is not int or not jobs:
+        raise ConfigError(f"hydra.launcher.n_jobs should be how many jobs run at once, or -1 for one per core, not {jobs}.")
     take_jobs_per_gpu(launcher)
 
 
@@ -148,7 +151,12 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     parsed = _parsed([f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
     check_sweep(config, differing)
-    jobs = _grid(parsed) if config.hydra.sweeper._target_.endswith(".BasicSweeper") else ()
+    jobs: tuple[tuple[str, ...], ...] = ()
+    if config.hydra.sweeper._target_.endswith(".BasicSweeper"):
+        size = config.hydra.sweeper.max_batch_size
+        if size is not None and size < 1:
+            raise ConfigError(f"hydra.sweeper.max_batch_size should be 1 or more, not {size}.")
+        jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
     check_jobs(config, jobs)
     direction = settle_direction(config, _is_given("hydra.sweeper.direction", config))
     _make_folder_of_study(config)
@@ -160,7 +168,7 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     options, _ = config_options(sys.argv[1:])
     metric = config.sweep.metric
     try:
-        Sweep((*hydra_overrides, *overrides), differing, tuple(jobs), metric, tuple(options), direction).save(folder)
+        Sweep((*hydra_overrides, *overrides), differing, jobs, metric, tuple(options), direction).save(folder)
     except OSError as error:
         raise ConfigError(f"The sweep cannot be recorded ({error}): make room, or choose another hydra.sweep.dir.") from None
     if jobs:
@@ -227,11 +235,6 @@ def _name_jobs(config: DictConfig) -> None:
 def _parsed(overrides: Sequence[str]) -> list[Override]:
     with composing():
         return OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides(list(overrides))
-
-
-def _grid(parsed: list[Override]) -> tuple[tuple[str, ...], ...]:
-    (jobs,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
-    return tuple(tuple(job) for job in jobs)
 
 
 def _is_given(key: str, config: DictConfig) -> bool:

@@ -182,6 +182,14 @@ def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
         hooks._check_launcher(launcher)
 
 
+@pytest.mark.parametrize("jobs", [0, 1.5, "two"])
+def test_a_wrong_number_of_jobs_at_once_is_refused_by_its_key(jobs):
+    launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
+    launcher.n_jobs = jobs
+    with pytest.raises(ConfigError, match=r"^hydra\.launcher\.n_jobs "):
+        hooks._check_launcher(launcher)
+
+
 @pytest.mark.parametrize(
     ("command", "package"), [(["report", "a"], "plotly"), (["dashboard", "--entity=a"], "wandb_workspaces")]
 )
