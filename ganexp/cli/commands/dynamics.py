@@ -16,20 +16,19 @@ except ModuleNotFoundError:
 import numpy as np
 from tqdm import tqdm
 
-from ganexp.batch import Batch
 from ganexp.cli.commands.pages import html
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
-from ganexp.config.choices import choose
+from ganexp.config.choices import Choice, choose
 from ganexp.config.defaults import completed, conf_folder
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
-from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from ganexp.logging.layout import RunFolder
-from ganexp.training import Trainer, checkpoint
+from ganexp.training import checkpoint
 from ganexp.training.callbacks.dynamics import figures
 
 PLACES = [round(float(place), 3) for place in np.linspace(-0.25, 1.5, 36)]
@@ -57,6 +56,7 @@ def main(options: argparse.Namespace) -> Path:
     run = reading.read(folder.path)
     output: Path = options.output or folder.path / "dynamics.html"
     refuse_unwritable(output)
+    choices = _choices(options.rules)
     seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
     angles: list[float] = []
     if len(seen) < 2 or options.path:
@@ -66,10 +66,8 @@ def main(options: argparse.Namespace) -> Path:
     if not largest:
         raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
     rate = options.rate or 1 / largest
-    rules = _rules(options.rules, seen[-1].eigenvalues, rate)
-    written = page(folder.path.name, run.rows, seen, angles, rules, rate)
-    with atomic_write(output) as file:
-        file.write(written.encode(errors="replace"))
+    rules = _rules(choices, seen[-1].eigenvalues, rate)
+    html.write(output, page(folder.path.name, run.rows, seen, angles, rules, rate))
     print(f"Written to {output}")
     return output
 
@@ -84,11 +82,10 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
         config = checkpoint.load(file)["config"]
         if not config:
             raise ConfigError(f"{file} is of a run without a configuration, from which its networks could be made.")
-        longer = {
-            "iterations": completed(config)["iterations"] + 1
-        }  # since a run that has finished all its iterations is not resumed
+        longer = {"iterations": completed(config)["iterations"] + 1}  # a run that has done all its iterations is not resumed
         trainer = build(config | longer, checkpoint=file, trust=options.trust)
-        x, z = _batches(trainer)
+        x = next(trainer.reals)
+        z = trainer.gan.prior.measured(len(x))
         try:
             with still(trainer.gan, x, z) as field:
                 seen.append(Moment(trainer.iteration, figures(spectrum(field))))
@@ -106,19 +103,17 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
     return seen, path_angle(gan, weights[0], weights[-1], PLACES, v)  # type: ignore[arg-type]
 
 
-def _batches(trainer: Trainer) -> tuple[Batch, Batch]:
-    x = next(trainer.reals)
-    return x, trainer.gan.prior.measured(len(x))
+def _choices(names: Sequence[str]) -> dict[str, Choice]:
+    """Return strategies with their default settings, by name: all that ganexp has, if none are named."""
+    named = names or [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))]
+    return {name: choose("strategy", plain(compose(f"strategy={name}").strategy)) for name in named}
 
 
-def _rules(names: Sequence[str], eigenvalues: Sequence[complex], rate: float) -> dict[str, list[float | None]]:
+def _rules(choices: Mapping[str, Choice], eigenvalues: Sequence[complex], rate: float) -> dict[str, list[float | None]]:
     """Return by what factor each rule multiplies the distance per iteration, by eigenvalue; None if a rule does not apply."""
     upper = [one for one in eigenvalues if one.imag >= 0]
     found: dict[str, list[float | None]] = {}
-    for name in tqdm(
-        names or [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))], "rules", disable=None
-    ):
-        choice = choose("strategy", plain(compose(f"strategy={name}").strategy))
+    for name, choice in tqdm(choices.items(), "rules", disable=None):
         factors: list[float | None] = []
         for one in upper:
             try:

@@ -16,7 +16,7 @@ from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, parts, pictures, ranking
 from ganexp.config.schema import ConfigError
 from ganexp.logging import reading as runs
-from ganexp.logging.documents import atomic_write, refuse_unwritable
+from ganexp.logging.documents import refuse_unwritable
 from ganexp.logging.reading import Run
 
 PICTURES = 240
@@ -37,10 +37,7 @@ def main(options: argparse.Namespace) -> Path:
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
     ranked = _ranked(given, found, options.metric or ranking.metric_of(given), options.direction)
-    written = page(found, title, ranked)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(output) as file:
-        file.write(written.encode(errors="replace"))
+    html.write(output, page(found, title, ranked))
     print(f"Written to {output}")
     return output
 

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 
+from ganexp.cli.commands import dynamics
 from ganexp.config.build import build
 from tests.calling import call
 from tests.composing import composed
@@ -41,6 +42,19 @@ def test_a_finished_run_is_looked_at_where_it_has_checkpoints(folder, capsys):
         [abs(1 - 0.1 * one) for one in upper], abs=6e-4
     )
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_page_may_lie_in_a_new_folder(tmp_path):
+    row = {"dynamics/real_1": 1.0, "dynamics/imag_1": 0.5, "dynamics/smallest_real": 1.0}
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps({"progress/iteration": i} | row) + "\n" for i in (1, 2)))
+    page = call("dynamics", tmp_path, "--rules", "joint", "--output", tmp_path / "new" / "page.html")
+    assert len(charts(page.read_text())["plane"]["frames"]) == 2
+
+
+def test_an_unknown_rule_is_refused_before_the_work(folder, monkeypatch):
+    monkeypatch.setattr(dynamics, "_of_checkpoints", None)
+    with pytest.raises(SystemExit, match="strategy=nothing is not an option"):
+        call("dynamics", folder, "--rules", "nothing")
 
 
 def test_a_run_that_was_built_without_a_configuration_is_refused(folder, tmp_path):
