@@ -127,6 +127,8 @@ def _of_images(options: argparse.Namespace) -> Found:
     if options.weights != "last" or options.of or options.standing is not None:
         raise ConfigError("--weights, --of and --standing are for runs, and not for a folder of images")
     values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
+    asked = _asked(options)
+    parse(evaluated(values, asked))  # with the number of samples that was typed: below, it is that of the images
     entries, evaluators = [Entry(str(place), place) for place in options.places], []
     shape = choose("dataset", parse(values).dataset).make().shape
     for entry in entries:
@@ -136,8 +138,7 @@ def _of_images(options: argparse.Namespace) -> Found:
                 data = images_in(entry.path, shape, options.samples)
             except (ValueError, OSError) as error:
                 raise EvaluationError(str(error).removeprefix("path should be ")) from None
-            asked = _asked(options) | {"samples": len(data)}  # type: ignore[arg-type]
-            evaluator = RunEvaluator(parse(evaluated(values, asked)))
+            evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
             entry.result = evaluator.images(data)
         except (ConfigError, EvaluationError) as error:
             entry.problem = str(error).rstrip(".")
