@@ -75,7 +75,11 @@ def evaluate(parser: ArgumentParser) -> None:
     parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
     parser.add_argument("--device", help="cpu or cuda; the run's own by default")
     parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
-    parser.add_argument("--output", type=Path, help="the folder of the results; evaluation in the first run or sweep otherwise")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="the folder of the results; evaluation in the first run or sweep, or beside a lone checkpoint, otherwise",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 

@@ -93,17 +93,9 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
         entry, evaluator = Entry(name, path, combination=combination, seed=seed), None
         try:
             config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
-            seen_by = json.dumps(
-                [
-                    config.dataset,
-                    config.measure,
-                    config.evaluation.model_dump(),
-                    config.conditional,
-                    config.precision,
-                    config.device,
-                    _seed_of_data(config),
-                ]
-            )
+            data = [config.dataset, config.conditional, _seed_of_data(config)]
+            how = [config.measure, config.evaluation.model_dump(), config.precision, config.device]
+            seen_by = json.dumps([data, how])
             if seen_by not in known:
                 known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
             evaluator = known[seen_by]
@@ -227,7 +219,9 @@ def _output(options: argparse.Namespace) -> Path:
     elif options.dataset:
         folder = first.resolve().parent / f"{first.resolve().name}_evaluation"
     else:
-        folder = (first if first.is_dir() else RunFolder.of_checkpoint(first).path) / "evaluation"
+        run = RunFolder.of_checkpoint(first)
+        of_a_run = first.parent in (run.checkpoints, run.averages)
+        folder = (first if first.is_dir() else run.path if of_a_run else first.parent) / "evaluation"
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
         if path.exists() and not options.overwrite:
             raise ConfigError(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")

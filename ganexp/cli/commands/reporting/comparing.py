@@ -40,7 +40,7 @@ def measures(found: Sequence[Run]) -> dict[str, Scalar]:
 def differing(found: Sequence[Run]) -> list[str]:
     """Return the keys, dotted, whose values are not the same in all runs that have a configuration."""
     configs = [settings(run) for run in found if run.config]
-    return [key for key in dict.fromkeys(key for config in configs for key in config) if _differs(key, configs)]
+    return [key for key in dict.fromkeys(key for config in configs for key in config) if _classes([key], configs) > 1]
 
 
 def telling(found: Sequence[Run]) -> list[str]:
@@ -106,10 +106,6 @@ def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _rank(key: str) -> int:
     return SUBJECT.index(key) if key in SUBJECT else len(SUBJECT)
-
-
-def _differs(key: str, configs: Sequence[dict[str, Any]]) -> bool:
-    return _classes([key], configs) > 1
 
 
 def _classes(keys: Sequence[str], configs: Sequence[dict[str, Any]]) -> int:
