@@ -29,7 +29,7 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
     further = [one for one in overrides if not one.startswith("resume=")]
     kept = _without(recorded, [*further, "resume", "trust"])
     refuse_risky(kept, f"resume={name}")
-    first = next((number for number, one in enumerate(further) if _is_override(one)), len(further))
+    first = next((number for number, one in enumerate(further) if "=" in one and not one.startswith("-")), len(further))
     flags, typed = further[:first], further[first:]  # Hydra takes no overrides on both sides of a flag
     return [*options, *flags, *kept, *_trusting(typed), quoted("resume", checkpoint), *typed]
 
@@ -139,7 +139,3 @@ def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: 
 def _trusting(further: Sequence[str]) -> list[str]:
     """Return the override that trusts no modules, since anyone may have written the folder, unless some are named now."""
     return [] if any(one.startswith("trust=") for one in further) else ["trust=[]"]
-
-
-def _is_override(argument: str) -> bool:
-    return "=" in argument and not argument.startswith("-")

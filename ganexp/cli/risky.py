@@ -14,23 +14,10 @@ from hydra.errors import HydraException
 from ganexp.config.plain import flat
 from ganexp.config.schema import ConfigError, files_among
 
-LAUNCHER_KEYS = (
-    *(
-        "n_jobs",
-        "jobs_per_gpu",
-        "backend",
-        "verbose",
-        "timeout_min",
-        "cpus_per_task",
-        "gpus_per_node",
-        "tasks_per_node",
-        "nodes",
-        "mem_gb",
-    ),
-    *("name", "partition", "account", "qos", "signal_delay_s", "max_num_timeout", "array_parallelism"),
-)
 HARMLESS = re.compile(
-    rf"hydra/launcher=\w+|hydra\.launcher\.({'|'.join(LAUNCHER_KEYS)})=[\w-]+|hydra\.sweeper\.max_batch_size=\d+"
+    r"hydra/launcher=\w+|hydra\.sweeper\.max_batch_size=\d+|hydra\.launcher\.("
+    r"n_jobs|jobs_per_gpu|backend|verbose|timeout_min|cpus_per_task|gpus_per_node|tasks_per_node|nodes|mem_gb|"
+    r"name|partition|account|qos|signal_delay_s|max_num_timeout|array_parallelism)=[\w-]+"
 )
 """All that a recorded override may say to Hydra: which launcher, and how many jobs of what size; no code, and no paths."""
 WRITTEN_TO = ("data_root", "dataset.root")

@@ -15,6 +15,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("Error: this needs wandb-workspaces, which is not installed: pip install -e '.[dashboard]'.")
 
+from ganexp.cli.commands.reporting.charts import AXES
 from ganexp.cli.options import options
 from ganexp.config.defaults import conf_folder
 from ganexp.config.metrics import measures_of
@@ -22,7 +23,6 @@ from ganexp.config.plugins import conf_folders
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
 
-AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
 OF_THE_MACHINE = {
     "Collapse and over-fitting": ("diversity/", "accuracy/"),

@@ -16,13 +16,14 @@ POINTS = 400
 """The most points of a curve; of longer runs, evenly spaced rows are shown."""
 AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"]
-DASHES = ("solid", "dash", "dot", "dashdot")
+DASHES = {"solid": "", "dash": "6 3", "dot": "2 2", "dashdot": "6 2 2 2"}
+"""The dashes of lines, by plotly's name: their pattern in SVG."""
 PHASES = {"time/data_ms": "data", "time/d_ms": "D", "time/g_ms": "G"}
 
 
 def style(number: int) -> dict[str, Any]:
     """Return the line style of a group: a colour of its own, and once the colours are used up, another dash."""
-    return {"color": COLORS[number % len(COLORS)], "dash": DASHES[number // len(COLORS) % len(DASHES)], "width": 1.5}
+    return {"color": COLORS[number % len(COLORS)], "dash": [*DASHES][number // len(COLORS) % len(DASHES)], "width": 1.5}
 
 
 def chartable(found: Sequence[Run]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import comparing
-from ganexp.cli.commands.reporting.charts import AXES, style
+from ganexp.cli.commands.reporting.charts import AXES, DASHES, style
 from ganexp.cli.commands.reporting.comparing import Group
 from ganexp.cli.commands.reporting.pictures import Shown
 from ganexp.instruments.scalar import Scalar
@@ -17,7 +17,6 @@ from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
 
 STATES = ("finished", "failed", "unfinished", "preempted", "skipped")
-DASHES = {"solid": "", "dash": "6 3", "dot": "2 2", "dashdot": "6 2 2 2"}
 
 
 def overview(found: Sequence[Run]) -> str:
