@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
+from ganexp.cli.arguments import parser
 from ganexp.cli.state import state
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
 from ganexp.data.decoding import DecodingError
@@ -25,6 +26,19 @@ from ganexp.sampling.films import frames_of, write_film
 from ganexp.sampling.neighbours import beside_their_nearest, nearest
 
 MOST_COLUMNS = 16
+SAMPLED = ("--grid", "--images", "--film", "--neighbours")
+GOES_WITH: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("n", "seed", "first", "indices", "label", "truncation"), SAMPLED),
+    **dict.fromkeys(("format", "shard_size"), ("--images",)),
+    **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "enlarge", "open"), ("--film",)),
+    "nearest": ("--neighbours",),
+    "form": ("--export",),
+    "with_discriminator": ("--save",),
+    "method": ("--grid", "--images", "--neighbours"),
+    "percentile": ("--method rejection",),
+    **dict.fromkeys(("steps", "step_size"), ("--method langevin",)),
+}
+"""Options that some tasks or methods alone take: with any other they would say nothing."""
 
 
 def main(options: argparse.Namespace) -> Path:
@@ -38,10 +52,10 @@ def main(options: argparse.Namespace) -> Path:
         raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
     if processes.count > 1 and ":" in options.device:
         raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
-    if options.with_discriminator and options.task != "save":
-        raise SamplingError("--with-discriminator goes with --save")
-    if options.method and options.task not in GUIDED:
-        raise SamplingError(f"--method goes with {', '.join(GUIDED)}, and not with --{options.task}")
+    untouched, chosen = parser().parse_args(["sample", "RUN"]), {f"--{options.task}", f"--method {options.method}"}
+    for option, needed in GOES_WITH.items():
+        if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
+            raise SamplingError(f"--{option.replace('_', '-')} goes with {' or '.join(needed)}")
     torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
     try:
         generator = processes.together(lambda: _loaded(options))
@@ -163,7 +177,6 @@ def _loaded(options: argparse.Namespace) -> Trained:
         raise SamplingError(str(error)) from error
 
 
-GUIDED = ("grid", "images", "neighbours")
 TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}
 
 
