@@ -57,7 +57,11 @@ def refuse_change_of_folder(config: DictConfig) -> None:
 
 
 def check_sweep(config: DictConfig, differing: Sequence[str]) -> None:
-    """Check a sweep's launcher and metric; if the loss, augment or experiment differs, each job checks the metric itself."""
+    """Check a sweep's numbers, launcher and metric; if the loss, augment or experiment differs, each job checks the metric."""
+    for key in ("max_batch_size", "n_jobs", "n_trials"):
+        number = config.hydra.sweeper.get(key)
+        if number is not None and number < 1:
+            raise ConfigError(f"hydra.sweeper.{key} should be 1 or more, not {number}.")
     if config.hydra.launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
         raise ConfigError(
             "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: start the sweep on one of the "

@@ -153,9 +153,6 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     check_sweep(config, differing)
     jobs: tuple[tuple[str, ...], ...] = ()
     if config.hydra.sweeper._target_.endswith(".BasicSweeper"):
-        size = config.hydra.sweeper.max_batch_size
-        if size is not None and size < 1:
-            raise ConfigError(f"hydra.sweeper.max_batch_size should be 1 or more, not {size}.")
         jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
     check_jobs(config, jobs)
     direction = settle_direction(config, _is_given("hydra.sweeper.direction", config))

@@ -113,6 +113,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
         (["hydra.sweep.subdir=s${seed}", "seed=0,1"], "hydra.sweep.subdir=s${seed} should begin with ${hydra.job.num}_ and"),
         (["hydra.sweep.subdir=${hydra.job.num}/x", "seed=0,1"], "and be one folder's name: jobs are found by their numbers."),
         (["hydra.job.chdir=true", "seed=0,1"], "hydra.job.chdir=true would make relative paths mean"),
+        (["hydra/sweeper=search", "hydra.sweeper.n_jobs=-1"], "hydra.sweeper.n_jobs should be 1 or more, not -1."),
         (["hydra.sweeper.max_batch_size=0", "seed=0,1"], "hydra.sweeper.max_batch_size should be 1 or more, not 0."),
         (["resume=auto", "seed=0,1"], "resume=auto is for one run: leave out -m, or continue a sweep with sweep.resume=…."),
     ],
