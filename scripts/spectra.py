@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for path in (options.results, options.page):
         refuse_unwritable(path, "name other places with --results and --page")
     try:
+        page.around(options.page)
         results = Results(options.results, options.shorter)
     except ValueError as error:
         sys.exit(f"Error: {error}.")

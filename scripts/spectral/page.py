@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval, of_mean, of_positive_mean
+from ganexp.logging.documents import atomic_write
 from spectral.plan import REFERENCE, RULES, SETTINGS
 from spectral.verdict import Found, answer, signed
 
@@ -118,8 +119,25 @@ def _draw(axes: Axes, name: str, found: Found) -> None:
     axes.set_title(f"{name}: rank correlation {signed(found.correlation(found.predicted, found.figures))}", fontsize=10)
 
 
+def around(page: Path) -> str:
+    """Return what a page has now: nothing but the place for the section if it is new.
+
+    Raises:
+        ValueError: It has no such place.
+    """
+    text = page.read_text() if page.exists() else "<!-- measured: spectra -->\n<!-- end of measured -->\n"
+    if not PLACE.search(text):
+        raise ValueError(
+            f"{page} has no place for the section, from <!-- measured: spectra --> to <!-- end of measured -->: make one, or "
+            "name another page with --page"
+        )
+    return text
+
+
 def write(text: str, picture: Figure, page: Path) -> None:
     """Put the section into a page, in place of the one that is there, and the picture beside it."""
-    before = page.read_text() if page.exists() else "<!-- measured: spectra -->\n<!-- end of measured -->\n"
+    written = PLACE.sub(lambda place: place[1] + text + place[3], around(page))
+    page.parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(page.with_name("spectra.png"), dpi=100)
-    page.write_text(PLACE.sub(lambda place: place[1] + text + place[3], before))
+    with atomic_write(page) as file:
+        file.write(written.encode())

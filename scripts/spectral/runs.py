@@ -5,7 +5,6 @@ import functools
 import io
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -87,7 +86,7 @@ class Results:
         shorter: By which factor runs are shorter than planned; a file made with another factor is refused.
 
     Raises:
-        ValueError: The file was measured with other settings.
+        ValueError: The file was measured with other settings, or has a line that is no result, as after a merge.
     """
 
     COLUMNS = ("setting", "rule", "seed", *(field.name for field in fields(Moment)))
@@ -100,11 +99,12 @@ class Results:
         self.machine = machine()
         if path.exists():
             whole, _, _ = path.read_text().rpartition("\n")  # a killed process may have left a half written line
-            said, measured_on, *lines = [*whole.splitlines(), "", ""]
+            said, measured_on, _, *lines = [*whole.splitlines(), "", "", ""]
             if said != f"# {plan}":
                 raise ValueError(f"{path} was measured with other settings: move it away, or name another file with --results")
             self.machine = measured_on.removeprefix("# ")
-            self.runs = dict(_read(lines))
+            self.runs = _read(path, lines)
+        path.parent.mkdir(parents=True, exist_ok=True)
         written = "".join(_lines(key, run) for key, run in self.runs.items())
         with atomic_write(path) as file:  # without what a killed process has left half written
             file.write(f"# {plan}\n# {self.machine}\n{','.join(self.COLUMNS)}\n{written}".encode())
@@ -125,14 +125,16 @@ def _lines(key: Key, run: list[Moment]) -> str:
     return text.getvalue()
 
 
-def _read(lines: list[str]) -> Iterator[tuple[Key, list[Moment]]]:
-    """Yield the runs that are whole."""
-    found: dict[Key, list[Moment]] = {}
-    for row in csv.DictReader(lines):
+def _read(path: Path, lines: list[str]) -> dict[Key, list[Moment]]:
+    """Return the runs that are whole; one that two processes have made counts once."""
+    found: dict[Key, dict[int, Moment]] = {}
+    for row in filter(None, csv.reader(lines)):
         try:
-            key = row["setting"], row["rule"], int(row["seed"])
-            eigenvalues = tuple(complex(one) for one in row["eigenvalues"].split())
-            found.setdefault(key, []).append(Moment(int(row["iteration"]), float(row["figure"]), eigenvalues))
-        except (TypeError, ValueError, AttributeError):  # a line that was cut off
-            continue
-    yield from ((key, run) for key, run in found.items() if len(run) == EVALUATIONS)
+            setting, rule, seed, iteration, figure, eigenvalues = row
+            moment = Moment(int(iteration), float(figure), tuple(map(complex, eigenvalues.split())))
+            found.setdefault((setting, rule, int(seed)), {})[moment.iteration] = moment
+        except ValueError:
+            raise ValueError(
+                f"{path} has a line that is no result ({','.join(row)}): mend it, or name another file with --results"
+            ) from None
+    return {key: [*moments.values()] for key, moments in found.items() if len(moments) == EVALUATIONS}

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -20,9 +20,6 @@ from ganexp.dynamics import contraction
 from spectral.plan import REFERENCE, RULES, SETTINGS
 from spectral.runs import Key, Moment
 
-Predict = Callable[[str, tuple[complex, ...], float], float]
-"""By what factor a rule multiplies the distance per iteration, given eigenvalues and a rate."""
-
 
 @dataclass(frozen=True)
 class Found:
@@ -34,8 +31,7 @@ class Found:
             mean.
         own: The factor predicted by the spectra along the rule's own run; nan where there are none.
         figures: By rule and seed: what the run has reached; infinite if it diverged.
-        times: The iterations to the target.
-        target: The median of what the reference has reached.
+        times: The iterations to the median of what the reference has reached.
     """
 
     seeds: list[int]
@@ -43,7 +39,6 @@ class Found:
     own: dict[str, list[float]]
     figures: dict[str, list[float]]
     times: dict[str, list[float]]
-    target: float
 
     @property
     def foremost(self) -> str:
@@ -74,13 +69,12 @@ class Found:
         return Interval(max(-1, whole.low), whole.middle, min(1, whole.high))
 
 
-def found(setting: str, runs: Mapping[Key, Sequence[Moment]], predict: Predict | None = None) -> Found:
+def found(setting: str, runs: Mapping[Key, Sequence[Moment]]) -> Found:
     """Return what was found in a setting.
 
     Raises:
         ValueError: There are fewer than two seeds with which every rule has been trained.
     """
-    predict = predict or factor
     rate = SETTINGS[setting].rate
     there = {seed for name, _, seed in runs if name == setting}
     seeds = sorted(seed for seed in there if all((setting, rule, seed) in runs for rule in RULES))
@@ -88,7 +82,7 @@ def found(setting: str, runs: Mapping[Key, Sequence[Moment]], predict: Predict |
         raise ValueError(f"{setting} has {len(seeds)} seeds with which every rule has been trained, and needs two")
 
     def along(rule: str, run: Sequence[Moment]) -> float:
-        factors = [predict(rule, moment.eigenvalues, rate) for moment in run if moment.eigenvalues]
+        factors = [factor(rule, moment.eigenvalues, rate) for moment in run if moment.eigenvalues]
         return float(np.exp(np.mean(np.log(factors)))) if factors else math.nan
 
     figures = {rule: [runs[setting, rule, seed][-1].figure for seed in seeds] for rule in RULES}
@@ -99,7 +93,6 @@ def found(setting: str, runs: Mapping[Key, Sequence[Moment]], predict: Predict |
         {rule: [along(rule, runs[setting, rule, seed]) for seed in seeds] for rule in RULES},
         figures,
         {rule: [time_to(target, runs[setting, rule, seed]) for seed in seeds] for rule in RULES},
-        target,
     )
 
 

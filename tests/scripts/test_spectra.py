@@ -1,6 +1,7 @@
 """What spectra predict and what runs reach: the comparison on made-up runs, the file that keeps them, and one small run."""
 
 import math
+from unittest.mock import patch
 
 import pytest
 
@@ -27,7 +28,8 @@ def made_up(turned=1.0, diverged=()):
 
 def settings_of(*given, **further):
     made, predict = made_up(*given, **further)
-    return {name: verdict.found(name, made, predict) for name in SETTINGS}
+    with patch.object(verdict, "factor", predict):
+        return {name: verdict.found(name, made) for name in SETTINGS}
 
 
 def test_predictions_that_come_true_are_a_yes_and_those_that_do_not_a_no():
@@ -82,6 +84,42 @@ def test_a_file_goes_on_where_a_killed_process_has_left_it(tmp_path, left):
     assert again.runs == {key: made[key] for key in list(made)[:2]}
     again.add(list(made)[2], made[list(made)[2]])
     assert again.path.read_text() == text
+
+
+def test_a_file_that_a_merge_has_left_halfway_is_refused_and_kept(tmp_path):
+    made, _ = made_up()
+    results = Results(tmp_path / "s.csv")
+    results.add(key := next(iter(made)), made[key])
+    *before, last = results.path.read_text().splitlines(keepends=True)
+    merged = "".join([*before, "<<<<<<< HEAD\n", last, "=======\n", last, ">>>>>>> theirs\n"])
+    results.path.write_text(merged)
+    with pytest.raises(ValueError, match=r"<<<<<<< HEAD.*--results"):
+        Results(results.path)
+    assert results.path.read_text() == merged
+
+
+def test_a_run_that_two_processes_have_made_counts_once(tmp_path):
+    made, _ = made_up()
+    results = [Results(tmp_path / "s.csv") for _ in range(2)]
+    for one in results:
+        one.add(key := next(iter(made)), made[key])
+    assert Results(tmp_path / "s.csv").runs == {key: made[key]}
+
+
+def test_folders_that_are_not_there_are_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(spectra, "found", lambda name, runs: settings_of()[name])
+    page_there, file_there = tmp_path / "a" / "p.md", tmp_path / "b" / "s.csv"
+    spectra.main(["--seeds=0", "--results", str(file_there), "--page", str(page_there)])
+    assert "**Yes" in page_there.read_text()
+    assert file_there.exists()
+
+
+def test_a_page_without_a_place_for_the_section_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(spectra, "workers", None)
+    (tmp_path / "p.md").write_text("Mine.\n")
+    with pytest.raises(SystemExit, match=r"p\.md has no place .*--page"):
+        spectra.main(["--seeds=2", "--results", str(tmp_path / "s.csv"), "--page", str(tmp_path / "p.md")])
+    assert (tmp_path / "p.md").read_text() == "Mine.\n"
 
 
 def test_a_file_of_other_settings_is_refused(tmp_path):
