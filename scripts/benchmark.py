@@ -37,15 +37,18 @@ QUICK_CASES = ("mlp", "dcgan 32")
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Run the benchmarks and return the folder of their results."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.data_root and not any((options.data_root / name).exists() for name in feeding.SETS):
+        parser.error(f"{options.data_root} has neither {' nor '.join(feeding.SETS)}: name another folder with --data-root")
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_benchmark"
     refuse_unwritable(folder / "benchmarks.md")
     start, sections = time.perf_counter(), []
     for part in tqdm(options.parts, disable=None, unit="part"):
         sections += [section for section in parts(options)[part]() if section]
-    minutes = (time.perf_counter() - start) / 60
-    with writing(folder):
-        path = write(sections, folder, how=_command(options), minutes=minutes)
+        minutes = (time.perf_counter() - start) / 60
+        with writing(folder):
+            path = write(sections, folder, how=_command(options), minutes=minutes)
     print(path.read_text(), f"\nWritten to {path}", sep="\n")
     return folder
 

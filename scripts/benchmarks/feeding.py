@@ -23,6 +23,8 @@ from ganexp.compare.racing import synchronize
 from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached
 
 BATCH = 64
+SETS = ("mnist/", "cifar10-train.zip")
+"""What a folder of data may have."""
 
 
 def feeding(data: Path | None, cases: Sequence[str], turns: int, seconds: float) -> Section:

@@ -52,6 +52,24 @@ def test_every_part_can_be_named():
     assert benchmark.parts(options).keys() == {*benchmark.PARTS, *options.parts}
 
 
+def test_parts_that_are_done_are_kept_when_a_later_one_fails(tmp_path, monkeypatch):
+    def fails():
+        raise RuntimeError("train.py ended")
+
+    parts = {"overhead": lambda: [Section("Done", "words"), None], "startup": fails}
+    monkeypatch.setattr(benchmark, "parts", lambda options: parts)
+    with pytest.raises(RuntimeError, match=r"train\.py ended"):
+        benchmark.main(["--parts", "overhead", "startup", "--output", str(tmp_path)])
+    assert "## Done\n\nwords" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_a_folder_without_data_is_refused_before_the_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "parts", None)
+    with pytest.raises(SystemExit):
+        benchmark.main(["--data-root", str(tmp_path / "typo")])
+    assert "neither mnist/ nor cifar10-train.zip" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("_tiny_cases")
 def test_every_part_fills_its_table():
