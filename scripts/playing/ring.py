@@ -13,6 +13,7 @@ from tqdm import tqdm
 from ganexp import Trainer, build, compose
 from ganexp.data import Ring
 from ganexp.data.modes import Gaussians
+from ganexp.logging.documents import atomic_write
 from ganexp.training.callbacks.drawing import looking, made
 
 Course = dict[str, np.ndarray[Any, Any]]
@@ -62,7 +63,8 @@ def courses(kept: Path, iterations: int = ITERATIONS, frames: int = FRAMES) -> d
         if name not in found:
             found[name] = train((*SETTINGS, *overrides), iterations, frames)
             flat = {f"{name}/{key}": values for name, course in found.items() for key, values in course.items()}
-            np.savez_compressed(kept, how=np.array(how), **flat)  # type: ignore[arg-type]
+            with atomic_write(kept) as file:
+                np.savez_compressed(file, how=np.array(how), **flat)  # type: ignore[arg-type]
     return found
 
 

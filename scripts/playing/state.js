@@ -101,7 +101,9 @@ function fromAddress() {
   if (parts.has("start") && start.length === 2 && start.every(x => Math.abs(x) <= 2)) state.start = start;
   for (const part of (parts.get("own") ?? "").split(",")) {
     const [name, value] = part.split(":"), range = SHOWN[name]?.coefficient;
-    if (range && value >= range.low && value <= range.high) state.own[name] = Number(value);
+    const stop = range && +((value - range.low) / range.step).toFixed(6); // only stops of its slider may be recorded
+    if (range && value <= range.high && stop >= 0 && Number.isInteger(stop)) state.own[name] = Number(value);
   }
-  return parts.has("at") ? Number(parts.get("at")) : null;
+  const moment = parseFloat(parts.get("at"));
+  return Number.isFinite(moment) ? moment : null;
 }

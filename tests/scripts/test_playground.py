@@ -82,6 +82,21 @@ def test_a_ring_is_kept_for_the_next_time_if_its_settings_are_the_same(tmp_path,
     assert len(trained) == 2 * len(ring.STRATEGIES)
 
 
+def test_an_interrupted_write_leaves_the_rings_that_were_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(ring, "train", lambda overrides, iterations, frames: a_course(frames))
+    ring.courses(tmp_path / "ring.npz", 10, 3)
+    kept = (tmp_path / "ring.npz").read_bytes()
+
+    def savez_compressed(file, **arrays):
+        (file.write if hasattr(file, "write") else file.write_bytes)(b"PK")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", savez_compressed)
+    with pytest.raises(KeyboardInterrupt):
+        ring.courses(tmp_path / "ring.npz", 12, 3)
+    assert (tmp_path / "ring.npz").read_bytes() == kept
+
+
 @pytest.mark.slow
 def test_a_ring_is_learnt_from_the_same_start_by_all():
     small = (*ring.SETTINGS, "generator.width=4", "discriminator.width=4", "batch_size=8")
@@ -140,5 +155,8 @@ def test_reduced_motion_shows_whole_paths_and_does_not_move_by_itself(small_page
     wrong = "#game=chess&rate=77&start=9,9&strategies=joint&momentum=-0.5&own=lookahead:7,%3Cb%3E:1"
     script = "document.title = JSON.stringify([state.game, state.rate, state.start, state.strategies, state.momentum])"
     assert title(tmp_path / "page.html", script, address=wrong) == '["bilinear",0.1,[1.2,0.6],["joint"],-0.5]'
+    wrong = "#strategies=runge_kutta&own=runge_kutta:3&at=soon"  # its orders are 2 and 4
+    script = "document.title = JSON.stringify([state.own.runge_kutta, clock.moment])"
+    assert title(tmp_path / "page.html", script, "--force-prefers-reduced-motion", address=wrong) == "[2,200]"
     for table in ("#strategies", "#100%"):  # addresses of places in the page
         assert title(tmp_path / "page.html", "document.title = state.game", address=table) == "bilinear"
