@@ -27,11 +27,12 @@ def measure(plan: Plan, results: Results) -> None:
             settings = point(0, DIVISION, rule.coefficients).settings
             overrides = (*DIVISION.overrides, *rule.overrides)
             try:
-                contenders[rule.name] = Contender.of(on_noise(workload, overrides, settings))
+                trainer = on_noise(workload, overrides, settings)
             except ConfigError:  # it does not fit
                 continue
+            contenders[rule.name], device = Contender.of(trainer), trainer.gan.prior.device
             iterations[rule.name] = plan.cost(workload, DIVISION.name, rule)[1]
-        found = race_for(contenders, turns=TURNS, turn_s=0.2, device=torch.device("cpu"))
+        found = race_for(contenders, turns=TURNS, turn_s=0.2, device=device)
         for name, times in found.items():
             ratio = times.over(found[BASE]).middle * iterations[name] / iterations[BASE]
             results.append(Line("time", workload.key, division=DIVISION.name, rule=name, figures=(ratio,)))

@@ -7,14 +7,16 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
 import pytest
+import torch
 from scipy.stats import trim_mean
 
 import bench
-from benching import longer, page, running, schedule, statistics, verdicts
+from benching import longer, page, running, schedule, statistics, timing, verdicts
 from benching import results as results_module
 from benching.results import Line, Results
 from benching.rules import RULES, own
@@ -698,6 +700,17 @@ def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(
     assert found[0] == found[1]
     assert len(found[0]) == 3
     assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+
+
+def test_a_race_waits_for_the_device_that_its_trainers_are_on(tmp_path, monkeypatch):
+    """Otherwise, launches would be timed on a GPU, and not what they launch."""
+    on = SimpleNamespace(gan=SimpleNamespace(prior=SimpleNamespace(device=torch.device("cuda"))), step=print, reals=None)
+    devices = []
+    monkeypatch.setattr(timing, "on_noise", lambda *_: on)
+    monkeypatch.setattr(timing, "race_for", lambda contenders, device, **_: devices.append(device) or {})
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
+    timing.measure(Plan([WORKLOADS["cifar10_sngan"]], [RULES["joint"]]), Results(tmp_path / "study.csv"))
+    assert devices == [torch.device("cuda")]
 
 
 def test_two_benches_do_not_write_one_file(tmp_path, monkeypatch):
