@@ -13,7 +13,6 @@ from ganexp.compare.intervals import Interval
 
 SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")
 RACE = (*(f"{name}, redundant" for name in SHARED), *SHARED, "one_stage")
-Race = dict[str, Measured]
 
 
 def two_generator_passes(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int = 11, iterations: int = 3) -> Finding:
@@ -113,7 +112,7 @@ def _twin(strategy: str, of: str) -> str:
     return f"{strategy}, redundant" if of.endswith(", redundant") else strategy
 
 
-def race_figure(entries: Race) -> Figure:
+def race_figure(entries: dict[str, Measured]) -> Figure:
     """Draw the time of every strategy in a race, with its counted operations."""
     baseline = entries["detach, redundant"]
     ratios = {name: entry.over(baseline) for name, entry in entries.items()}

@@ -11,15 +11,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import claims
-from experiments import batch_size, cost, dirac, evaluators, order, softmaxgan, training, width_ratio
+from experiments import batch_size, cost, dirac, evaluators, finding, order, softmaxgan, training, width_ratio
 from experiments.finding import Finding, Verdict
-from experiments.sources import SOURCES
+from experiments.report import SOURCES
 from ganexp import GAN, Prior
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
 from ganexp.losses import SoftmaxGAN
 
-C, R = Verdict.CONFIRMED, Verdict.REFUTED
+C, R, U = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.UNDECIDED
 TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3")
 
 
@@ -235,3 +235,22 @@ def test_claims_10_and_11_from_end_to_end(tmp_path, monkeypatch):
     assert len(list((folder / "claims").glob("*.png"))) == 2 + 1 + 4
     for arm in softmaxgan.ARMS:
         assert f"| {arm} |" in text
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"), [(Interval(1.1, 2, 3), C), (Interval(0.5, 0.7, 0.9), R), (Interval(0.9, 1.1, 1.2), U)]
+)
+def test_at_least(interval, verdict):
+    assert finding.at_least(1.0, interval) is verdict
+
+
+def test_a_claimed_factor_is_met_nearer_to_it_than_to_none():
+    assert finding.about(8, Interval(3, 4, 5)) is C
+    assert finding.about(8, Interval(1, 1.1, 2.7)) is R
+    assert finding.about(8, Interval(2.5, 3, 3.5)) is U
+
+
+def test_verdicts_are_joined():
+    assert finding.together({("a", "x"): C, ("b", "y"): C}) == (C, "Confirmed in every case")
+    mixed = finding.together({("a", "x"): C, ("a", "y"): C, ("b", "x"): C, ("b", "y"): R})
+    assert mixed == (Verdict.DEPENDS, "Confirmed: a; b (x). Refuted: b (y)")
