@@ -10,7 +10,7 @@ from playing import ring
 from playing.games import GAMES
 from playing.programs import programs
 from playing.references import ITERATIONS, MOMENTA, RATES, START, STEPS, references
-from playing.shown import SHOWN, Shown
+from playing.shown import SHOWN
 
 ROOM = Path(__file__).resolve().parent
 SCRIPTS = ("tapes", "state", "questions", "field", "charts", "ring", "page")
@@ -29,7 +29,7 @@ def data(courses: dict[str, ring.Course]) -> dict[str, Any]:
     """Return what the scripts read."""
     return {
         "games": [{"name": one.name, "points": one.points, "bounded": one.loss is not WGAN} for one in GAMES],
-        "strategies": [strategy_data(one) for one in SHOWN],
+        "strategies": [asdict(one) for one in SHOWN],
         "rates": RATES,
         "momenta": MOMENTA,
         "steps": [f"{d}:{g}" for d, g in STEPS],
@@ -38,17 +38,4 @@ def data(courses: dict[str, ring.Course]) -> dict[str, Any]:
         "start": START,
         "iterations": ITERATIONS,
         "ring": ring.for_page(courses),
-    }
-
-
-def strategy_data(one: Shown) -> dict[str, Any]:
-    """Return what the scripts read about a strategy."""
-    coefficient = one.coefficient and asdict(one.coefficient)
-    return {
-        "name": one.name,
-        "colors": one.colors,
-        "dash": one.dash,
-        "words": one.words,
-        "also": one.also,
-        "coefficient": coefficient,
     }

@@ -1,9 +1,8 @@
 """What every strategy does in every game at every ratio of steps, recorded for the page."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -54,14 +53,9 @@ def recordings(game: Game, shown: Shown, settings: Settings) -> dict[str, Any] |
         return strategy
 
     if one is None:
-        return program(game, make, settings, None, shown.cycle)
+        return program(game, make, settings, (None,), shown.cycle)
     stops = [round(float(stop), 9) for stop in np.arange(one.low, one.high + one.step / 2, one.step)]
     if len(stops) > 2:
         with suppress(Unrepeatable):
             return program(game, make, settings, (stops[0], stops[len(stops) // 2], stops[-1]), shown.cycle)
-    return [program(game, partial(at_stop, make, stop), settings, None, shown.cycle) | {"coefficient": stop} for stop in stops]
-
-
-def at_stop(make: Callable[[float | None, Tensor], Strategy], stop: float, _: float | None, rate: Tensor) -> Strategy:
-    """Make a strategy with a fixed coefficient."""
-    return make(stop, rate)
+    return [program(game, make, settings, (stop,), shown.cycle) | {"coefficient": stop} for stop in stops]

@@ -135,7 +135,7 @@ def program(
     game: Game,
     strategy: Callable[[float | None, Tensor], Strategy],
     settings: Settings,
-    values: Sequence[float] | None,
+    values: Sequence[float | None],
     cycle: int = 1,
 ) -> dict[str, Any]:
     """Return what the page plays.
@@ -144,7 +144,7 @@ def program(
         game: The game; programs of games that differ by their points alone are the same.
         strategy: Makes a new strategy with a coefficient, and with a rate for steps of its own.
         settings: The settings of the recording; rate and momentum may differ on the page.
-        values: Three values of the coefficient, if it only scales numbers.
+        values: Of the coefficient: three if it only scales numbers, else one; None for a strategy without one.
         cycle: After how many iterations the same operations come again.
 
     Returns:
@@ -157,7 +157,7 @@ def program(
         Unrepeatable: The strategy cannot be recorded in this way.
     """
     count = max(4, 1 + 2 * cycle)
-    recordings = [_lean(_recorded(game, partial(strategy, one), settings, count)) for one in (values or (None,))]
+    recordings = [_lean(_recorded(game, partial(strategy, one), settings, count)) for one in values]
     order = [0, *(1 + k % cycle for k in range(count - 1))]
     start: dict[tuple[float, ...], int] = {}
     tapes: list[list[Any]] = []
@@ -227,14 +227,15 @@ def _form(lean: _Lean, k: int, start: dict[tuple[float, ...], int]) -> tuple[lis
     return form, numbers
 
 
-def _expression(numbers: NDArray[np.float64], ks: Sequence[int], values: Sequence[float] | None) -> list[float]:
+def _expression(numbers: NDArray[np.float64], ks: Sequence[int], values: Sequence[float | None]) -> list[float]:
     """Return how a number, `(values, iterations)`, follows the coefficient or the iteration; as it is if it follows neither."""
     first = numbers[0, 0]
     if (numbers == first).all():
         return [float(first)]
-    if values is not None and (numbers == numbers[:, :1]).all():
-        slope, offset = np.polyfit(values, numbers[:, 0], 1)
-        if np.allclose(offset + slope * np.array(values), numbers[:, 0], rtol=1e-12, atol=1e-12):
+    if len(values) > 1 and (numbers == numbers[:, :1]).all():
+        coefficients = np.array(values, dtype=np.float64)
+        slope, offset = np.polyfit(coefficients, numbers[:, 0], 1)
+        if np.allclose(offset + slope * coefficients, numbers[:, 0], rtol=1e-12, atol=1e-12):
             return [_tidy(offset), _tidy(slope)]
     if len(ks) > 2 and (numbers == numbers[:1]).all():
         slope, offset = np.polyfit(ks, 1 / numbers[0], 1)
