@@ -15,7 +15,7 @@ from ganexp.gan import GAN
 SETTINGS = {"default": (), "bf16": ("precision=bf16",)}
 
 
-def limits(*, iterations: int = 50) -> Section | None:
+def limits() -> Section | None:
     """Compare iterations with their kernels alone, and with the rates of large products and copies on the same chip."""
     if not torch.cuda.is_available():
         return None
@@ -29,7 +29,7 @@ def limits(*, iterations: int = 50) -> Section | None:
             step = Contender.of(trainer_of(*CASES[case], *settings)).step
             for _ in range(10):
                 step()
-            seconds = _seconds(step, iterations)
+            seconds = _seconds(step, 50)
             rows.append(
                 {
                     "case": case,
@@ -66,7 +66,8 @@ def _seconds(call: Callable[[], object], times: int) -> float:
     return seconds_of(call, times, torch.device("cuda")) / times
 
 
-def _kernel_s(step: Callable[[], object], iterations: int = 10) -> float:
+def _kernel_s(step: Callable[[], object]) -> float:
+    iterations = 10
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as found:
         for _ in range(iterations):
             step()

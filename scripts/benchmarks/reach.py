@@ -132,12 +132,12 @@ def row_of(recipe: Recipe, flops: float, share: int, count: int, link: Link) -> 
     }
 
 
-def most_gpus(recipe: Recipe, flops: float, link: Link = INFINIBAND) -> int:
+def most_gpus(recipe: Recipe, flops: float) -> int:
     """Return among how many GPUs the recipe's own batch can be shared until half of the time is communication."""
     useful = 1
     for count in itertools.takewhile(lambda n: n <= recipe.batch_size, (2**k for k in itertools.count(1))):
         compute = recipe.batch_size // count * recipe.flop / flops
-        if sum(exchange_s(recipe.exchanged, count, NVLINK if count <= PLACES[0][0] else link)) <= compute:
+        if sum(exchange_s(recipe.exchanged, count, NVLINK if count <= PLACES[0][0] else INFINIBAND)) <= compute:
             useful = count
     return useful
 
