@@ -26,11 +26,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from benching import longer, page, runners_up, schedule, timing
+from benching import checks, page, schedule, timing
 from benching.results import Results
 from benching.rules import BASE, RULES, own
 from benching.running import say_little
-from benching.schedule import SEEDS, Plan, workloads_of
+from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, POINTS
 from benching.workloads import WORKLOADS
 from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
@@ -111,7 +111,7 @@ def _positive(typed: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    small = [workload.name for workload in workloads_of("cpu")]
+    small = [workload.name for workload in WORKLOADS.values() if workload.machine == "cpu"]
     parser.add_argument(
         "--workloads", nargs="+", default=small, choices=WORKLOADS, metavar="NAME", help=f"of {', '.join(WORKLOADS)}"
     )
@@ -132,8 +132,8 @@ def _parser() -> argparse.ArgumentParser:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
     for word, wanted, meaning in (
-        ("--longer", longer.wanted, "train detach for two budgets, to see whether one is enough"),
-        ("--runners-up", runners_up.wanted, "run detach at its next-best points, to see whether it was tuned luckily"),
+        ("--longer", checks.longer, "train detach for two budgets, to see whether one is enough"),
+        ("--runners-up", checks.runners_up, "run detach at its next-best points, to see whether it was tuned luckily"),
     ):
         only.add_argument(word, dest="wanted", action="store_const", const=wanted, help=f"only {meaning}")
     parser.add_argument("--jobs", type=_positive, default=2, help="runs at a time, of one thread each (default 2)")

@@ -12,10 +12,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from benching import statistics
-from benching.longer import TRIED
+from benching.checks import NEXT_BEST, TRIED
 from benching.results import Arm, Line, Results
 from benching.rules import BASE, RULES
-from benching.runners_up import COUNT
 from benching.running import JUDGEMENTS
 from benching.schedule import BUDGETS, SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
@@ -605,7 +604,7 @@ def _luck(found: Sequence[Block]) -> str:
     fallen = [name for name, ratio in ratios.items() if ratio.high >= 1]
     return (
         LUCK.format(
-            count=COUNT,
+            count=NEXT_BEST,
             stood=len(ratios) - len(fallen),
             of=len(ratios),
             fallen=f", all but {', '.join(fallen)}" if fallen else "",

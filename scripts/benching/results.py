@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from benching import rows
 from benching.rules import RULES
@@ -115,7 +116,12 @@ class Results:
         self.lines: list[Line] = []
         self.arms: defaultdict[tuple[str, str, str], Arm] = defaultdict(Arm)
         self._misfits: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+        self._there: set[tuple[object, ...]] = set()
         self._take([_parsed(row) for row in rows.read(path, COLUMNS)])
+
+    def __contains__(self, run: Line) -> bool:
+        """Return whether a run has been made."""
+        return run.identity in self._there
 
     def append(self, *lines: Line) -> None:
         """Append lines to the file.
@@ -129,6 +135,7 @@ class Results:
 
     def _take(self, lines: Sequence[Line]) -> None:
         self.lines += lines
+        self._there |= {line.identity for line in lines}
         for line in lines:
             if line.space != VERSION:
                 continue
@@ -159,6 +166,14 @@ class Results:
         """Return the line that has the figure from which a run counts as collapsed, and the features that judge."""
         return next((line for line in self.of_part("bound") if line.workload == workload), None)
 
+    def runners_up(self, workload: str, division: str) -> dict[int, dict[int, Line]]:
+        """Return the runs of `detach` at its next-best points, by point and seed."""
+        found: defaultdict[int, dict[int, Line]] = defaultdict(dict)
+        for line in self.of_part("runner-up"):
+            if (line.workload, line.division) == (workload, division):
+                found[line.point][line.seed] = line
+        return found
+
     def times(self, workload: str) -> dict[str, float]:
         """Return how long each rule takes for the budget of images, relative to `detach`, as last measured."""
         return {line.rule: line.figures[0] for line in self.of_part("time") if line.workload == workload}
@@ -173,18 +188,8 @@ def _text(value: object) -> str:
 
 
 def _parsed(row: list[str]) -> Line:
-    part, workload, space, division, rule, point, seed, state, cpu_s, figures, said = row
-    numbers = [int(one) if one else -1 for one in (space, point, seed)]
-    return Line(
-        part,
-        workload,
-        numbers[0],
-        division,
-        rule,
-        numbers[1],
-        numbers[2],
-        state,
-        float(cpu_s),
-        tuple(map(float, figures.split())),
-        said,
-    )
+    values: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
+    for name in ("space", "point", "seed"):
+        values[name] = int(values[name] or -1)
+    figures = tuple(map(float, values["figures"].split()))
+    return Line(**values | {"cpu_s": float(values["cpu_s"]), "figures": figures})

@@ -5,7 +5,6 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any, Literal, NamedTuple
@@ -263,19 +262,15 @@ def _data(workload: Workload) -> Splits:
         return Splits(loaded, _loaded(validation)[:n], _loaded(test)[:n], validation.labels()[:n])
     order = torch.randperm(len(loaded), generator=stream(0, "splits of the bench"))
     sixth = len(loaded) // 6
-    shares: Mapping[str, Tensor] = dict(
-        zip(("validation", "test", "training"), order.split([sixth, sixth, len(order) - 2 * sixth]), strict=True)
-    )
-    training = shares["training"]
+    validated, further, training = order.split([sixth, sixth, len(order) - 2 * sixth])
     if workload.splits == "test part":
         held_out = dataset.held_out()
         if held_out is None:
             raise FileNotFoundError(f"{workload.name} needs the test part of its data set, which is not there")
-        training, test_data = torch.cat([training, shares["test"]]), _loaded(held_out)
+        training, test_data = torch.cat([training, further]), _loaded(held_out)
     else:
-        test_data = loaded[shares["test"]]
-    labels = dataset.labels()[shares["validation"]]
-    return Splits(loaded[training.sort().values], loaded[shares["validation"]], test_data, labels)
+        test_data = loaded[further]
+    return Splits(loaded[training.sort().values], loaded[validated], test_data, dataset.labels()[validated])
 
 
 def _loaded(dataset: Dataset) -> Tensor:

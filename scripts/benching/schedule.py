@@ -16,7 +16,7 @@ from benching.results import Line, Results
 from benching.rules import BASE, RULES, Rule
 from benching.running import Outcome, Task
 from benching.space import DIVISIONS, FURTHER, POINTS, point
-from benching.workloads import WORKLOADS, Workload
+from benching.workloads import Workload
 from experiments.workers import workers
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.config.schema import ConfigError
@@ -164,20 +164,18 @@ class Plan:
         return (*DIVISIONS[division].overrides, *rule.overrides)
 
     def _tuning(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Line]:
-        there = results.arms[workload.key, division, rule.name].tuning
         for number in self.numbers(workload, division, results):
-            if number not in there:
-                line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=TUNING_SEED)
+            line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=TUNING_SEED)
+            if line not in results:
                 yield replace(line, said=" ".join(point(number, DIVISIONS[division], rule.coefficients).settings))
 
     def _test(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Line]:
-        arm = results.arms[workload.key, division, rule.name]
-        chosen = arm.chosen(self.counted(workload, division, results))
+        chosen = results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division, results))
         if chosen is not None:
-            there = arm.seeds(chosen.point)
             for seed in range(self.seeds):
-                if seed not in there:
-                    yield Line("test", workload.key, division=division, rule=rule.name, point=chosen.point, seed=seed)
+                line = Line("test", workload.key, division=division, rule=rule.name, point=chosen.point, seed=seed)
+                if line not in results:
+                    yield line
 
 
 def run(plan: Plan, results: Results, jobs: int, wanted: Callable[[Plan, Results], Iterable[Line]] = Plan.wanted) -> None:
@@ -251,8 +249,3 @@ def _made_here(task: Task) -> Future[Outcome]:
 def _made_quietly(task: Task) -> Outcome:
     running.say_little()
     return running.run(task)
-
-
-def workloads_of(machine_: str) -> list[Workload]:
-    """Return the workloads for a machine: `cpu` or `gpu`."""
-    return [workload for workload in WORKLOADS.values() if workload.machine == machine_]

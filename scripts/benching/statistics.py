@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import optimize, special, stats
 
-from ganexp.compare.intervals import CONFIDENCE, Interval
+from ganexp.compare.intervals import Interval
+from ganexp.compare.ranking import ALPHA
 
 Scores = Sequence[float] | np.ndarray
 Pair = tuple[Scores, Scores]
 """The scores of a rule and of the one that it is compared with, seed by seed, on one workload."""
 RESAMPLES = 2000
 POWER = 0.8
-ALPHA = 1 - CONFIDENCE
 MOST = 100.0
 """What stands for the log ratio of a run that diverged to one that did not."""
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benching import runners_up, statistics
+from benching import statistics
 from benching.results import Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, POINTS, point
-from benching.statistics import ALPHA, Pair
+from benching.statistics import Pair
 from benching.workloads import WORKLOADS, Workload
 from ganexp.compare.intervals import Interval
-from ganexp.compare.ranking import holm
+from ganexp.compare.ranking import ALPHA, holm
 
 TARGET_AT = 8
 """The target is the figure that the tuned `detach` with Adam had at this judgement, counted from 1, on the validation split."""
@@ -34,11 +34,11 @@ class Verdict:
         lost: How many seeds diverged, or collapsed: ended no better than real data without the latter half of the classes.
         curve: The interquartile mean at each judgement.
         searched: The plateaus of all points, on the validation split; infinite where it diverged.
+        reached: The share of the budget of images after which each seed was as good as the target; infinite where it never was.
         ratio: The ratio of interquartile means to `detach`; None for `detach` itself.
         improvement: The probability that a run is better than one of `detach`.
         uncorrected: The p-value of the difference from `detach`, by Wilcoxon's test in pairs.
         p: The same, corrected by Holm for all comparisons of the block.
-        reached: The share of the budget of images after which each seed was as good as the target; infinite where it never was.
         time: How long the budget of images takes, relative to `detach`; NaN where it was not measured.
         at_time: The ratio at equal time; None where no time was measured.
     """
@@ -49,12 +49,12 @@ class Verdict:
     figure: Interval
     lost: int
     curve: np.ndarray
-    searched: list[float] = field(default_factory=list)
+    searched: list[float]
+    reached: np.ndarray
     ratio: Interval | None = None
     improvement: Interval | None = None
     uncorrected: float = 1.0
     p: float = 1.0
-    reached: np.ndarray = field(default_factory=lambda: np.array([]))
     time: float = math.nan
     at_time: Interval | None = None
 
@@ -245,10 +245,9 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
         else:
             seeds = [runs[seed] for seed in range(SEEDS)]
             curves[rule] = np.array([_curve(line) for line in seeds])
-            verdict = _alone(rule, chosen, curves[rule], block.target, collapsed)
-            verdict.searched = [arm.tuning[number].plateau for number in numbers]
-            block.verdicts.append(verdict)
-    for number, runs in runners_up.of_block(results, workload.key, division).items():
+            searched = [arm.tuning[number].plateau for number in numbers]
+            block.verdicts.append(_alone(rule, chosen, searched, curves[rule], block.target, collapsed))
+    for number, runs in results.runners_up(workload.key, division).items():
         if all(seed in runs for seed in range(SEEDS)):
             block.runners_up[number] = np.array([runs[seed].end for seed in range(SEEDS)])
     if BASE in curves:
@@ -264,13 +263,13 @@ def _curve(line: Line) -> np.ndarray:
     return np.array([*judged[:-1], line.end])
 
 
-def _alone(rule: str, chosen: Line, curves: np.ndarray, target: float | None, bound: float) -> Verdict:
+def _alone(rule: str, chosen: Line, searched: list[float], curves: np.ndarray, target: float | None, bound: float) -> Verdict:
     ends = curves[:, -1]
     figure = statistics.interval(lambda pairs: statistics.interquartile_mean(pairs[0][0]), [(ends, ends)])
     good = curves <= (-math.inf if target is None else target)
     reached = np.where(good.any(1), (good.argmax(1) + 1) / JUDGEMENTS, math.inf)
     curve = statistics.interquartile_mean(curves.T)
-    return Verdict(rule, chosen, ends, figure, int((ends >= bound).sum()), curve, reached=reached)
+    return Verdict(rule, chosen, ends, figure, int((ends >= bound).sum()), curve, searched, reached)
 
 
 def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[str, float]) -> None:
@@ -353,10 +352,12 @@ def two_digits(value: float) -> str:
 
 def edge_share(found: Sequence[Block]) -> float:
     """Return the share of all points that lie at an end of a range, over the rules of all blocks."""
-    at_edges = []
-    for block in found:
-        for verdict in block.verdicts:
-            at_edges += [bool(_edges(block, verdict.rule, number)) for number in range(len(verdict.searched))]
+    at_edges = [
+        bool(_edges(block, one.rule, number))
+        for block in found
+        for one in block.verdicts
+        for number in range(len(one.searched))
+    ]
     return sum(at_edges) / max(1, len(at_edges))
 
 

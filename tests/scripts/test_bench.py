@@ -16,15 +16,15 @@ import torch
 from scipy.stats import trim_mean
 
 import bench
-from benching import longer, page, running, schedule, statistics, timing, verdicts
+from benching import checks, page, running, schedule, statistics, timing, verdicts
 from benching import results as results_module
 from benching.results import Line, Results
 from benching.rules import RULES, own
 from benching.running import JUDGEMENTS, Outcome, Task
-from benching.schedule import SEEDS, Plan, workloads_of
+from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, FURTHER, POINTS, places, point
-from benching.statistics import ALPHA
 from benching.workloads import WORKLOADS
+from ganexp.compare.ranking import ALPHA
 from ganexp.config.schema import ConfigError
 from tests.full import on_a_full_disk
 
@@ -130,7 +130,7 @@ def test_the_extension_moves_the_edges_outwards():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workload", workloads_of("gpu"), ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", [one for one in WORKLOADS.values() if one.machine == "gpu"], ids=lambda one: one.name)
 def test_workloads_for_a_gpu_train_three_iterations_at_reduced_width(workload):
     few = ("generator.width=4", "discriminator.width=4", "batch_size=4")
     overrides = (*DIVISIONS["adam"].overrides, *RULES["resample"].overrides)
@@ -226,6 +226,7 @@ def written(path, **ends):
 
 
 SPREAD = np.linspace(1, 1.5, SEEDS)
+FITTING = [name for name in RULES if name != "competitive"]
 
 
 def test_verdicts_find_who_is_better_who_is_lost_and_who_is_missing(tmp_path):
@@ -326,8 +327,7 @@ def test_at_equal_time_the_slower_of_two_is_read_earlier(tmp_path):
 
 
 def test_over_workloads_ratios_are_geometric_means_and_what_never_held_is_worse(tmp_path):
-    fitting = [name for name in RULES if name != "competitive"]
-    results = written(tmp_path / "study.csv", **dict.fromkeys(fitting, SPREAD) | {"joint": SPREAD * 2})
+    results = written(tmp_path / "study.csv", **dict.fromkeys(FITTING, SPREAD) | {"joint": SPREAD * 2})
     hinge = WORKLOADS["ring_hinge"].key
     for rule in RULES:
         found = list(lines_of("adam", rule, SPREAD * {"joint": 4.5, "lookahead": 0.5, "competitive": 0.4}.get(rule, 1)))
@@ -351,18 +351,17 @@ def test_over_workloads_ratios_are_geometric_means_and_what_never_held_is_worse(
 
 
 def test_a_workload_on_which_detach_is_mostly_lost_counts_in_no_table_over_workloads(tmp_path):
-    fitting = dict.fromkeys([name for name in RULES if name != "competitive"], SPREAD)
+    given = dict.fromkeys(FITTING, SPREAD)
     for lost, tells in [(SEEDS // 2, True), (SEEDS // 2 + 1, False)]:
         ends = [*SPREAD[lost:], *[9.0] * lost]  # beyond the bound of what has collapsed
-        (block,) = verdicts.blocks(written(tmp_path / f"{lost}.csv", **fitting | {"detach": ends}))
+        (block,) = verdicts.blocks(written(tmp_path / f"{lost}.csv", **given | {"detach": ends}))
         assert (block.complete, block.tells) == (True, tells)
         assert bool(verdicts.overall([block], "adam")) == tells
         assert ("tells little" in verdicts.conclusions([block])[0]) != tells
 
 
 def test_a_rule_of_ones_own_changes_nothing_for_the_others(tmp_path):
-    fitting = [name for name in RULES if name != "competitive"]
-    given = dict.fromkeys(fitting, SPREAD) | {"lookahead": SPREAD * np.linspace(0.45, 0.55, SEEDS)}
+    given = dict.fromkeys(FITTING, SPREAD) | {"lookahead": SPREAD * np.linspace(0.45, 0.55, SEEDS)}
     results = written(tmp_path / "study.csv", **given)
     (before,) = verdicts.blocks(results)
     of_rules = {one.rule: one.p for one in before.verdicts}
@@ -378,9 +377,9 @@ def test_a_rule_of_ones_own_changes_nothing_for_the_others(tmp_path):
 
 
 def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
-    results = written(tmp_path / "study.csv", **dict.fromkeys([name for name in RULES if name != "competitive"], SPREAD))
+    results = written(tmp_path / "study.csv", **dict.fromkeys(FITTING, SPREAD))
     best = (0.5,) * JUDGEMENTS
-    *others, last = [name for name in RULES if name != "competitive"]
+    *others, last = FITTING
     numbers = range(POINTS, POINTS + FURTHER)
 
     def further(rule):
@@ -396,11 +395,10 @@ def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
 
 
 def test_no_test_run_begins_while_a_point_of_the_extension_is_being_tried(tmp_path):
-    fitting = [name for name in RULES if name != "competitive"]
-    results = written(tmp_path / "study.csv", **dict.fromkeys(fitting, ()))
+    results = written(tmp_path / "study.csv", **dict.fromkeys(FITTING, ()))
     further = [
         Line("tuning", RING.key, 1, "adam", rule, number, 1000, "finished", 1.0, (0.5,) * JUDGEMENTS)
-        for rule in fitting
+        for rule in FITTING
         for number in range(POINTS, POINTS + FURTHER)
     ]
     plan = Plan([RING], [*RULES.values()], ["adam"], seeds=1, extended=True)
@@ -435,7 +433,7 @@ def test_the_page_has_what_twice_the_budget_brings_at_the_point_that_is_best_at_
     bench.main([*words, *places])
     runs = Results(tmp_path / "study.csv").of_part("longer")
     assert [(line.point, line.state, len(line.figures)) for line in runs] == [
-        (number, "finished", JUDGEMENTS) for number in longer.TRIED
+        (number, "finished", JUDGEMENTS) for number in checks.TRIED
     ]
     once = running.run(task(settings=point(2, DIVISIONS["adam"], ()).settings, seed=1000, part="tuning", iterations=80))
     assert runs[0].figures == pytest.approx(once.figures, rel=1e-3)
@@ -462,9 +460,9 @@ def test_what_diverges_over_twice_the_budget_is_shown_if_it_came_as_far_as_the_b
 
 def test_verdicts_that_a_correction_over_all_blocks_would_overturn_are_named(tmp_path):
     """Within its block the smallest p of n is multiplied by n, and over two blocks by 2 n."""
-    fitting = dict.fromkeys([name for name in RULES if name != "competitive"], SPREAD)
+    given = dict.fromkeys(FITTING, SPREAD)
     decided = SPREAD * np.where(np.arange(SEEDS) < 6, 1.001, 0.5)
-    results = written(tmp_path / "study.csv", **fitting | {"jare": decided, "joint": SPREAD * 2})
+    results = written(tmp_path / "study.csv", **given | {"jare": decided, "joint": SPREAD * 2})
     (block,) = verdicts.blocks(results)
     assert verdicts.overturned([block]) == []
     jare = next(one for one in block.fixed if one.rule == "jare")
