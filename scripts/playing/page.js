@@ -143,12 +143,13 @@ function ask(question) {
   const defaults = Object.fromEntries(data.strategies.filter(one => one.coefficient).map(one => [one.name, one.coefficient.default]));
   Object.assign(state, { apart: false, start: [1.2, 0.6] }, question.set, { own: defaults });
   state.strategies = question.set.strategies?.filter(name => SHOWN[name]) ?? Object.keys(SHOWN);
+  const already = clock.running;
   clock.moment = still.matches ? state.length : 0;
   clock.running = !still.matches;
   clock.since = null;
   refresh();
   asked(question);
-  if (clock.running) requestAnimationFrame(tick);
+  if (clock.running && !already) requestAnimationFrame(tick);
 }
 
 function tick(now) {
