@@ -89,9 +89,13 @@ def write(sections: Sequence[Section], folder: Path, *, how: str, minutes: float
 
 
 def _command(options: argparse.Namespace) -> str:
-    named = f" --parts {' '.join(options.parts)}" if options.parts != PARTS else ""
-    data = " --data-root data" if options.data_root else ""
-    return f"python scripts/benchmark.py{' --quick' if options.quick else ''}{data}{named}"
+    given = {
+        "--quick": options.quick,
+        "--data-root data": options.data_root,
+        f"--tflops {options.tflops:g}": options.tflops != reach.ASSUMED,
+        f"--parts {' '.join(options.parts)}": options.parts != PARTS,
+    }
+    return " ".join(["python scripts/benchmark.py", *(words for words, there in given.items() if there)])
 
 
 PARTS = ["overhead", "switches", "peers", "scaling", "feeding", "startup", "processes", "reach", "gpu"]

@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = _parser().parse_args(arguments)
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_claims"
     refuse_unwritable(folder / "claims.md")
+    some = f" --claims {' '.join(map(str, sorted({*options.claims})))}" if {*options.claims} != {*EXPERIMENTS} else ""
+    how = "python scripts/claims.py" + " --quick" * options.quick + some
     start = time.perf_counter()
     findings: dict[int, Finding] = {}
     for number in tqdm(_timed_first(options.claims), disable=None, unit="claim"):
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         minutes = (time.perf_counter() - start) / 60
         done = {number: findings[number] for number in sorted(findings)}
         with writing(folder):
-            report.write(done, folder, how="python scripts/claims.py" + " --quick" * options.quick, minutes=minutes)
+            report.write(done, folder, how=how, minutes=minutes)
     print(f"Written to {folder / 'claims.html'} and {folder / 'claims.md'}")
     return folder
 

@@ -52,6 +52,12 @@ def test_every_part_can_be_named():
     assert benchmark.parts(options).keys() == {*benchmark.PARTS, *options.parts}
 
 
+@pytest.mark.parametrize("words", ["", "--quick", "--quick --data-root data --tflops 400 --parts reach hours"])
+def test_the_page_names_the_command_that_made_it(words):
+    options = benchmark._parser().parse_args(words.split())
+    assert benchmark._command(options) == f"python scripts/benchmark.py {words}".strip()
+
+
 def test_parts_that_are_done_are_kept_when_a_later_one_fails(tmp_path, monkeypatch):
     def fails():
         raise RuntimeError("train.py ended")

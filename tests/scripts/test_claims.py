@@ -32,6 +32,7 @@ def test_claims_1_to_4_show_what_pytorch_says(tmp_path):
         ("3", "refuted"),
         ("4", "confirmed"),
     ]
+    assert "`python scripts/claims.py --claims 1 2 3 4` on " in text
     for said in ("backward through the graph a second time", "modified by an inplace operation", "[None, None,"):
         assert said in text
     assert re.findall(r"^Source: .*\[(.*?)\]\(https://", text, re.M)[:1] == ["pytorch/examples, issue 116"]
