@@ -30,7 +30,8 @@ def measure(plan: Plan, results: Results) -> None:
                 trainer = on_noise(workload, overrides, settings)
             except ConfigError:  # it does not fit
                 continue
-            contenders[rule.name], device = Contender.of(trainer), trainer.gan.prior.device
+            device = trainer.gan.prior.device
+            contenders[rule.name] = Contender.of(trainer)
             iterations[rule.name] = plan.cost(workload, DIVISION.name, rule)[1]
         found = race_for(contenders, turns=TURNS, turn_s=0.2, device=device)
         for name, times in found.items():
