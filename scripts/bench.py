@@ -64,13 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     ]
     if options.page_only and not results.lines:
         sys.exit(f"Error: there are no results in {options.results}: name the file with --results.")
-    plan = Plan(workloads, rules, options.divisions, options.points, options.seeds, options.extended)
     if not options.page_only:
         lock = FileLock(options.results.with_suffix(".lock"))
         try:
             with lock.acquire(blocking=False):
                 results = Results(options.results)  # again: another bench may have ended since
-                _run(plan, results, options)
+                plan = Plan(results, workloads, rules, options.divisions, options.points, options.seeds, options.extended)
+                _run(plan, options)
         except Timeout:
             sys.exit(f"Error: another bench writes {options.results}: wait for it, or name another file with --results.")
         except (ConfigError, OSError) as error:
@@ -83,16 +83,16 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     return Path(options.page)
 
 
-def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
+def _run(plan: Plan, options: argparse.Namespace) -> None:
     if options.times:
-        timing.measure(plan, results)
+        timing.measure(plan)
         return
     if options.wanted:
-        schedule.run(plan, results, options.jobs, options.wanted)
+        schedule.run(plan, options.jobs, options.wanted)
         return
     print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
-    hours = plan.seconds(results) / 3600 / options.jobs
-    missing = plan.missing(results)
+    hours = plan.seconds() / 3600 / options.jobs
+    missing = plan.missing()
     print(
         f"{missing:,} runs are missing: about {hours:.2g} hours, with {options.jobs} at a time, and a little for judging.",
         flush=True,
@@ -100,7 +100,7 @@ def _run(plan: Plan, results: Results, options: argparse.Namespace) -> None:
     if plan.points < POINTS or plan.seeds < SEEDS:
         print(f"The page shows rules with all of {POINTS} points and {SEEDS} seeds: these runs are a beginning.", flush=True)
     if not options.dry_run:
-        schedule.run(plan, results, options.jobs)
+        schedule.run(plan, options.jobs)
 
 
 def _positive(typed: str) -> int:

@@ -32,6 +32,7 @@ class Plan:
     """Everything that is to be run.
 
     Args:
+        results: What has been run, and where runs are written down.
         workloads: On which workloads.
         rules: Which rules; `detach` comes first wherever it is among them.
         divisions: With which optimisers.
@@ -40,6 +41,7 @@ class Plan:
         extended: Whether the points of the extension are tried as well.
     """
 
+    results: Results
     workloads: Sequence[Workload]
     rules: Sequence[Rule]
     divisions: Sequence[str] = tuple(DIVISIONS)
@@ -52,45 +54,45 @@ class Plan:
     def __post_init__(self) -> None:
         self.rules = sorted(self.rules, key=lambda rule: rule.name != BASE)
 
-    def numbers(self, workload: Workload, division: str, results: Results) -> list[int]:
+    def numbers(self, workload: Workload, division: str) -> list[int]:
         """Return which points are tried: those of the extension too, if it is asked for or already counts in the block."""
         extension = range(POINTS, POINTS + FURTHER) if self.extended else []
-        return sorted({*self.counted(workload, division, results), *extension})
+        return sorted({*self.counted(workload, division), *extension})
 
-    def counted(self, workload: Workload, division: str, results: Results) -> list[int]:
+    def counted(self, workload: Workload, division: str) -> list[int]:
         """Return the points of which the best is run on the test split."""
-        return [number for number in results.numbers(workload.key, division) if number < self.points or number >= POINTS]
+        return [number for number in self.results.numbers(workload.key, division) if number < self.points or number >= POINTS]
 
-    def refuse_other_ranges(self, results: Results) -> None:
+    def refuse_other_ranges(self) -> None:
         """Refuse to go on with a rule that was tuned in other ranges.
 
         Raises:
             ConfigError: A point in the results has settings other than it would have now.
         """
         for workload, division, rule in self._arms():
-            for number, line in results.arms[workload.key, division, rule.name].tuning.items():
+            for number, line in self.results.arms[workload.key, division, rule.name].tuning.items():
                 if line.said != " ".join(point(number, DIVISIONS[division], rule.coefficients).settings):
                     raise ConfigError(
-                        f"{rule.name} was tuned in {results.path} with {line.said}, and its ranges are others now: give it "
-                        "another name, or name another file with --results."
+                        f"{rule.name} was tuned in {self.results.path} with {line.said}, and its ranges are others now: give "
+                        "it another name, or name another file with --results."
                     )
 
-    def wanted(self, results: Results) -> Iterator[Line]:
+    def wanted(self) -> Iterator[Line]:
         """Yield, workload by workload, the missing runs that can be made now: the test runs of a rule only once it is tuned.
 
         With the extension, they wait until all rules are tuned, since only then do its points count in the choice.
         """
         for workload, division in itertools.product(self.workloads, self.divisions):
-            misfits = results.misfits(workload.key)
+            misfits = self.results.misfits(workload.key)
             rules = [rule for rule in self.rules if (division, rule.name) not in misfits]
             tuned = True
-            for line in itertools.chain.from_iterable(self._tuning(workload, division, rule, results) for rule in rules):
+            for line in itertools.chain.from_iterable(self._tuning(workload, division, rule) for rule in rules):
                 tuned = False
                 yield line
             if self.extended and not tuned:  # the last tuning runs are being made
                 continue
             for rule in rules:
-                yield from self._test(workload, division, rule, results)
+                yield from self._test(workload, division, rule)
 
     def task(self, line: Line) -> Task:
         """Return what a run has to do, given its line in the results as far as known beforehand."""
@@ -105,7 +107,7 @@ class Plan:
             self.cost(workload, line.division, rule)[1] * (BUDGETS if line.part == "longer" else 1),
         )
 
-    def seconds(self, results: Results) -> float:
+    def seconds(self) -> float:
         """Return about how many core-seconds all missing runs take, and write down the rules that do not fit.
 
         A run is taken to last as long as earlier runs of the same rule in the block, or as a trial of some iterations promises.
@@ -117,22 +119,22 @@ class Plan:
             except ConfigError as error:
                 if rule.name not in RULES:  # it may fit once it has been mended
                     raise ConfigError(f"{workload.name}: {error} Name the workloads that it fits with --workloads.") from error
-                if (division, rule.name) not in results.misfits(workload.key):
+                if (division, rule.name) not in self.results.misfits(workload.key):
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
-                    results.append(replace(line, said=" ".join(str(error).split())))
+                    self.results.append(replace(line, said=" ".join(str(error).split())))
                 continue
-            arm = results.arms[workload.key, division, rule.name]
+            arm = self.results.arms[workload.key, division, rule.name]
             known = [line.cpu_s for line in (*arm.tuning.values(), *arm.test.values()) if line.state == "finished"]
             run_s = statistics.median(known) if known else each * iterations
-            total += self._missing_of(workload, division, rule, results) * run_s
+            total += self._missing_of(workload, division, rule) * run_s
         return total
 
-    def missing(self, results: Results) -> int:
+    def missing(self) -> int:
         """Return how many runs are missing."""
         return sum(
-            self._missing_of(workload, division, rule, results)
+            self._missing_of(workload, division, rule)
             for workload, division, rule in self._arms()
-            if (division, rule.name) not in results.misfits(workload.key)
+            if (division, rule.name) not in self.results.misfits(workload.key)
         )
 
     def cost(self, workload: Workload, division: str, rule: Rule) -> tuple[float, int]:
@@ -152,56 +154,56 @@ class Plan:
         """Return each combination of workload, division and rule, which is tuned separately."""
         return itertools.product(self.workloads, self.divisions, self.rules)
 
-    def _missing_of(self, workload: Workload, division: str, rule: Rule, results: Results) -> int:
+    def _missing_of(self, workload: Workload, division: str, rule: Rule) -> int:
         """Count the missing runs of an arm, whose test runs are missing as long as it is not tuned."""
-        tuning = len([*self._tuning(workload, division, rule, results)])
-        chosen = results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division, results))
+        tuning = len([*self._tuning(workload, division, rule)])
+        chosen = self.results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division))
         if tuning and chosen is None:
             return tuning + self.seeds
-        return tuning + len([*self._test(workload, division, rule, results)])
+        return tuning + len([*self._test(workload, division, rule)])
 
     def _overrides(self, division: str, rule: Rule) -> tuple[str, ...]:
         return (*DIVISIONS[division].overrides, *rule.overrides)
 
-    def _tuning(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Line]:
-        for number in self.numbers(workload, division, results):
+    def _tuning(self, workload: Workload, division: str, rule: Rule) -> Iterator[Line]:
+        for number in self.numbers(workload, division):
             line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=TUNING_SEED)
-            if line not in results:
+            if line not in self.results:
                 yield replace(line, said=" ".join(point(number, DIVISIONS[division], rule.coefficients).settings))
 
-    def _test(self, workload: Workload, division: str, rule: Rule, results: Results) -> Iterator[Line]:
-        chosen = results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division, results))
+    def _test(self, workload: Workload, division: str, rule: Rule) -> Iterator[Line]:
+        chosen = self.results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division))
         if chosen is not None:
             for seed in range(self.seeds):
                 line = Line("test", workload.key, division=division, rule=rule.name, point=chosen.point, seed=seed)
-                if line not in results:
+                if line not in self.results:
                     yield line
 
 
-def run(plan: Plan, results: Results, jobs: int, wanted: Callable[[Plan, Results], Iterable[Line]] = Plan.wanted) -> None:
+def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.wanted) -> None:
     """Make the missing runs, and write each down as it ends; a run that was stopped starts again from its beginning.
 
     Args:
         plan: How runs are made.
-        results: Where they are written down.
         jobs: How many are made at a time, in processes of their own; a single one is made in this process.
-        wanted: Returns the missing runs that can be made now, given the plan and the results.
+        wanted: Returns the missing runs that can be made now, given the plan.
 
     Raises:
         ConfigError: Data cannot be obtained, or the results have a rule that was tuned in other ranges, or another classifier.
     """
-    plan.refuse_other_ranges(results)
-    now = [*wanted(plan, results)]
+    results = plan.results
+    plan.refuse_other_ranges()
+    now = [*wanted(plan)]
     if not now:
         return
     results.append(machine_line())
-    total = plan.missing(results) if wanted is Plan.wanted else len(now)
+    total = plan.missing() if wanted is Plan.wanted else len(now)
     bar = tqdm(desc="runs", unit="run", total=total, mininterval=0.5 if sys.stderr.isatty() else 60)
     running_now: dict[Future[Outcome], Line] = {}
     processes: AbstractContextManager[ProcessPoolExecutor | None] = nullcontext() if jobs == 1 else workers(jobs)
     with bar, processes as pool:
         while True:
-            for line in wanted(plan, results):
+            for line in wanted(plan):
                 if len(running_now) >= jobs:
                     break
                 if line not in running_now.values():

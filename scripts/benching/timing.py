@@ -2,7 +2,7 @@
 
 import torch
 
-from benching.results import Line, Results
+from benching.results import Line
 from benching.rules import BASE, RULES
 from benching.running import on_noise
 from benching.schedule import Plan, machine_line
@@ -14,13 +14,13 @@ TURNS = 9
 DIVISION = DIVISIONS["adam"]
 
 
-def measure(plan: Plan, results: Results) -> None:
+def measure(plan: Plan) -> None:
     """Race the rules' iterations on every workload, interleaved, one thread each, and write down the medians over turns.
 
     A rule that draws two batches in an iteration needs half as many iterations.
     """
     torch.set_num_threads(1)
-    results.append(machine_line())
+    plan.results.append(machine_line())
     for workload in plan.workloads:
         contenders, iterations = {}, {}
         for rule in {rule.name: rule for rule in (RULES[BASE], *plan.rules)}.values():
@@ -36,4 +36,4 @@ def measure(plan: Plan, results: Results) -> None:
         found = race_for(contenders, turns=TURNS, turn_s=0.2, device=device)
         for name, times in found.items():
             ratio = times.over(found[BASE]).middle * iterations[name] / iterations[BASE]
-            results.append(Line("time", workload.key, division=DIVISION.name, rule=name, figures=(ratio,)))
+            plan.results.append(Line("time", workload.key, division=DIVISION.name, rule=name, figures=(ratio,)))

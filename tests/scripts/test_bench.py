@@ -385,13 +385,13 @@ def test_points_of_the_extension_count_once_all_rules_have_them(tmp_path):
     def further(rule):
         return [Line("tuning", RING.key, 1, "adam", rule, number, 1000, "finished", 1.0, best) for number in numbers]
 
-    plan = Plan([RING], [RULES["joint"]], ["adam"])
+    plan = Plan(results, [RING], [RULES["joint"]], ["adam"])
     results.append(*(line for rule in others for line in further(rule)))
     assert verdicts.blocks(results)[0].base.chosen.point == 5
-    assert len(plan.numbers(RING, "adam", results)) == POINTS
+    assert len(plan.numbers(RING, "adam")) == POINTS
     results.append(*further(last))
     assert not verdicts.blocks(results)  # the seeds of the new optimum are still to be run
-    assert len(plan.numbers(RING, "adam", results)) == POINTS + FURTHER
+    assert len(plan.numbers(RING, "adam")) == POINTS + FURTHER
 
 
 def test_no_test_run_begins_while_a_point_of_the_extension_is_being_tried(tmp_path):
@@ -401,11 +401,11 @@ def test_no_test_run_begins_while_a_point_of_the_extension_is_being_tried(tmp_pa
         for rule in FITTING
         for number in range(POINTS, POINTS + FURTHER)
     ]
-    plan = Plan([RING], [*RULES.values()], ["adam"], seeds=1, extended=True)
+    plan = Plan(results, [RING], [*RULES.values()], ["adam"], seeds=1, extended=True)
     results.append(*further[:-1])
-    assert [(line.part, line.point) for line in plan.wanted(results)] == [("tuning", POINTS + FURTHER - 1)]
+    assert [(line.part, line.point) for line in plan.wanted()] == [("tuning", POINTS + FURTHER - 1)]
     results.append(further[-1])
-    assert {(line.part, line.point) for line in plan.wanted(results)} == {("test", POINTS)}
+    assert {(line.part, line.point) for line in plan.wanted()} == {("test", POINTS)}
 
 
 @pytest.mark.slow
@@ -525,25 +525,23 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
     monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
     monkeypatch.setattr(running, "collapsed", lambda workload: 9.0)
     monkeypatch.setattr(running, "judge_of", lambda workload: "")
-    plan = Plan([RING], [RULES["joint"], RULES["detach"]], ["adam"], points=4, seeds=3)
-    results = Results(tmp_path / "study.csv")
-    assert plan.missing(results) == 2 * 7
-    assert plan.seconds(results) == pytest.approx(14 * 0.001 * RING.images / 128)
-    schedule.run(plan, results, jobs=1)
+    plan = Plan(Results(tmp_path / "study.csv"), [RING], [RULES["joint"], RULES["detach"]], ["adam"], points=4, seeds=3)
+    assert plan.missing() == 2 * 7
+    assert plan.seconds() == pytest.approx(14 * 0.001 * RING.images / 128)
+    schedule.run(plan, jobs=1)
     assert [one.part for one in made] == ["tuning"] * 8 + ["test"] * 6
     assert [one.overrides[-1] for one in made[:4]] == ["strategy=detach"] * 4
     assert made[0].settings == made[4].settings
     assert made[8].settings == made[3].settings  # the best point
-    again = Results(tmp_path / "study.csv")
-    schedule.run(plan, again, jobs=1)
+    again = replace(plan, results=Results(tmp_path / "study.csv"))
+    schedule.run(again, jobs=1)
     assert len(made) == 14
-    assert plan.missing(again) == 0
-    more = replace(plan, seeds=5)
-    schedule.run(more, again, jobs=1)
+    assert again.missing() == 0
+    schedule.run(replace(again, seeds=5), jobs=1)
     assert [one.seed for one in made[14:]] == [3, 4, 3, 4]
     widened = replace(RULES["joint"], coefficients=RULES["jare"].coefficients)
     with pytest.raises(ConfigError, match="--results"):
-        schedule.run(replace(plan, rules=[widened], seeds=6), again, jobs=1)
+        schedule.run(replace(again, rules=[widened], seeds=6), jobs=1)
 
 
 def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkeypatch):
@@ -552,7 +550,7 @@ def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkey
     results = Results(tmp_path / "study.csv")
     results.append(Line("bound", RING.key, figures=(9.0,), said="the classifier of digits 5678"))
     with pytest.raises(ConfigError, match="--results"):
-        schedule.run(Plan([RING], [RULES["detach"]], ["adam"]), results, jobs=1)
+        schedule.run(Plan(results, [RING], [RULES["detach"]], ["adam"]), jobs=1)
     assert not [line for line in results.lines if line.part == "tuning"]
 
 
@@ -689,11 +687,11 @@ def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_pat
 
 @pytest.mark.slow
 def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(tmp_path):
-    plan = Plan([replace(SMALL, images=160)], [RULES["detach"]], ["adam"], points=2, seeds=1)
     found = []
     for jobs in (1, 2):
         results = Results(tmp_path / f"{jobs}.csv")
-        schedule.run(plan, results, jobs)
+        plan = Plan(results, [replace(SMALL, images=160)], [RULES["detach"]], ["adam"], points=2, seeds=1)
+        schedule.run(plan, jobs)
         found.append({line.identity: line.figures for line in results.lines if line.rule})
     assert found[0] == found[1]
     assert len(found[0]) == 3
@@ -707,7 +705,7 @@ def test_a_race_waits_for_the_device_that_its_trainers_are_on(tmp_path, monkeypa
     monkeypatch.setattr(timing, "on_noise", lambda *_: on)
     monkeypatch.setattr(timing, "race_for", lambda contenders, device, **_: devices.append(device) or {})
     monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
-    timing.measure(Plan([WORKLOADS["cifar10_sngan"]], [RULES["joint"]]), Results(tmp_path / "study.csv"))
+    timing.measure(Plan(Results(tmp_path / "study.csv"), [WORKLOADS["cifar10_sngan"]], [RULES["joint"]]))
     assert devices == [torch.device("cuda")]
 
 
