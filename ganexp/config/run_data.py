@@ -106,7 +106,7 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
         )
     if isinstance(data, torch.Tensor) and data.dtype != torch.uint8:
         low, high = data.aminmax()
-        if not data.is_floating_point() or (data.dim() == 4 and not -1 <= low <= high <= 1):
+        if not data.is_floating_point() or (data.dim() == 4 and not -1.001 <= low <= high <= 1.001):
             said = f"{str(data.dtype).removeprefix('torch.')} in [{low:.3g}, {high:.3g}]"
             raise ConfigError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
     if labels is None:
