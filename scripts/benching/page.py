@@ -47,7 +47,7 @@ WITHIN = JUDGEMENTS // BUDGETS
 """How many judgements of a run over twice the budget lie within the budget."""
 SHOWN = (0.25, 4.0)
 """The ratios that the figure shows; others lie beyond its panels."""
-BEST_OF = (1, 2, 5, 10, POINTS, POINTS + FURTHER)
+BEST_OF = (5, 10, POINTS, POINTS + FURTHER)
 
 ANSWER = """# Which update rule, and when?
 
@@ -123,7 +123,9 @@ ones. Intervals and p-values are for the chosen point, and leave out the uncerta
 figure on the validation split that n of the points would have found, the mean over all choices of n; – where all points of a
 choice may have diverged.
 
-{luck}{tables}"""
+{luck}### What each rule was tuned to, and what fewer points would have found
+
+{tables}"""
 
 LUCK = """\
 All comparisons of a block rest on the one point that was chosen for `detach`: if the choice was unlucky, every rule looks
@@ -214,11 +216,7 @@ def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_b
     parts += [*(_overall(found, name) for name in DIVISIONS), "### On each workload\n", _folded("In words", _said(found))]
     if pictures:
         parts.append(f"![The figure of every rule relative to that of detach, with its interval]({pictures[1]})\n")
-    parts += [
-        f"### {block.name}\n\n{block.workload.unit[0].upper()}{block.workload.unit[1:]}.{_unfinished(block)}\n\n"
-        + _folded("Every rule's figure, ratio, p, target and time", _table(block))
-        for block in found
-    ]
+    parts += [_each_rule(block) for block in found]
     if pictures:
         parts.append(PLATEAUS.format(picture=pictures[2]))
     parts += [
@@ -470,6 +468,13 @@ def _overall(found: Sequence[Block], division: str) -> str:
     return f"{title}\n\n{short}\n\n{table(rows)}" if rows else ""
 
 
+def _each_rule(block: Block) -> str:
+    """Return every rule's results in a block; what is missing there can be seen without opening it."""
+    unit = f"{block.workload.unit[0].upper()}{block.workload.unit[1:]}."
+    summary = f"{block.name}{' (not complete)' if block.missing else ''}: every rule's figure, ratio, p, target and time"
+    return _folded(summary, f"{unit}{_unfinished(block)}\n\n{_table(block)}")
+
+
 def _unfinished(block: Block) -> str:
     said = ""
     if block.missing:
@@ -563,11 +568,7 @@ def _tuned(results: Results, found: Sequence[Block]) -> str:
         ]
         if rows:
             taken, times = Counter(one.chosen.point for one in block.verdicts).most_common(1)[0]
-            same = f"{times} of {len(rows)} rules were best at the same point, the one with number {taken}.\n\n"
-            parts.append(
-                f"### {block.name}, tuned to\n\n{same}"
-                + _folded("Settings, and what fewer points would have found", table(rows))
-            )
+            parts.append(_folded(f"{block.name}: {times} of {len(rows)} rules were best at point {taken}", table(rows)))
     if not parts:
         return ""
     held = sum(bool(ends) for block in found for ends in edges(block).values())
@@ -698,10 +699,18 @@ def _what_there_is(results: Results) -> str:
             done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
             row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none"
         rows.append(row)
-    machines = dict.fromkeys(line.said for line in results.of_part("machine"))
     hours = sum(line.cpu_s for line in results.lines) / 3600
-    made = f"{hours:.1f} hours of one core in all. " + " ".join(f"{one}." for one in machines) if machines else ""
+    made = f"{hours:.1f} hours of one core in all. {_machines(results)}"
     return WORKLOADS_RUN.format(table=table(rows), made=made)
+
+
+def _machines(results: Results) -> str:
+    """Return what made the results, a sentence for each machine and its versions, with the first and the last day."""
+    days: dict[str, list[str]] = {}
+    for line in results.of_part("machine"):
+        day, _, machine = line.said.partition(", ")
+        days.setdefault(machine, []).append(day)
+    return " ".join(f"{' to '.join(sorted({min(of), max(of)}))}: {machine}." for machine, of in days.items())
 
 
 def _tested(arm: Arm, points: Sequence[int]) -> int:
