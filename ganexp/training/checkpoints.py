@@ -57,12 +57,14 @@ class Checkpoints:
         """The lowest value of the measurement, or of its negative where the highest is best."""
         self.best_at = 0
         """The iteration of that value; 0 if it is not known."""
+        self.begun = False
+        """Whether the newest checkpoint in the folder is this run's, and not one that an earlier run has left."""
 
     @property
     def last(self) -> Path | None:
-        """The newest checkpoint, if there is one."""
+        """The newest checkpoint of this run, if there is one."""
         last = None if self.folder is None else self.folder.last
-        return last if last and last.exists() else None
+        return last if self.begun and last and last.exists() else None
 
     def resume_from(self, path: Path) -> None:
         """Make the checkpoint that the run continues from its last one, since the rows of later ones are dropped.
@@ -79,10 +81,10 @@ class Checkpoints:
         """Write a checkpoint if it is time for one, or if the measurement is the best so far."""
         value = row.get(self.best) if self.best else None
         if isinstance(value, (int, float)) and self.sign * value < self.lowest:
-            before = self.state_dict()
+            before = self.lowest, self.best_at
             self.lowest, self.best_at = float(self.sign * value), run.iteration  # part of what is written
             if not self.write(run, best=True):
-                self.load_state_dict(before)
+                self.lowest, self.best_at = before
         if run.due(self.every):
             self.write(run)
 
@@ -100,6 +102,7 @@ class Checkpoints:
                 write(state, self.folder.best)
             else:
                 save(state, self.folder, keep=self.keep)
+                self.begun = True
         except OSError as error:
             log.warning("No checkpoint at iteration %d: %s. The one before it is intact.", run.iteration, error)
             return False
@@ -116,11 +119,13 @@ class Checkpoints:
         return {"lowest": self.lowest, "best_at": self.best_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.lowest, self.best_at = state["lowest"], state["best_at"]
+        """Resume from a checkpoint's state, which the folder is then taken to hold."""
+        self.lowest, self.best_at, self.begun = state["lowest"], state["best_at"], True
 
 
 class OthersCheckpoints(Checkpoints):
     """The checkpoints that another process of the same run writes; this one only reads them, to roll the run back."""
 
     def write(self, run: Run, *, best: bool = False) -> bool:
+        self.begun = self.begun or not best
         return True

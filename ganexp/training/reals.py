@@ -128,8 +128,8 @@ class Reals:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where a checkpoint's run had stopped drawing."""
-        self._first = [points.to(self.device) for points in state["points"]]
         self.seek(state["batches"], state["images"])
+        self._first = [points.to(self.device) for points in state["points"]]
 
     def _look(self, values: Tensor) -> None:
         """Warn if the images of the first batch are in [0, 1]; reading their range makes the host wait for the device, once."""

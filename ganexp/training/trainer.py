@@ -183,9 +183,9 @@ class Trainer:
 
     def parts(self) -> dict[str, Any]:
         return {
+            "reals": self.reals,  # the only one that may refuse to load, so that the others are then untouched
             "gan": self.gan,
             "step": self.step,
-            "reals": self.reals,
             "streams": self.streams,
             "checkpoints": self.checkpoints,
             "guard": self.guard,
@@ -206,7 +206,7 @@ class Trainer:
         try:
             for name, part in self.parts().items():
                 part.load_state_dict(state[name])
-        except (AttributeError, TypeError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this run ({error})") from error
         self.iteration, self.trained_s = state["iteration"], state["trained_s"]
         self.gan.timer.restart()

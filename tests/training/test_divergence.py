@@ -17,7 +17,7 @@ from ganexp.training.guard import trouble, unfit
 from tests.composing import composed
 from tests.small_runs import CONVOLUTIONAL, SMALL
 from tests.small_runs import untimed as rows
-from tests.tiny import CASES, tiny_gan, tiny_trainer
+from tests.tiny import BATCH, CASES, tiny_gan, tiny_trainer
 
 SETTINGS = [*SMALL, "log_every=2", "checkpoint_every=2", "iterations=12"]
 
@@ -113,6 +113,18 @@ def test_rollbacks_end(tmp_path):
     with pytest.raises(Diverged, match="Diverged at iteration 6"):
         made.fit()
     assert made.guard.rollbacks == 5
+
+
+def test_a_run_is_not_rolled_back_to_what_an_earlier_one_left_in_its_folder(tmp_path):
+    tiny_trainer(folder=tmp_path).fit()
+    reals = [torch.randn(BATCH, 2)]
+    later = tiny_trainer(reals=reals, folder=tmp_path, log_every=2, on_divergence="rollback")
+    with torch.no_grad():
+        next(later.gan.generator.parameters()).fill_(math.nan)
+    with pytest.raises(Diverged) as raised:
+        later.fit()
+    assert "checkpoint" not in str(raised.value)
+    assert later.iteration == 2
 
 
 def test_values_out_of_any_range_are_divergence_too(tmp_path):

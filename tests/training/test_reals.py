@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from ganexp import strategies
 from ganexp.data import Resident
-from ganexp.training.checkpoint import load
+from ganexp.training.checkpoint import CheckpointError, load
 from ganexp.training.reals import Reals
 from tests.tiny import BATCH, real_batches, state, tiny_trainer
 
@@ -127,6 +127,16 @@ def test_a_loader_with_a_generator_of_its_own_is_resumed_to_the_last_bit(tmp_pat
 def test_an_iterator_cannot_be_rolled_back_which_is_said_at_once():
     with pytest.raises(ValueError, match='on_divergence must be "stop" or "warn" with an iterator'):
         trained(real_batches(), 5, on_divergence="rollback")
+
+
+def test_a_checkpoint_from_before_an_iterators_batch_leaves_the_run_as_it_was(tmp_path):
+    trained(real_batches(), 3, folder=tmp_path)
+    further = trained(real_batches(), 5)
+    before = [tensor.clone() for tensor in state(further.gan)]
+    with pytest.raises(CheckpointError, match="an iterator, which cannot go back"):
+        further.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
+    assert all(map(torch.equal, state(further.gan), before))
+    assert (further.iteration, further.reals.batches) == (5, 5)
 
 
 def test_the_folder_may_be_a_string(tmp_path):
