@@ -45,11 +45,13 @@ from ganexp.training.execution import Machine
 log = logging.getLogger(__name__)
 Measures = Mapping[str, Measure[Any]]
 """Measures by the names that messages use."""
+WHICH = ("path", "dataset", "split", "subset", "revision", "image_column", "label_column", "label")
+"""Keys of a dataset that say which images and which labels it reads."""
 
 
 def classifier_file(node: Node) -> Path:
-    """Return the file of a dataset's classifier, beside the decoded sets; there is one for each `path` or `dataset` given."""
-    given = {key: node[key] for key in ("path", "dataset") if key in node}
+    """Return the file of a dataset's classifier, beside the decoded sets: one for each choice of `WHICH`."""
+    given = {key: node[key] for key in WHICH if node.get(key) is not None}
     path = given.get("path")
     if isinstance(path, str) and "://" not in path:
         place = Path(os.path.expanduser(path))

@@ -186,6 +186,12 @@ def test_a_repository_of_the_hub_has_one_classifier_from_wherever_it_is_asked_fo
     assert folder != other, "in the second place there is no such folder"
 
 
+def test_parts_of_one_repository_have_classifiers_of_their_own():
+    whole = {"name": "hub", "path": "owner/name", "split": "train", "subset": None}
+    parts = [{**whole, key: "other"} for key in ("split", "subset", "revision", "label_column")]
+    assert len({*map(classifier_file, [whole, *parts])}) == 5
+
+
 def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     Classifier(Origin("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
