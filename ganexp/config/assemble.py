@@ -14,6 +14,7 @@ from ganexp.config.choices import Choice, Choices
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
 from ganexp.distributed.processes import Processes
+from ganexp.facts import Facts
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
 from ganexp.logging import Logger
@@ -33,12 +34,11 @@ def dataset_of(choice: Choice, seed: int) -> Dataset:
     return dataset
 
 
-def networks_of(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[nn.Module, nn.Module]:
-    """Make the generator and the discriminator, in this order, for samples of a shape; unconditional for 0 classes."""
-    conditions = {"classes": classes} if classes else {}
-    config = choices.config
-    generator = choices["generator"].make(config.latent_dim, shape, **conditions)
-    return generator, choices["discriminator"].make(packed_shape(shape, config.pack), **conditions)
+def networks_of(choices: Choices, facts: Facts) -> tuple[nn.Module, nn.Module]:
+    """Make the generator and the discriminator, in this order, for samples of the run's shape; unconditional for 0 classes."""
+    conditions = {"classes": facts.classes} if facts.classes else {}
+    generator = choices["generator"].make(choices.config.latent_dim, facts.shape, **conditions)
+    return generator, choices["discriminator"].make(packed_shape(facts.shape, facts.pack), **conditions)
 
 
 @dataclass(frozen=True)

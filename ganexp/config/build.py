@@ -114,7 +114,7 @@ def build(
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.writes else 0
-    held_out = held_out_of(dataset, plan.classes, looked_at, machine) if looked_at else None
+    held_out = held_out_of(dataset, plan.facts.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that initial weights do not depend on what the data drew
     step = _step(plan, obtained.frequencies, processes, resumed=state is not None)
     if folder:
@@ -126,8 +126,8 @@ def build(
         best=config.keep_best,
         highest=high_is_best(config.keep_best, config.loss, config.augment, chosen=config.measure),
         config=plan.values,
-        shape=plan.shape,
-        classes=plan.classes,
+        shape=plan.facts.shape,
+        classes=plan.facts.classes,
     )
     trainer = Trainer(
         step,
@@ -161,7 +161,7 @@ def build(
 def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, resumed: bool) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine, choices = plan.config, plan.machine, plan.choices
-    made = networks_of(choices, plan.shape, plan.classes)
+    made = networks_of(choices, plan.facts)
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
     starting.begin(config, generator, discriminator, resumed=resumed)
     asked = plan.demands

@@ -14,15 +14,7 @@ from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strateg
 from ganexp.config.choices import Choices, chosen_by, said_of
 from ganexp.config.demands import Demands, refuse_too_large
 from ganexp.config.dry_run import META, dry_iteration, try_networks, try_values
-from ganexp.config.evaluation import (
-    Measures,
-    figures_of,
-    measures_chosen,
-    missing_for_evaluation,
-    refuse_features,
-    refuse_reals,
-    without_effect,
-)
+from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
 from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
@@ -46,13 +38,11 @@ class Plan:
         values: The configuration as plain values.
         config: The configuration, parsed.
         machine: Where it will run.
-        shape: Of one sample.
-        classes: How many the networks are conditioned on; 0 for none.
         choices: The classes and functions that the configuration chooses, with their settings.
         parts: The parts made from the choices, and asked whether they fit.
-        measures: The measures of samples, by name; none for a run that is not evaluated.
-        warnings: What is allowed but probably unintended.
         facts: What the parts were told about the run.
+        evaluation: What samples are measured by.
+        warnings: What is allowed but probably unintended.
         demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
         missing: What has to be installed or made first, one sentence each.
     """
@@ -60,12 +50,10 @@ class Plan:
     values: dict[str, Any]
     config: Config
     machine: Machine
-    shape: tuple[int, ...]
-    classes: int
     choices: Choices
     parts: Parts
     facts: Facts
-    measures: Measures
+    evaluation: EvaluationPlan
     warnings: list[str]
     demands: Demands | None
     missing: Sequence[str] = ()
@@ -92,7 +80,7 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     targets = tuple(one for choice in choices.by_key.values() for one in choice.targets())
     modules = trust if trust is None or isinstance(trust, str) else tuple(trust)
     plan = _checked(json.dumps(values), targets, modules, processes, resumed or values.get("resume") is not None)
-    return replace(plan, missing=missing_for_evaluation(plan.config, plan.facts.dataset, plan.measures))
+    return replace(plan, missing=plan.evaluation.missing())
 
 
 @functools.lru_cache(maxsize=1)
@@ -103,20 +91,17 @@ def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: 
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     dataset = choices["dataset"].make()
-    facts = _facts(config, machine, processes, dataset)
+    facts = facts_of(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
-    shape, classes = facts.shape, facts.classes
-    measures = measures_chosen(choices.of("measure"), config, facts)
-    refuse_features(config, dataset, measures)
-    refuse_reals(config, dataset, measures)
-    figures = figures_of(config, measures, dataset)
+    evaluation = plan_evaluation(choices.of("measure"), config, facts)
+    figures = evaluation.figures
     refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
     refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
     for key in ("generator", "discriminator"):
         choices[key].ask(functools.partial(contract.check_kind, choices[key].target), facts)
     _check_shares(config, processes)
     parts = parts_of(choices)
-    networks, unseen = _on_meta(choices, shape, classes)
+    networks, unseen = _on_meta(choices, facts)
     facts = _with_parts(choices, facts, parts, networks)
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
@@ -131,20 +116,20 @@ def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: 
         try:
             for key, network in (("generator", generator), ("discriminator", discriminator)):
                 choices[key].ask(functools.partial(contract.check, network), facts)
-            try_networks(choices, shape, classes, generator, discriminator)
+            try_networks(choices, facts, generator, discriminator)
             choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
             twice = parts.penalty.differentiates_gradients
             asked = refuse_too_large(config, machine, processes, generator, discriminator, differentiates_gradients=twice)
             networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
             starting.begin(config, *networks, resumed=resumed)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike
-            dry_iteration(choices, machine, shape, classes, parts, generator, discriminator, few)
+            dry_iteration(choices, machine, facts, parts, networks, few)
         except RuntimeError as error:
             unseen = _meta_alone(choices, error)
-    warnings = [*without_effect(config, figures), *facts.warnings]
+    warnings = [*evaluation.without_effect(), *facts.warnings]
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
-    try_values(choices, parts, shape, classes)
+    try_values(choices, parts, facts)
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:
@@ -152,14 +137,14 @@ def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: 
             _checked(json.dumps(at_the_end(json.loads(values), moving)), targets, trust, processes, resumed)
         except ConfigError as error:
             raise ConfigError(f"moving ends where this run does not fit: {error}") from None
-    return Plan(json.loads(values), config, machine, shape, classes, choices, parts, facts, measures, warnings, asked)
+    return Plan(json.loads(values), config, machine, choices, parts, facts, evaluation, warnings, asked)
 
 
-def _on_meta(choices: Choices, shape: tuple[int, ...], classes: int) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
+def _on_meta(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
     """Make both networks on the meta device; None and the reason if a network looks at values, which do not exist there."""
     try:
         with torch.device(META):
-            return networks_of(choices, shape, classes), ""
+            return networks_of(choices, facts), ""
     except RuntimeError as error:
         return None, _meta_alone(choices, error)
 
@@ -172,13 +157,26 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
     return reason
 
 
-def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
-    """Return the facts of a run, except for those about its loss, strategy and networks."""
+def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
+    """Return the facts of a run, except for those about its loss, strategy and networks.
+
+    Raises:
+        ConfigError: The dataset declares no valid shape, or its classes cannot be read.
+    """
+    shape = dataset.shape
+    if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
+        raise ConfigError(
+            f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
+        )
+    try:
+        classes = dataset.classes if config.conditional else 0
+    except OSError as error:
+        raise ConfigError(f"dataset: {error}.") from error
     return Facts(
         dataset=dataset,
-        shape=shape_of(dataset, config),
+        shape=tuple(shape),
         conditional=config.conditional,
-        classes=classes_of(dataset, config),
+        classes=classes,
         flip=config.flip,
         batch_size=config.batch_size,
         g_batch=config.g_batch or 0,
@@ -191,18 +189,6 @@ def _facts(config: Config, machine: Machine, processes: int, dataset: Dataset) -
         free_bytes=free_memory(machine.device),
         against=config.evaluation.against,
     )
-
-
-def classes_of(dataset: Dataset, config: Config) -> int:
-    """Return how many classes the networks are conditioned on; 0 for none.
-
-    Raises:
-        ConfigError: The classes of the dataset cannot be read.
-    """
-    try:
-        return dataset.classes if config.conditional else 0
-    except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
 
 
 def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn.Module, nn.Module] | None) -> Facts:
@@ -263,17 +249,3 @@ def _check_shares(config: Config, processes: int) -> None:
         raise ConfigError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
     if processes > 1 and config.cuda_graph is True:
         raise ConfigError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")
-
-
-def shape_of(dataset: Dataset, config: Config) -> tuple[int, ...]:
-    """Return the shape of one sample.
-
-    Raises:
-        ConfigError: The dataset declares no valid shape.
-    """
-    shape = dataset.shape
-    if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
-        raise ConfigError(
-            f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
-        )
-    return tuple(shape)

@@ -12,6 +12,7 @@ from ganexp.config.assemble import Parts, gan_of, networks_of
 from ganexp.config.choices import Choices
 from ganexp.config.demands import TRIED
 from ganexp.config.schema import ConfigError
+from ganexp.facts import Facts
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.strategies import Strategy
@@ -21,18 +22,16 @@ from ganexp.training.execution import Machine
 META = torch.device("meta")
 
 
-def try_networks(
-    choices: Choices, shape: tuple[int, ...], classes: int, generator: nn.Module, discriminator: nn.Module
-) -> None:
+def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discriminator: nn.Module) -> None:
     """Pass two samples, or packs, through both networks.
 
     Raises:
         ConfigError: The networks do not fit the samples.
         RuntimeError: A network looks at values.
     """
-    config = choices.config
+    config, shape = choices.config, facts.shape
     tried = TRIED * config.pack
-    conditions = _labels(tried, classes)
+    conditions = _labels(tried, facts.classes)
     dataset, of_g, of_d = (choices[key].called for key in ("dataset", "generator", "discriminator"))
     cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
     remedy = "choose another latent_dim or another generator"
@@ -58,11 +57,9 @@ def try_networks(
 def dry_iteration(
     choices: Choices,
     machine: Machine,
-    shape: tuple[int, ...],
-    classes: int,
+    facts: Facts,
     parts: Parts,
-    generator: nn.Module,
-    discriminator: nn.Module,
+    networks: tuple[nn.Module, nn.Module],
     strategy: Strategy,
 ) -> None:
     """Run one iteration without values, with at most two steps per network and two micro-batches, which stand for all.
@@ -75,14 +72,13 @@ def dry_iteration(
     gan = gan_of(
         replace(choices, config=config),
         copy.deepcopy(parts),
-        generator,
-        discriminator,
+        *networks,
         device=META,
         dtype=machine.dtype,
-        frequencies=[1.0] * classes or None,
+        frequencies=[1.0] * facts.classes or None,
     )
-    x = torch.empty(config.batch_size, *shape, device=META, dtype=machine.dtype)
-    reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, classes))))
+    x = torch.empty(config.batch_size, *facts.shape, device=META, dtype=machine.dtype)
+    reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, facts.classes))))
     try:
         g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that G's last update is the one beside D's
         copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
@@ -104,18 +100,18 @@ def dry_iteration(
         )
 
 
-def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: int) -> None:
+def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
     """Try networks on a few random samples, where batches are split or the strategy tests D; this takes their memory."""
-    config, samples = choices.config, packed_shape(shape, choices.config.pack)
+    config, samples = choices.config, packed_shape(facts.shape, facts.pack)
     if config.accumulate == 1 and not parts.strategy.tries_discriminator:
         return
     if config.accumulate > config.batch_size:
         raise ConfigError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
-    labels = _labels(4, classes, torch.device("cpu"))
+    labels = _labels(4, facts.classes, torch.device("cpu"))
     with undisturbed(torch.device("cpu")):
         z, x = Batch(torch.randn(4, config.latent_dim), labels), Batch(torch.rand(4, *samples) * 2 - 1, labels)
+        networks = networks_of(choices, facts)
         if config.accumulate > 1:
-            networks = networks_of(choices, shape, classes)
             for key, network, batch in zip(("generator", "discriminator"), networks, (z, x), strict=True):
                 try:
                     refuse_inexact(network, batch)
@@ -125,9 +121,8 @@ def try_values(choices: Choices, parts: Parts, shape: tuple[int, ...], classes: 
                         f"{choices[key].called} {error}: choose accumulate=1, or a network without it."
                     ) from None
         if parts.strategy.tries_discriminator:
-            discriminator = choices["discriminator"].make(samples, **({"classes": classes} if classes else {}))
             try:
-                parts.strategy.refuse(discriminator, parts.loss, x)
+                parts.strategy.refuse(networks[1], parts.loss, x)
             except ValueError as error:
                 raise ConfigError(f"strategy: {error}.") from None
 

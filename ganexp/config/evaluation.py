@@ -43,8 +43,6 @@ from ganexp.training import Evaluation, SharedEvaluation
 from ganexp.training.execution import Machine
 
 log = logging.getLogger(__name__)
-Measures = Mapping[str, Measure[Any]]
-"""Measures by the names that messages use."""
 WHICH = ("path", "dataset", "split", "subset", "revision", "image_column", "label_column", "label")
 """Keys of a dataset that say which images and which labels it reads."""
 
@@ -60,265 +58,9 @@ def classifier_file(node: Node) -> Path:
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
 
 
-def measures_chosen(offered: Sequence[Choice], config: Config, run: Facts) -> Measures:
-    """Make the measures of a run, in the order of their list, and ask whether they fit; none if the run is not evaluated.
-
-    Args:
-        offered: The measures of the list, and those that `auto` may take.
-        config: The run's configuration.
-        run: The facts that the measures are told.
-
-    Raises:
-        ConfigError: There is no measure, one does not fit, or two have a key in common.
-    """
-    if not config.evaluate_every:
-        return {}
-    choices = {one.key.partition(".")[2]: one for one in offered}
-    made = {name: choice.make() for name, choice in choices.items()}
-    fitting = sorted(
-        (one for one in made if one not in config.measure and made[one].suits(run)), key=lambda one: made[one].rank
-    )
-    names = [name for one in config.measure for name in (fitting if one == AUTO else [one])]
-    if not names:
-        raise ConfigError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
-    of: dict[str, str] = {}
-    for name in names:
-        choices[name].ask(made[name].check, run)
-        for key in made[name].keys:
-            if of.setdefault(key, name) != name:
-                raise ConfigError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
-    return {name: made[name] for name in names}
-
-
-def figures_of(config: Config, measures: Measures, dataset: Dataset) -> dict[str, Scalar]:
-    """Return the figures that an evaluation may add to a run's rows, by key; further features repeat the keys with a suffix."""
-    suffixes = ["", *(f"/{_key_of(one)}" for one in _features_asked(config, dataset.shape)[1:])]
-    return {
-        key + suffix: figure
-        for measure in measures.values()
-        for key, figure in measure.keys.items()
-        for suffix in (suffixes if measure.sees_features(dataset.modes) else [""])
-    }
-
-
-def refuse_features(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse features that are unknown, see images where there are none or share a name, and measures that need others."""
-    asked = _features_asked(config, dataset.shape)
-    names = ["auto", "classifier", "inception", "raw", *NETWORKS]
-    if unknown := [one for one in asked if one not in names and one not in files_among(asked)]:
-        raise ConfigError(
-            f"evaluation.features={unknown[0]} are unknown: choose from {', '.join(names)}, or a file, as in ./{unknown[0]}."
-        )
-    for one, other in itertools.combinations(asked, 2):
-        if _key_of(one) == _key_of(other):
-            raise ConfigError(
-                f"evaluation.features={one},{other} have one name, {_key_of(one)}, in the keys of figures: rename a file."
-            )
-    of_images = [one for one in asked if one != "raw"]
-    if of_images and len(dataset.shape) != 3 and _sees(measures, dataset):
-        raise ConfigError(
-            f"evaluation.features={of_images[0]} sees images, and dataset={name_of(config.dataset)} has none: choose raw."
-        )
-    for name, measure in measures.items():
-        if measure.only_in and not set(asked) & set(measure.only_in):
-            needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"
-            raise ConfigError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
-
-
-def refuse_reals(config: Config, dataset: Dataset, measures: Measures) -> None:
-    """Refuse to compare samples with held-out data where there are none."""
-    if config.evaluation.against != "test" or not measures:
-        return
-    try:
-        others = dataset.held_out()
-    except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
-    if others is None:
-        raise ConfigError(
-            f"evaluation.against=test compares with data that are held out, and dataset={name_of(config.dataset)} holds none "
-            "out: choose evaluation.against=train."
-        )
-
-
-def missing_for_evaluation(config: Config, dataset: Dataset, measures: Measures) -> list[str]:
-    """Say, one sentence each, which files and packages an evaluation lacks here."""
-    said = []
-    for asked in _features_asked(config, dataset.shape) if _sees(measures, dataset) else ():
-        if asked in NETWORKS:
-            sentence = missing(asked, weights_folder(config.evaluation.feature_weights))
-            said += [f"evaluation.features={sentence}."] if sentence else []
-            continue
-        path = _path_of(asked, config, dataset)
-        if path and not path.is_file() and not lacks_classifier(config, dataset, measures):
-            if asked == "classifier":
-                remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
-            else:
-                remedy = "choose classifier, inception, raw, or a file that is there"
-            said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
-    for library in sorted({measure.library for measure in measures.values()} - {""}):
-        try:
-            needed(library)
-        except EvaluationError as error:
-            said.append(f"evaluation: {error}.")
-    return said
-
-
-def lacks_classifier(config: Config, dataset: Dataset, measures: Measures) -> bool:
-    """Return whether a classifier has to be trained to obtain the features; True for data that cannot be read."""
-    if not _sees(measures, dataset) or "classifier" not in _features_asked(config, dataset.shape):
-        return False
-    try:
-        labelled = bool(dataset.classes)
-    except OSError:
-        return True
-    path = _path_of("classifier", config, dataset)
-    return labelled and path is not None and not path.is_file()
-
-
-def without_effect(config: Config, figures: Mapping[str, Scalar]) -> list[str]:
-    """Say, one sentence each, which requests to an evaluation will have no effect."""
-    said = []
-    asked = [f"evaluation.{key}" for key, value in config.evaluation if value != defaults()["evaluation"][key]]
-    asked = ["measure"] * ([*config.measure] != [AUTO]) + asked
-    if asked and not config.evaluate_every:
-        keys = " and ".join(asked)
-        said.append(f"There is no evaluation, so nothing comes of {keys}: choose evaluate_every=….")
-    best = config.keep_best
-    if best and best.startswith("eval/") and best not in figures:
-        close = difflib.get_close_matches(best, figures, n=1)
-        said.append(
-            f"keep_best={best} is no figure of this evaluation{f', as {close[0]} is' if close else ''}: there will be no "
-            "best checkpoint unless a callback of your own makes it."
-        )
-    return said
-
-
-def evaluator_of(config: Config, machine: Machine, dataset: Dataset, measures: Measures) -> Evaluators | None:
-    """Make the evaluators of a run, which have not seen the data yet; None without measures. Advances no random stream.
-
-    The classifier of a data set is trained if it is missing.
-
-    Raises:
-        ConfigError: A measure or features cannot be obtained.
-    """
-    if not measures:
-        return None
-    against = "" if config.evaluation.against == "train" else "held-out data"
-    try:
-        with undisturbed(machine.device):
-            asked = _features_asked(config, dataset.shape) if _sees(measures, dataset) else ["raw"]
-            features = {_key_of(one): _features(one, config, dataset, machine.device) for one in asked}
-            return Evaluators(measures, features, samples=config.evaluation.samples, modes=dataset.modes, against=against)
-    except EvaluationError as error:
-        raise ConfigError(f"evaluation: {error}.") from error
-
-
-def evaluation_of(
-    config: Config,
-    machine: Machine,
-    dataset: Dataset,
-    reals: Resident | Streamed,
-    processes: Processes,
-    evaluator: Evaluators | None,
-) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
-    """Make the callback that evaluates a run, and return it with the declarations of its figures, by key.
-
-    In the process that writes, it has seen the real set already. Advances no random stream.
-
-    Raises:
-        ConfigError: A measure cannot be computed on these data, or their labels cannot be read.
-    """
-    if evaluator is None:
-        return None, {}
-    asked = config.evaluation
-    try:
-        with undisturbed(machine.device):
-            if processes.writes:
-                compared = compared_with(config, dataset, reals)
-                labels = labels_of(compared.dataset) if evaluator.looks_at_labels else None
-                workers = reals.workers if isinstance(reals, Streamed) else 0
-
-                def batches() -> Iterable[Batch | Tensor]:
-                    values = real_batches(compared.data, machine.device, machine.dtype, workers=workers)
-                    return values if labels is None else labelled(values, labels)
-
-                # TF32 rounds features of real images as well.
-                told = [machine.device.type, machine.precision, *([] if labels is None else [of_data(labels)])]
-                identity = compared.identity and " ".join([compared.identity, *told])
-                n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
-                evaluator.see_reals(batches, n, folder=default_folder().with_name("statistics"), identity=identity)
-    except (EvaluationError, torch.OutOfMemoryError, MemoryError) as error:
-        reason = (str(error).splitlines() or ["there is not enough memory"])[0].rstrip(".")
-        raise ConfigError(f"evaluation: {reason}.") from error
-    except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
-    of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
-    if processes.count == 1:
-        return Evaluation(config.evaluate_every, evaluator, **of), evaluator.keys
-    return SharedEvaluation(config.evaluate_every, evaluator, **of, processes=processes), evaluator.keys
-
-
-def _sees(measures: Measures, dataset: Dataset) -> bool:
-    """Return whether any measure sees samples through features."""
-    return any(measure.sees_features(dataset.modes) for measure in measures.values())
-
-
-def _features_asked(config: Config, shape: tuple[int, ...]) -> list[str]:
-    auto = "classifier" if len(shape) == 3 else "raw"
-    return [*dict.fromkeys(auto if one == "auto" else one for one in config.evaluation.named)]
-
-
 def _key_of(asked: str) -> str:
     """Return the name of features in the keys of figures; for a file, its name without the suffix."""
     return Path(asked).stem if files_among(asked) else asked
-
-
-def _path_of(asked: str, config: Config, dataset: Dataset) -> Path | None:
-    if asked in ("raw", "inception"):
-        return None
-    if asked != "classifier":
-        return Path(os.path.expanduser(asked))
-    return classifier_file({"name": _classified(config, dataset)[0]} if dataset.stack_of else config.dataset)
-
-
-def _classified(config: Config, dataset: Dataset) -> tuple[str, Dataset]:
-    """Return the name of the data set whose classifier sees the images, and that set; for a stack, the one of its channels."""
-    channels = dataset.stack_of
-    return (type(channels).__name__.lower(), channels) if channels else (name_of(config.dataset), dataset)
-
-
-def _features(asked: str, config: Config, dataset: Dataset, device: torch.device) -> Features:
-    if asked in NETWORKS:
-        return NETWORKS[asked].load(asked, weights_folder(config.evaluation.feature_weights), device)
-    path = _path_of(asked, config, dataset)
-    if path is None:
-        return Raw(dataset.shape) if asked == "raw" else Inception(device)
-    if asked != "classifier":
-        return Exported(path, dataset.shape, device)
-    name, classified = _classified(config, dataset)
-    train_if_missing(path, classified, name, device)
-    classifier = Classifier.load(path, device)
-    side, own = dataset.shape[-1], classifier.origin.shape[-1]
-    if side != own:
-        log.warning(
-            "evaluation.features=classifier was trained at %d×%d, and these images of %d×%d are scaled for it, so figures "
-            "compare with those of the same size only: to train it at this one, ganexp features %s "
-            "dataset.image_size=%d.",
-            own,
-            own,
-            side,
-            side,
-            path.stem.partition("-")[0],
-            side,
-        )
-    if dataset.stack_of:
-        return PerChannel(classifier)
-    if dataset.classes not in (0, classifier.classes):
-        raise EvaluationError(
-            f"{path} is of {classifier.classes} classes, but dataset={name_of(config.dataset)} has {dataset.classes}: train it "
-            f"anew by ganexp features {name_of(config.dataset)} and the settings of the run's dataset"
-        )
-    return classifier
 
 
 @dataclass(frozen=True)
@@ -348,20 +90,289 @@ def labels_of(dataset: Dataset) -> Tensor:
         raise ConfigError(f"dataset: {error}.") from error
 
 
-def compared_with(config: Config, dataset: Dataset, reals: Resident | Streamed) -> Compared:
-    """Return the data that samples are compared with: the training data, or the held-out data.
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """What samples of a run are measured by, in which features, and against which data.
+
+    Args:
+        config: The run's configuration.
+        dataset: Its data set.
+        measures: The measures, by the names that messages use; none if the run is not evaluated.
+    """
+
+    config: Config
+    dataset: Dataset
+    measures: Mapping[str, Measure[Any]]
+
+    @property
+    def features(self) -> list[str]:
+        """The features that are asked for, each once."""
+        asked, auto = self.config.evaluation.features, "classifier" if len(self.dataset.shape) == 3 else "raw"
+        return [*dict.fromkeys(auto if one == "auto" else one for one in ([asked] if isinstance(asked, str) else asked))]
+
+    @property
+    def sees_features(self) -> bool:
+        """Whether any measure sees samples through features."""
+        return any(measure.sees_features(self.dataset.modes) for measure in self.measures.values())
+
+    @property
+    def figures(self) -> dict[str, Scalar]:
+        """The figures that it may add to a run's rows, by key; further features repeat the keys with a suffix."""
+        suffixes = ["", *(f"/{_key_of(one)}" for one in self.features[1:])]
+        return {
+            key + suffix: figure
+            for measure in self.measures.values()
+            for key, figure in measure.keys.items()
+            for suffix in (suffixes if measure.sees_features(self.dataset.modes) else [""])
+        }
+
+    @property
+    def lacks_classifier(self) -> bool:
+        """Whether a classifier has to be trained to obtain the features; True for data that cannot be read."""
+        if not self.sees_features or "classifier" not in self.features:
+            return False
+        try:
+            labelled = bool(self.dataset.classes)
+        except OSError:
+            return True
+        path = self._path_of("classifier")
+        return labelled and path is not None and not path.is_file()
+
+    def refuse_features(self) -> None:
+        """Refuse features that are unknown, see images where there are none or share a name, and measures that need others."""
+        asked = self.features
+        names = ["auto", "classifier", "inception", "raw", *NETWORKS]
+        unknown = next((one for one in asked if one not in names and one not in files_among(asked)), None)
+        if unknown:
+            raise ConfigError(
+                f"evaluation.features={unknown} are unknown: choose from {', '.join(names)}, or a file, as in ./{unknown}."
+            )
+        for one, other in itertools.combinations(asked, 2):
+            if _key_of(one) == _key_of(other):
+                raise ConfigError(
+                    f"evaluation.features={one},{other} have one name, {_key_of(one)}, in the keys of figures: rename a file."
+                )
+        of_images = [one for one in asked if one != "raw"]
+        if of_images and len(self.dataset.shape) != 3 and self.sees_features:
+            raise ConfigError(
+                f"evaluation.features={of_images[0]} sees images, and dataset={name_of(self.config.dataset)} has none: choose "
+                "raw."
+            )
+        for name, measure in self.measures.items():
+            if measure.only_in and not set(asked) & set(measure.only_in):
+                needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"
+                raise ConfigError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
+
+    def refuse_reals(self) -> None:
+        """Refuse to compare samples with held-out data where there are none."""
+        if self.config.evaluation.against != "test" or not self.measures:
+            return
+        try:
+            others = self.dataset.held_out()
+        except OSError as error:
+            raise ConfigError(f"dataset: {error}.") from error
+        if others is None:
+            raise ConfigError(
+                "evaluation.against=test compares with data that are held out, and "
+                f"dataset={name_of(self.config.dataset)} holds none out: choose evaluation.against=train."
+            )
+
+    def missing(self) -> list[str]:
+        """Say, one sentence each, which files and packages it lacks here."""
+        said = []
+        for asked in self.features if self.sees_features else ():
+            if asked in NETWORKS:
+                sentence = missing(asked, weights_folder(self.config.evaluation.feature_weights))
+                said += [f"evaluation.features={sentence}."] if sentence else []
+                continue
+            path = self._path_of(asked)
+            if path and not path.is_file() and not self.lacks_classifier:
+                if asked == "classifier":
+                    remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
+                else:
+                    remedy = "choose classifier, inception, raw, or a file that is there"
+                said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+        for library in sorted({measure.library for measure in self.measures.values()} - {""}):
+            try:
+                needed(library)
+            except EvaluationError as error:
+                said.append(f"evaluation: {error}.")
+        return said
+
+    def without_effect(self) -> list[str]:
+        """Say, one sentence each, which requests will have no effect."""
+        config, said = self.config, []
+        asked = [f"evaluation.{key}" for key, value in config.evaluation if value != defaults()["evaluation"][key]]
+        asked = ["measure"] * ([*config.measure] != [AUTO]) + asked
+        if asked and not config.evaluate_every:
+            keys = " and ".join(asked)
+            said.append(f"There is no evaluation, so nothing comes of {keys}: choose evaluate_every=….")
+        best, figures = config.keep_best, self.figures
+        if best and best.startswith("eval/") and best not in figures:
+            close = difflib.get_close_matches(best, figures, n=1)
+            said.append(
+                f"keep_best={best} is no figure of this evaluation{f', as {close[0]} is' if close else ''}: there will be no "
+                "best checkpoint unless a callback of your own makes it."
+            )
+        return said
+
+    def evaluators(self, machine: Machine) -> Evaluators | None:
+        """Make what computes the figures, which has not seen the data yet; None without measures.
+
+        The classifier of a data set is trained if it is missing. No random stream is advanced.
+
+        Raises:
+            ConfigError: A measure or features cannot be obtained.
+        """
+        if not self.measures:
+            return None
+        asked = self.config.evaluation
+        against = "" if asked.against == "train" else "held-out data"
+        try:
+            with undisturbed(machine.device):
+                named = self.features if self.sees_features else ["raw"]
+                features = {_key_of(one): self._load(one, machine.device) for one in named}
+                return Evaluators(self.measures, features, samples=asked.samples, modes=self.dataset.modes, against=against)
+        except EvaluationError as error:
+            raise ConfigError(f"evaluation: {error}.") from error
+
+    def callback(
+        self, machine: Machine, reals: Resident | Streamed, processes: Processes, evaluator: Evaluators | None
+    ) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
+        """Make the callback that evaluates a run, and return it with the declarations of its figures, by key.
+
+        In the process that writes, it has seen the real set already. Advances no random stream.
+
+        Raises:
+            ConfigError: A measure cannot be computed on these data, or their labels cannot be read.
+        """
+        if evaluator is None:
+            return None, {}
+        asked = self.config.evaluation
+        try:
+            with undisturbed(machine.device):
+                if processes.writes:
+                    compared = self.compared_with(reals)
+                    labels = labels_of(compared.dataset) if evaluator.looks_at_labels else None
+                    workers = reals.workers if isinstance(reals, Streamed) else 0
+
+                    def batches() -> Iterable[Batch | Tensor]:
+                        values = real_batches(compared.data, machine.device, machine.dtype, workers=workers)
+                        return values if labels is None else labelled(values, labels)
+
+                    # TF32 rounds features of real images as well.
+                    told = [machine.device.type, machine.precision, *([] if labels is None else [of_data(labels)])]
+                    identity = compared.identity and " ".join([compared.identity, *told])
+                    n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
+                    evaluator.see_reals(batches, n, folder=default_folder().with_name("statistics"), identity=identity)
+        except (EvaluationError, torch.OutOfMemoryError, MemoryError) as error:
+            reason = (str(error).splitlines() or ["there is not enough memory"])[0].rstrip(".")
+            raise ConfigError(f"evaluation: {reason}.") from error
+        except OSError as error:
+            raise ConfigError(f"dataset: {error}.") from error
+        of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
+        if processes.count == 1:
+            return Evaluation(self.config.evaluate_every, evaluator, **of), evaluator.keys
+        return SharedEvaluation(self.config.evaluate_every, evaluator, **of, processes=processes), evaluator.keys
+
+    def compared_with(self, reals: Resident | Streamed) -> Compared:
+        """Return the data that samples are compared with: the training data, or the held-out data.
+
+        Raises:
+            OSError: The held-out data cannot be obtained.
+        """
+        dataset, data, digest = self.dataset, reals.data, reals.digest
+        if self.config.evaluation.against == "test":
+            held_out = dataset.held_out()
+            assert held_out is not None
+            dataset = held_out
+            data, digest = load_cached(dataset, default_folder(), place="auto"), dataset.digest()
+        if digest in ("", of_number(len(data))):  # type: ignore[arg-type]
+            digest = of_data(data) if isinstance(data, Tensor) else ""
+        settings = settings_of(self.config.dataset)
+        prepared = {name: value for name, value in settings.items() if name not in ("root", "path")}
+        said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
+        return Compared(dataset, data, json.dumps(said) if digest else "")
+
+    @property
+    def _classified(self) -> tuple[str, Dataset]:
+        """The name of the data set whose classifier sees the images, and that set; for a stack, the one of its channels."""
+        channels = self.dataset.stack_of
+        return (type(channels).__name__.lower(), channels) if channels else (name_of(self.config.dataset), self.dataset)
+
+    def _path_of(self, asked: str) -> Path | None:
+        if asked in ("raw", "inception"):
+            return None
+        if asked != "classifier":
+            return Path(os.path.expanduser(asked))
+        return classifier_file({"name": self._classified[0]} if self.dataset.stack_of else self.config.dataset)
+
+    def _load(self, asked: str, device: torch.device) -> Features:
+        dataset = self.dataset
+        if asked in NETWORKS:
+            return NETWORKS[asked].load(asked, weights_folder(self.config.evaluation.feature_weights), device)
+        path = self._path_of(asked)
+        if path is None:
+            return Raw(dataset.shape) if asked == "raw" else Inception(device)
+        if asked != "classifier":
+            return Exported(path, dataset.shape, device)
+        name, classified = self._classified
+        train_if_missing(path, classified, name, device)
+        classifier = Classifier.load(path, device)
+        side, own = dataset.shape[-1], classifier.origin.shape[-1]
+        if side != own:
+            log.warning(
+                "evaluation.features=classifier was trained at %d×%d, and these images of %d×%d are scaled for it, so figures "
+                "compare with those of the same size only: to train it at this one, ganexp features %s "
+                "dataset.image_size=%d.",
+                own,
+                own,
+                side,
+                side,
+                path.stem.partition("-")[0],
+                side,
+            )
+        if dataset.stack_of:
+            return PerChannel(classifier)
+        if dataset.classes not in (0, classifier.classes):
+            chosen = name_of(self.config.dataset)
+            raise EvaluationError(
+                f"{path} is of {classifier.classes} classes, but dataset={chosen} has {dataset.classes}: train it anew by "
+                f"ganexp features {chosen} and the settings of the run's dataset"
+            )
+        return classifier
+
+
+def plan_evaluation(offered: Sequence[Choice], config: Config, run: Facts) -> EvaluationPlan:
+    """Make the measures of a run, in the order of their list, and ask whether they fit the run, its features and its data.
+
+    Args:
+        offered: The measures of the list, and those that `auto` may take.
+        config: The run's configuration.
+        run: The facts that the measures are told.
 
     Raises:
-        OSError: The held-out data cannot be obtained.
+        ConfigError: There is no measure, one does not fit, two have a key in common, or features or held-out data do not fit.
     """
-    data, digest = reals.data, reals.digest
-    if config.evaluation.against == "test":
-        held_out = dataset.held_out()
-        assert held_out is not None
-        dataset = held_out
-        data, digest = load_cached(dataset, default_folder(), place="auto"), dataset.digest()
-    if digest in ("", of_number(len(data))):  # type: ignore[arg-type]
-        digest = of_data(data) if isinstance(data, Tensor) else ""
-    prepared = {name: value for name, value in settings_of(config.dataset).items() if name not in ("root", "path")}
-    said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
-    return Compared(dataset, data, json.dumps(said) if digest else "")
+    plan = EvaluationPlan(config, run.dataset, _measures(offered, config, run) if config.evaluate_every else {})
+    plan.refuse_features()
+    plan.refuse_reals()
+    return plan
+
+
+def _measures(offered: Sequence[Choice], config: Config, run: Facts) -> dict[str, Measure[Any]]:
+    choices = {one.key.partition(".")[2]: one for one in offered}
+    made = {name: choice.make() for name, choice in choices.items()}
+    fitting = sorted(
+        (one for one in made if one not in config.measure and made[one].suits(run)), key=lambda one: made[one].rank
+    )
+    names = [name for one in config.measure for name in (fitting if one == AUTO else [one])]
+    if not names:
+        raise ConfigError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
+    of: dict[str, str] = {}
+    for name in names:
+        choices[name].ask(made[name].check, run)
+        for key in made[name].keys:
+            if of.setdefault(key, name) != name:
+                raise ConfigError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
+    return {name: made[name] for name in names}

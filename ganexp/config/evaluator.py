@@ -11,26 +11,17 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
-from ganexp.config.check import classes_of, machine_of
+from ganexp.config.check import facts_of, machine_of
 from ganexp.config.choices import choose, chosen_of, name_of
-from ganexp.config.evaluation import (
-    compared_with,
-    evaluation_of,
-    evaluator_of,
-    measures_chosen,
-    missing_for_evaluation,
-    refuse_features,
-    refuse_reals,
-)
+from ganexp.config.evaluation import plan_evaluation
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.run_data import reals_of
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import Config, ConfigError, files_among
 from ganexp.config.targets import Trust
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, Evaluators, real_batches
 from ganexp.evaluation.nearest import nearest
-from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
 from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint, execution
@@ -68,28 +59,18 @@ class RunEvaluator:
         self.machine = machine_of(config)
         self._set_up(config)
         dataset = dataset_of(choose("dataset", config.dataset), config.seed)
-        classes = classes_of(dataset, config)
-        run = Facts(
-            dataset=dataset,
-            shape=dataset.shape,
-            conditional=config.conditional,
-            classes=classes,
-            against=config.evaluation.against,
-        )
-        measures = measures_chosen(chosen_of(config, "measure"), config, run)
-        refuse_features(config, dataset, measures)
-        refuse_reals(config, dataset, measures)
-        if missing := missing_for_evaluation(config, dataset, measures):
+        facts = facts_of(config, self.machine, self.processes.count, dataset)
+        plan = plan_evaluation(chosen_of(config, "measure"), config, facts)
+        if missing := plan.missing():
             raise ConfigError(" ".join(missing))
-        self.shape: tuple[int, ...] = tuple(dataset.shape)
-        self.reals, self.frequencies = reals_of(config, self.machine, classes, dataset)
+        self.shape = facts.shape
+        self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
         self.reals.close()  # nothing is to be read ahead
-        evaluator = evaluator_of(config, self.machine, dataset, measures)
-        evaluation, self.measures = evaluation_of(config, self.machine, dataset, self.reals, self.processes, evaluator)
+        evaluation, self.measures = plan.callback(self.machine, self.reals, self.processes, plan.evaluators(self.machine))
         assert evaluation is not None
         self.evaluation = evaluation
         self.dataset = name_of(config.dataset)
-        self.data = compared_with(config, dataset, self.reals).identity or json.dumps(
+        self.data = plan.compared_with(self.reals).identity or json.dumps(
             [config.dataset, config.evaluation.against], sort_keys=True
         )
 
@@ -188,9 +169,10 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     choose("dataset", config.dataset, trust)
     if asked.get("measure") is None:
         chosen_of(config, "measure", trust)
-    if asked.get("features") is None and config.evaluation.files:
+    files = files_among(config.evaluation.features)
+    if asked.get("features") is None and files:
         raise ConfigError(
-            f"evaluation.features={config.evaluation.files[0]} is code that the run names and that would be executed: "
+            f"evaluation.features={files[0]} is code that the run names and that would be executed: "
             "name it yourself with --features if you trust it."
         )
     return config, state["run"]["iteration"]

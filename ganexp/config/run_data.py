@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.utils.data import Dataset as MapStyle
@@ -10,7 +10,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
 from ganexp.config.check import Plan
-from ganexp.config.evaluation import evaluation_of, evaluator_of, labels_of, lacks_classifier
+from ganexp.config.evaluation import labels_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
@@ -44,19 +44,19 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     processes, config, machine = processes or Processes(), plan.config, plan.machine
     execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
     dataset = dataset_of(plan.choices["dataset"], config.seed)
-    missing = list(plan.missing)
+    planned, missing = replace(plan.evaluation, dataset=dataset), list(plan.missing)
     try:
-        reals, frequencies = reals_of(config, machine, plan.classes, dataset, processes)
+        reals, frequencies = reals_of(config, machine, plan.facts.classes, dataset, processes)
     except ConfigError as error:
         missing.append(str(error))
-    if not plan.missing and not (missing and lacks_classifier(config, dataset, plan.measures)):
+    if not plan.missing and not (missing and planned.lacks_classifier):
         try:
-            evaluator = evaluator_of(config, machine, dataset, plan.measures)
+            evaluator = planned.evaluators(machine)
         except ConfigError as error:
             missing.append(str(error))
     if missing:
         raise ConfigError(" ".join(missing))
-    evaluation, figures = evaluation_of(config, machine, dataset, reals, processes, evaluator)
+    evaluation, figures = planned.callback(machine, reals, processes, evaluator)
     return RunData(dataset, reals, frequencies, evaluation, figures)
 
 

@@ -101,16 +101,6 @@ class EvaluationConfig(Keys):
     protocol: str | None
     standing: Annotated[int, Field(ge=0, le=10_000)]
 
-    @property
-    def named(self) -> list[str]:
-        """The features, each once."""
-        return [*dict.fromkeys([self.features] if isinstance(self.features, str) else self.features)]
-
-    @property
-    def files(self) -> list[str]:
-        """The features that are files, which are code."""
-        return files_among(self.features)
-
 
 class DynamicsConfig(Keys):
     """The keys below `dynamics`."""

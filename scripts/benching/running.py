@@ -5,7 +5,7 @@ import logging
 import os
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,6 @@ from ganexp.cli.composing import compose
 from ganexp.config.assemble import dataset_of
 from ganexp.config.build import build
 from ganexp.config.check import Plan, check
-from ganexp.config.evaluation import evaluator_of
 from ganexp.config.run_data import RunData
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
@@ -236,11 +235,11 @@ def _obtained(cfg: Any, dataset: Dataset, data: Any) -> RunData:
 
 def _evaluator(workload: Workload, data: Tensor) -> Evaluators:
     plan = _plan(workload)
-    evaluator = evaluator_of(plan.config, plan.machine, _dataset(workload), plan.measures)
+    evaluator = replace(plan.evaluation, dataset=_dataset(workload)).evaluators(plan.machine)
     assert evaluator is not None
     judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
-    if isinstance(judge, Classifier) and judge.origin.shape[1:] != plan.shape[1:]:
-        own, size = judge.origin.shape[-1], plan.shape[-1]
+    if isinstance(judge, Classifier) and judge.origin.shape[1:] != plan.facts.shape[1:]:
+        own, size = judge.origin.shape[-1], plan.facts.shape[-1]
         raise ConfigError(
             f"{workload.name}: the classifier that judges was trained at {own}×{own}, and should be at {size}×{size}: type "
             f"ganexp features {judge.origin.dataset} dataset.image_size={size}."

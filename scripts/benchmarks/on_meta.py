@@ -20,9 +20,9 @@ def on_meta(plan: Plan, processes: Processes | None = None) -> tuple[GAN, Callab
     """Return the GAN of a plan, and a call that runs one iteration of the plan's strategy on a batch without values."""
     config = plan.config
     with META:
-        networks = networks_of(plan.choices, plan.shape, plan.classes)
-    labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.classes else ()
-    x = Batch(torch.empty(config.batch_size, *plan.shape, device=META), labels)
+        networks = networks_of(plan.choices, plan.facts)
+    labels = (torch.zeros(config.batch_size, dtype=torch.long, device=META),) if plan.facts.classes else ()
+    x = Batch(torch.empty(config.batch_size, *plan.facts.shape, device=META), labels)
     if processes is not None:
         x = processes.own(x)
         for network in networks:
@@ -33,7 +33,7 @@ def on_meta(plan: Plan, processes: Processes | None = None) -> tuple[GAN, Callab
         *networks,
         device=META,
         dtype=torch.float32,
-        frequencies=[1.0] * plan.classes or None,
+        frequencies=[1.0] * plan.facts.classes or None,
         processes=processes,
     )
     reals = itertools.repeat(gan.packed(x))

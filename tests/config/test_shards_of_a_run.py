@@ -40,7 +40,7 @@ def test_a_run_is_the_same_streamed_resident_and_resumed(tmp_path):
 
 def test_labels_condition_the_networks_or_are_missed_in_a_sentence(tmp_path):
     labelled, without = written(tmp_path / "a")[0], written(tmp_path / "b", labelled=False)[0]
-    assert check(composed(*RUN, f"dataset.path='{labelled}'", "conditional=true")).classes == 3
+    assert check(composed(*RUN, f"dataset.path='{labelled}'", "conditional=true")).facts.classes == 3
     with pytest.raises(ConfigError, match=r"^dataset=shards has no class labels .*conditional=false"):
         check(composed(*RUN, f"dataset.path='{without}'", "conditional=true"))
     with pytest.raises(ConfigError, match=r"^dataset=shards: path should name tar files, .* matches none\.$"):
