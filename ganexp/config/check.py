@@ -116,10 +116,10 @@ def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: 
         try:
             for key, network in (("generator", generator), ("discriminator", discriminator)):
                 choices[key].ask(functools.partial(contract.check, network), facts)
-            try_networks(choices, facts, generator, discriminator)
+            asked = try_networks(choices, facts, generator, discriminator)
             choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
             twice = parts.penalty.differentiates_gradients
-            asked = refuse_too_large(config, machine, processes, generator, discriminator, differentiates_gradients=twice)
+            refuse_too_large(config, machine, processes, networks, asked, differentiates_gradients=twice)
             networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
             starting.begin(config, *networks, resumed=resumed)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike

@@ -1,20 +1,14 @@
 """What a run asks of a machine, counted on the meta device, where tensors have shapes but no memory."""
 
-import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from ganexp.batch import Batch
 from ganexp.config.schema import Config, ConfigError
-from ganexp.gan.packing import packed
 from ganexp.training.execution import Machine
-
-TRIED = 2
-"""Samples, or packs of them, that are passed through the networks: batch norm wants more than one."""
 
 CPU_FLOPS = 8e10
 """Operations per second and CPU thread in convolutions, as measured in docs/benchmarks.md; a rough guide for other CPUs."""
@@ -45,55 +39,27 @@ class Demands:
         return batch_size * of_d + (batch_size if g_batch is None else g_batch) * of_g
 
 
-def demands(
-    generator: nn.Module, discriminator: nn.Module, latent_dim: int, *, conditional: bool = False, pack: int = 1
-) -> Demands:
-    """Count what both networks need per sample.
-
-    Args:
-        generator: A network on any device; it is left as it is.
-        discriminator: Likewise.
-        latent_dim: Length of a latent vector.
-        conditional: Whether they read labels.
-        pack: How many samples the discriminator scores together.
-
-    Raises:
-        RuntimeError: A network looks at values, which tensors on the meta device do not have.
-    """
-    generator, discriminator = (copy.deepcopy(network).to("meta") for network in (generator, discriminator))
-    dtype = next((parameter.dtype for parameter in generator.parameters()), torch.float32)
-    tried = TRIED * pack
-    conditions = (torch.zeros(tried, dtype=torch.long, device="meta"),) if conditional else ()
-    fake, g_bytes, g_flop = _pass(generator, torch.zeros(tried, latent_dim, dtype=dtype, device="meta"), *conditions)
-    _, d_bytes, d_flop = _pass(discriminator, packed(Batch(fake.detach()), pack).values, *conditions)
-    return Demands(d_bytes / tried, g_bytes / tried, d_flop / tried, g_flop / tried)
-
-
 def refuse_too_large(
     config: Config,
     machine: Machine,
     processes: int,
-    generator: nn.Module,
-    discriminator: nn.Module,
+    networks: Sequence[nn.Module],
+    asked: Demands,
     *,
     differentiates_gradients: bool,
-) -> Demands:
+) -> None:
     """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
 
     Penalties that differentiate gradients keep a whole batch in D, even with accumulation.
-
-    Returns:
-        What the networks need per sample.
     """
     there = machine.memory_bytes
-    count = sum(parameter.numel() for network in (generator, discriminator) for parameter in network.parameters())
+    count = sum(parameter.numel() for network in networks for parameter in network.parameters())
     needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
     if needed > there:
         raise ConfigError(
             f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
             f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
         )
-    asked = demands(generator, discriminator, config.latent_dim, conditional=config.conditional, pack=config.pack)
     share, share_of_g = (batch // processes for batch in (config.batch_size, config.g_batch or 0))
     least = {
         "batch_size": asked.least_bytes(share, config.accumulate, whole=share if differentiates_gradients else 0),
@@ -108,10 +74,9 @@ def refuse_too_large(
             f"{key}={size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes keep, and there are "
             f"{there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width of a network."
         )
-    return asked
 
 
-def _pass(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
+def counted(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
     """Return the output of a forward pass, the bytes that it keeps, and the operations that it takes."""
     own = {_storage(parameter) for parameter in network.parameters()}
     kept: dict[int, Tensor] = {}

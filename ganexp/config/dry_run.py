@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 from ganexp.config.assemble import Parts, gan_of, networks_of
 from ganexp.config.choices import Choices
-from ganexp.config.demands import TRIED
+from ganexp.config.demands import Demands, counted
 from ganexp.config.schema import ConfigError
 from ganexp.facts import Facts
 from ganexp.gan.micro_batches import refuse_inexact
@@ -20,10 +20,12 @@ from ganexp.streams import undisturbed
 from ganexp.training.execution import Machine
 
 META = torch.device("meta")
+TRIED = 2
+"""Samples, or packs of them, that are passed through the networks: batch norm wants more than one."""
 
 
-def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Pass two samples, or packs, through both networks.
+def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discriminator: nn.Module) -> Demands:
+    """Pass two samples, or packs, through both networks, and return what a sample needs.
 
     Raises:
         ConfigError: The networks do not fit the samples.
@@ -36,12 +38,11 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
     remedy = "choose another latent_dim or another generator"
     try:
-        with torch.no_grad():
-            fake = generator(torch.zeros(tried, config.latent_dim, device=META), *conditions)
-            if fake.shape[1:] == shape:
-                cannot = f"{of_d} cannot run on samples of shape {shape}, as those of {dataset}"
-                remedy = "choose another discriminator or other data"
-                discriminator(packed(Batch(fake), config.pack).values, *conditions)
+        fake, *of_fake = counted(generator, torch.zeros(tried, config.latent_dim, device=META), *conditions)
+        if fake.shape[1:] == shape:
+            cannot = f"{of_d} cannot run on samples of shape {shape}, as those of {dataset}"
+            remedy = "choose another discriminator or other data"
+            _, *of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *conditions)
     except RuntimeError as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if "meta" in reason:
@@ -52,6 +53,8 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
             f"{of_g} makes samples of shape {tuple(fake.shape[1:])}, and those of {dataset} have "
             f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
         )
+    (g_bytes, g_flop), (d_bytes, d_flop) = of_fake, of_score
+    return Demands(d_bytes / tried, g_bytes / tried, d_flop / tried, g_flop / tried)
 
 
 def dry_iteration(

@@ -8,7 +8,7 @@ from torch import nn
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.demands import demands
+from ganexp.config.demands import Demands, counted
 from ganexp.config.schema import ConfigError
 from tests.composing import composed
 
@@ -16,7 +16,9 @@ from tests.composing import composed
 def test_operations_and_bytes_of_networks_that_can_be_counted_by_hand():
     generator = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
     discriminator = nn.Sequential(nn.Linear(2, 7), nn.ReLU(), nn.Linear(7, 1), nn.Flatten(0))
-    asked = demands(generator, discriminator, latent_dim=3)
+    fake, g_bytes, g_flop = counted(generator.to("meta"), torch.zeros(1, 3, device="meta"))
+    _, d_bytes, d_flop = counted(discriminator.to("meta"), fake.detach())
+    asked = Demands(d_bytes, g_bytes, d_flop, g_flop)
     assert asked.g_flop == 2 * (3 * 5 + 5 * 2)
     assert asked.d_flop == 2 * (2 * 7 + 7 * 1)
     assert asked.g_bytes == 4 * (3 + 5)  # the input of each layer; tanh keeps its output, which is the next layer's input
@@ -37,9 +39,8 @@ def test_bytes_are_those_that_a_real_pass_keeps():
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         network(torch.randn(2, 3, 8, 8))
-    generator = nn.Sequential(nn.Linear(4, 3 * 64), nn.Unflatten(1, (3, 8, 8)))
-    asked = demands(generator, network, latent_dim=4)
-    assert asked.d_bytes == pytest.approx(sum(size for _, size in kept.values()) / 2, rel=0.02)
+    _, kept_bytes, _ = counted(network.to("meta"), torch.zeros(2, 3, 8, 8, device="meta"))
+    assert kept_bytes == pytest.approx(sum(size for _, size in kept.values()), rel=0.02)
 
 
 def test_a_batch_that_no_memory_holds_is_refused_with_the_figures():
