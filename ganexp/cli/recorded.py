@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from ganexp.config.schema import ConfigError
 from ganexp.logging.documents import write_document
 from ganexp.logging.layout import RunFolder
@@ -51,36 +49,14 @@ def recorded_command(folder: Path, key: str) -> tuple[list[str], list[str]]:
     Args:
         folder: The run folder.
         key: What named the folder; error messages begin with it.
-    """
-    document = read_document(RunFolder(folder).command)
-    overrides, options = _strings(document.get("overrides")), _strings(document.get("options"))
-    if overrides is None:
-        source = RunFolder(folder).hydra_overrides
-        try:
-            overrides, options = overrides_in(source), []
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{key}: its command line is not in {source}: {error}.") from None
-    return [one for one in overrides if not one.lstrip("+~").startswith(("hydra", "-"))], options or []
-
-
-def overrides_in(file: Path) -> list[str]:
-    """Return the overrides that Hydra has kept in a file, as they were typed.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError: The file holds something else.
+        ConfigError: The folder does not have them.
     """
-    if file.stat().st_size > 2**18:
-        raise ValueError("it is too large for a command line")
-    try:
-        found = yaml.safe_load(file.read_text())
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())[:200]) from None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ValueError("it should be a list of overrides")
-    return found
-
-
-def _strings(values: Any) -> list[str] | None:
-    """Return a list of strings as it is, and None for anything else."""
-    return values if isinstance(values, list) and all(isinstance(value, str) for value in values) else None
+    place = RunFolder(folder).command
+    document = read_document(place)
+    overrides: Any = document.get("overrides")
+    options: Any = document.get("options")
+    if not all(isinstance(one, list) and all(isinstance(word, str) for word in one) for one in (overrides, options)):
+        raise ConfigError(f"{key}: its command line is not in {place}.")
+    return [one for one in overrides if not one.lstrip("+~").startswith(("hydra", "-"))], options

@@ -26,7 +26,6 @@ class RunFolder:
         self.averages = path / "averages"  # what was averaged from checkpoints after training
         self.lock = path / ".lock"  # which the process that trains here holds locked
         self.command = path / "command.json"  # the overrides and options of its command line
-        self.hydra_overrides = path / ".hydra" / "overrides.yaml"  # the overrides as Hydra keeps them
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Path) -> "RunFolder":

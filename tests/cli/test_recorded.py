@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from ganexp.cli.ending import command_to_resume
-from ganexp.cli.recorded import overrides_in
+from ganexp.cli.recorded import recorded_command
 from ganexp.cli.resuming import expand_resume
 from ganexp.cli.risky import refuse_risky
 from ganexp.cli.sweeping import Sweep
@@ -20,10 +20,9 @@ from ganexp.config.schema import ConfigError
 
 
 def run_folder(folder, lines):
-    (folder / ".hydra").mkdir(parents=True)
-    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "last.pt").touch()
-    (folder / ".hydra" / "overrides.yaml").write_text("".join(f"- {json.dumps(line)}\n" for line in lines))
+    (folder / "command.json").write_text(json.dumps({"overrides": lines, "options": []}))
     return folder
 
 
@@ -149,19 +148,17 @@ def test_only_the_present_command_line_says_what_is_trusted(tmp_path):
     [
         "{",
         "3",
-        "a: b",
-        "- {a: b}",
-        "- 3",
         "",
         "\x00",
-        "- &a [x]\n- [*a, *a]",
-        "- x\n" * 100_000,
-        "- " * 9000 + "x",
-        "- !!python/name:os.system",
+        '{"overrides": ["loss=hinge"]}',
+        '{"overrides": "loss=hinge", "options": []}',
+        '{"overrides": ["loss=hinge", 3], "options": []}',
+        '{"overrides": [["loss=hinge"]], "options": []}',
+        '{"overrides": [], "options": {}}',
+        "[" * 100_000,
     ],
 )
 def test_a_broken_record_is_one_sentence(text, tmp_path):
-    path = tmp_path / "overrides.yaml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
-        overrides_in(path)
+    (tmp_path / "command.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"\Aresume=x: its command line is not in [^\n]+command\.json\.\Z"):
+        recorded_command(tmp_path, "resume=x")
