@@ -74,7 +74,7 @@ ALLOWED = {
     "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
     "cli": (
         {"compare", "config", "data", "distributed", "logging", "printable", "training"},
-        {"hydra", "omegaconf", "psutil", "torch", "filelock", "yaml"},
+        {"hydra", "omegaconf", "pydantic", "psutil", "torch", "filelock", "yaml"},
     ),
     "cli.commands": (
         {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}

@@ -4,6 +4,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from ganexp.config.schema import GROUPS, LISTS
 from ganexp.logging.documents import write_document
@@ -30,7 +33,7 @@ class Sweep:
     jobs: tuple[tuple[str, ...], ...] = ()
     metric: str | None = None
     options: tuple[str, ...] = ()
-    direction: str = "auto"
+    direction: Annotated[str, Field(pattern="^(auto|minimize|maximize)$")] = "auto"
 
     def save(self, folder: Path) -> None:
         """Write the record."""
@@ -49,16 +52,7 @@ class Sweep:
         Raises:
             ValueError: The record is missing or broken.
         """
-        values = read_document(folder / FILE)
-        jobs, options, metric = values.get("jobs"), values.get("options", []), values.get("metric")
-        lists = [values.get("overrides"), values.get("differing"), options, *(jobs if isinstance(jobs, list) else [None])]
-        if not all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in lists):
-            raise ValueError(f"{folder / FILE} is not a record of a sweep")
-        direction = values.get("direction", "auto")
-        if not isinstance(metric, str | None) or direction not in ("auto", "minimize", "maximize"):
-            raise ValueError(f"{folder / FILE} is not a record of a sweep")
-        overrides, differing, options, *each = (tuple(one) for one in lists)
-        return cls(overrides, differing, tuple(each), metric, options, direction)
+        return TypeAdapter(cls).validate_python(read_document(folder / FILE))
 
     @classmethod
     def find(cls, folder: Path) -> "Sweep | None":
