@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> Path:
     output = processes.first(lambda: _output(options))
     if processes.count > 1 and options.dataset:
         raise ConfigError("folders of images are evaluated by one process: start it without torchrun")
-    entries, evaluators = _of_images(options) if options.dataset else _of_runs(options, processes)
+    entries = _of_images(options) if options.dataset else _of_runs(options, processes)
     processes.close()
     if not processes.writes:
         return output / "evaluation.html"
@@ -58,9 +58,8 @@ def main(options: argparse.Namespace) -> Path:
     sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
     order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
-    evaluator_of = {entry.name: evaluator for entry, evaluator in zip(entries, evaluators, strict=True)}
     title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
-    written = page(title, order, _beside(order.entries, evaluator_of, options.nearest))
+    written = page(title, order, _beside(order.entries, options.nearest))
     document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
     output.mkdir(parents=True, exist_ok=True)
     for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
@@ -70,11 +69,7 @@ def main(options: argparse.Namespace) -> Path:
     return output / "evaluation.html"
 
 
-Found = tuple[list[Entry], list[RunEvaluator | None]]
-"""Sets of samples, and the evaluator of each, or None for a set without one."""
-
-
-def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
+def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
     """Evaluate checkpoints, runs and sweeps; data and features that several runs share are loaded once.
 
     Several processes evaluate each checkpoint together, and a failure in one is a failure in all.
@@ -87,10 +82,9 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
     names = _names(checkpoints, told)
     asked = _asked(options)
     known: dict[str, RunEvaluator] = {}
-    entries: list[Entry] = []
-    evaluators: list[RunEvaluator | None] = []
+    entries = []
     for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
-        entry, evaluator = Entry(name, path, combination=combination, seed=seed), None
+        entry = Entry(name, path, combination=combination, seed=seed)
         try:
             config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
             data = [config.dataset, config.conditional, _seed_of_data(config)]
@@ -98,14 +92,13 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> Found:
             seen_by = json.dumps([data, how])
             if seen_by not in known:
                 known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
-            evaluator = known[seen_by]
-            entry.result = evaluator.checkpoint(path, config, trust=options.trust)
+            entry.evaluator = known[seen_by]
+            entry.result = entry.evaluator.checkpoint(path, config, trust=options.trust)
             entry.result.iteration = iteration
         except (ConfigError, CheckpointError, EvaluationError, FailedElsewhere) as error:
             entry.problem = str(error).rstrip(".")
         entries.append(entry)
-        evaluators.append(evaluator)
-    return entries, evaluators
+    return entries
 
 
 def _seed_of_data(config: Config) -> int | None:
@@ -114,28 +107,26 @@ def _seed_of_data(config: Config) -> int | None:
     return None if all(one.startswith("ganexp.") for one in targets) else config.seed
 
 
-def _of_images(options: argparse.Namespace) -> Found:
+def _of_images(options: argparse.Namespace) -> list[Entry]:
     """Evaluate folders of images, each against the same data set."""
     if options.weights != "last" or options.of or options.standing is not None:
         raise ConfigError("--weights, --of and --standing are for runs, and not for a folder of images")
     values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
     asked = _asked(options)
     parse(evaluated(values, asked))  # with the number of samples that was typed: below, it is that of the images
-    entries, evaluators = [Entry(str(place), place) for place in options.places], []
+    entries = [Entry(str(place), place) for place in options.places]
     shape = choose("dataset", parse(values).dataset).make().shape
     for entry in entries:
-        evaluator = None
         try:
             try:
                 data = images_in(entry.path, shape, options.samples)
             except (ValueError, OSError) as error:
                 raise EvaluationError(str(error).removeprefix("path should be ")) from None
-            evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
-            entry.result = evaluator.images(data)
+            entry.evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
+            entry.result = entry.evaluator.images(data)
         except (ConfigError, EvaluationError) as error:
             entry.problem = str(error).rstrip(".")
-        evaluators.append(evaluator)
-    return entries, evaluators
+    return entries
 
 
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
@@ -188,15 +179,15 @@ def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list
     return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
 
 
-def _beside(entries: Sequence[Entry], evaluator_of: dict[str, RunEvaluator | None], wanted: str | None) -> list[Beside | None]:
+def _beside(entries: Sequence[Entry], wanted: str | None) -> list[Beside | None]:
     """Find what each entry's samples are shown beside; data that several entries share are read once."""
     pictured = [entry for entry in entries if entry.result][:PICTURED]
     found: dict[str, Beside] = {}
-    for evaluator in {id(evaluator): evaluator for evaluator in evaluator_of.values() if evaluator}.values():
-        own = [entry for entry in pictured if evaluator_of[entry.name] is evaluator]
+    for evaluator in {id(entry.evaluator): entry.evaluator for entry in pictured if entry.evaluator}.values():
+        own = [entry for entry in pictured if entry.evaluator is evaluator]
         if len(evaluator.shape) != 3:
             found |= {entry.name: Beside(evaluator.some_reals().cpu()) for entry in own}
-        elif own:
+        else:
             found |= _nearest(own, evaluator, wanted)
     return [found.get(entry.name) for entry in entries]
 

@@ -10,7 +10,7 @@ from typing import Any
 from ganexp.cli.sweeping.tables import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
-from ganexp.config.evaluator import EvaluationResult
+from ganexp.config.evaluator import EvaluationResult, RunEvaluator
 from ganexp.printable import printable
 
 NAME = 30
@@ -19,11 +19,15 @@ NAME = 30
 
 @dataclass
 class Entry:
-    """One set of samples: its figures, or else one sentence on why there are none; for a run of a sweep, its settings too."""
+    """One set of samples: its figures, or else one sentence on why there are none; for a run of a sweep, its settings too.
+
+    What has evaluated it still holds the real data, which pictures are taken from.
+    """
 
     name: str
     path: Path
     result: EvaluationResult | None = None
+    evaluator: RunEvaluator | None = None
     problem: str = ""
     combination: str = ""
     seed: str = ""
