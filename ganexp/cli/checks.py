@@ -2,7 +2,9 @@
 
 import logging
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
+from logging.handlers import BufferingHandler
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -37,17 +39,13 @@ def obtain_run(plan: "Plan", processes: "Processes | None" = None) -> None:
     """Obtain what a checked run needs, and keep what is logged meanwhile until the run has a folder for its log."""
     from ganexp.config.run_data import obtain  # imports torch
 
-    root = logging.getLogger()
-    handlers, root.handlers = root.handlers, [_Keeping()]
+    root, keeping = logging.getLogger(), BufferingHandler(sys.maxsize)
+    handlers, root.handlers = root.handlers, [keeping]
     try:
         state.obtained = obtain(plan, processes)
     finally:
         root.handlers = handlers
-
-
-class _Keeping(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        state.messages.append(record)
+    state.messages = keeping.buffer
 
 
 def refuse_change_of_folder(config: DictConfig) -> None:

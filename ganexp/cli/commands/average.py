@@ -70,5 +70,4 @@ def _snapshots(path: Path, trained: set[str]) -> Iterator[Snapshot]:
 
 
 def _iteration(path: Path) -> int:
-    digits = path.stem.removeprefix("iteration_")
-    return int(digits) if digits.isdecimal() else 0
+    return int(path.stem.removeprefix("iteration_"))

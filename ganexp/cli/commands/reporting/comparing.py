@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,9 @@ def telling(found: Sequence[Run]) -> list[str]:
     options = {key for run in found for key, value in run.config.items() if isinstance(value, dict)}
     chosen: list[str] = []
     candidates = [key for key in differing(found) if key != "seed"]
-    for key in sorted(candidates, key=lambda key: (is_target(key), _rank(key), key not in options, key.count("."))):
+    for key in sorted(
+        candidates, key=lambda key: (is_target(key), [*SUBJECT, key].index(key), key not in options, key.count("."))
+    ):
         if _classes([*chosen, key], configs) > _classes(chosen, configs):
             chosen.append(key)
     needed = list(chosen)
@@ -90,22 +91,15 @@ def folder_names(found: Sequence[Run]) -> list[str]:
     paths = [run.folder.parts for run in found]
     names = []
     for path in paths:
-        alike = [_common_end(path, other) for other in paths if other != path]
-        names.append(str(Path(*path[-1 - max(alike, default=0) :])))
+        others = [other for other in paths if other != path]
+        told = (n for n in range(1, len(path)) if all(other[-n:] != path[-n:] for other in others))
+        names.append(str(Path(*path[-next(told, len(path)) :])))
     return names
 
 
 def is_target(key: str) -> bool:
     """Return whether a key holds a class's path, which the name of its option implies already unless it was replaced."""
     return key.endswith("_target_")
-
-
-def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
-    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(reversed(one), reversed(other), strict=False))))
-
-
-def _rank(key: str) -> int:
-    return SUBJECT.index(key) if key in SUBJECT else len(SUBJECT)
 
 
 def _classes(keys: Sequence[str], configs: Sequence[dict[str, Any]]) -> int:

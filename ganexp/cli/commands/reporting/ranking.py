@@ -47,8 +47,8 @@ def section(found: Sequence[Ranking], best: str, metric: str) -> str:
             parts.append(f"<p>Nothing to rank: no finished run has a finite {escape(metric)} in its last row.</p>")
             continue
         parts += [f"<p>{escape(ranking.basis)}</p>"] if ranking.basis else []
-        span = _span(ranking.places)
-        lines = (_line(place, span) for place in ranking.places)
+        values = [value for place in ranking.places for value in place.values.values()]
+        lines = (_line(place, (min(values), max(values))) for place in ranking.places)  # intervals lie between them
         parts.append(html.table(("", "combination", "seeds", f"{metric} [95 %]", "p", ""), lines, "ranking"))
     return "".join([*parts, *(f'<p class="note">{escape(note)}</p>' for note in notes(found))])
 
@@ -76,9 +76,3 @@ def _drawn(place: Place, span: tuple[float, float]) -> str:
     line = f'<path d="M{at(place.mean)} 1V{HEIGHT - 1}" stroke-width="2"/>'
     dots = "".join(f'<circle cx="{at(value)}" cy="{middle}" r="2.2"/>' for value in place.values.values())
     return f'<svg width="{WIDTH}" height="{HEIGHT}" aria-hidden="true">{bar}{line}{dots}</svg>'
-
-
-def _span(places: Sequence[Place]) -> tuple[float, float]:
-    """Return the lowest and the highest value that is drawn; intervals lie between them."""
-    ends = [value for place in places for value in place.values.values()]
-    return min(ends), max(ends)
