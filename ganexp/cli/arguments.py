@@ -7,7 +7,7 @@ import re
 from argparse import ArgumentParser
 from pathlib import Path
 
-from ganexp.config.defaults import conf_folder
+from ganexp.config.defaults import option_files
 
 TASKS = {
     "grid": "draw a grid of samples; of each class a column, if there are few",
@@ -54,10 +54,10 @@ def evaluate(parser: ArgumentParser) -> None:
     parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
-    names = ", ".join(path.stem for path in sorted((conf_folder() / "measure").glob("*.yaml")))
+    names = ", ".join(option_files("measure"))
     measured.add_argument("--measure", nargs="+", metavar="NAME", help=f"{names}; and settings, as in kid.subsets=50")
     measured.add_argument("--config-dir", type=Path, help="YAML files of your own, as for training, with further measures")
-    protocols = ", ".join(path.stem for path in sorted((conf_folder() / "evaluation.protocol").glob("*.yaml")))
+    protocols = ", ".join(option_files("evaluation.protocol"))
     measured.add_argument(
         "--protocol", metavar="NAME", help=f"how a publication evaluates, where nothing else is said: {protocols}"
     )
@@ -246,7 +246,7 @@ def compare(parser: ArgumentParser) -> None:
     of `detach`, with and without redundant gradients: what the framework costs is the ratio to them. Writes table.md,
     table.csv and plots below outputs/.
     """
-    strategies = [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))]
+    strategies = [*option_files("strategy")]
     parser.add_argument("--strategies", nargs="+", default=strategies, choices=strategies)
     parser.add_argument("--losses", nargs="+", default=["nonsaturating"])
     parser.add_argument("--overrides", nargs="*", help="configuration of every run, of a DCGAN of 64×64 otherwise")

@@ -13,8 +13,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from ganexp.cli.options import options
-from ganexp.config.defaults import conf_folder
+from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.parsing import unknown_key
 from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
@@ -105,6 +104,6 @@ def _unknown_option(group: str, option: str, names: list[str]) -> str:
     if option in EXTRAS:
         return missing_plugin(group, option)
     if group in LISTS:  # Hydra does not always list their options
-        names = [one.name for one in options(group, [conf_folder(), *conf_folders()])]
+        names = sorted(option_files(group, [conf_folder(), *conf_folders()]))
         return f"{group}=[{option}] is not an option; choose from {', '.join(names)}, or {group}=[] for none of them."
     return f"{group}={option} is not an option; choose one of {', '.join(names)}."

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from ganexp.config.defaults import option_files
 from ganexp.config.plain import flat
 from ganexp.config.schema import ConfigError
 
@@ -54,11 +55,7 @@ class Primary:
 
 def options(group: str, folders: Iterable[Path]) -> list[Option]:
     """Return the options of a group, by name; if several folders have a file of one name, the first counts, as for Hydra."""
-    files: dict[str, Path] = {}
-    for folder in folders:
-        for path in sorted((folder / group).glob("*.yaml")):
-            files.setdefault(path.stem, path)
-    return [_read(path) for _, path in sorted(files.items())]
+    return [_read(path) for _, path in sorted(option_files(group, folders).items())]
 
 
 def option(group: str, name: str, folders: Iterable[Path]) -> Option | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from ganexp.config.defaults import conf_folder, options_in
+from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, Node, Nodes
 from ganexp.config.targets import Target, Trust, target
@@ -145,7 +145,7 @@ def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
 
 def measures_in(chosen: Mapping[str, Node]) -> Nodes:
     """Return the measures of a list by name, with `auto` replaced by all those that it may take."""
-    listed = ({name: node} if name != AUTO else node or options_in("measure", [conf_folder()]) for name, node in chosen.items())
+    listed = ({name: node} if name != AUTO else node or options_in("measure") for name, node in chosen.items())
     return {name: chosen.get(name, node) for one in listed for name, node in one.items()}
 
 

@@ -14,19 +14,23 @@ def conf_folder() -> Path:
     return (inside if inside.is_dir() else PACKAGE.parent / "conf").resolve()
 
 
-def options_in(group: str, folders: Iterable[Path]) -> dict[str, Any]:
-    """Return the options of a group whose members are listed, as plain values by name.
+def option_files(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Return the files of a group's options in folders, or else in ganexp's own, by name: the first counts, as for Hydra."""
+    found: dict[str, Path] = {}
+    for folder in folders or [conf_folder()]:
+        for path in sorted((folder / group).glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return found
 
-    If several folders have a file of the same name, the first counts, as in Hydra. `auto` stands for options and is not one.
-    """
+
+def options_in(group: str, folders: Iterable[Path] = ()) -> dict[str, Any]:
+    """Return the options of a group whose members are listed, as plain values by name; `auto` stands for them, and is none."""
     from omegaconf import OmegaConf
 
-    found: dict[str, Any] = {"auto": None}
-    for path in (path for folder in folders for path in sorted((folder / group).glob("*.yaml"))):
-        if path.stem not in found:
-            option: Any = OmegaConf.to_container(OmegaConf.load(path))
-            found |= option if isinstance(option, dict) else {}
-    del found["auto"]
+    found: dict[str, Any] = {}
+    for name, path in option_files(group, folders).items():
+        option: Any = OmegaConf.to_container(OmegaConf.load(path)) if name != "auto" else None
+        found |= option if isinstance(option, dict) else {}
     return found
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ganexp.config.choices import measures_in, name_of
-from ganexp.config.defaults import conf_folder, options_in
+from ganexp.config.defaults import options_in
 from ganexp.config.schema import ConfigError, Node
 from ganexp.config.targets import Trust, target
 from ganexp.evaluation import Measure
@@ -18,7 +18,7 @@ from ganexp.logging.keys import known
 @functools.cache
 def measures_offered() -> dict[str, type[Measure[Any]]]:
     """Return the classes of the package's own measures, by name."""
-    return {name: target(node, "measure") for name, node in options_in("measure", [conf_folder()]).items()}  # type: ignore[misc]
+    return {name: target(node, "measure") for name, node in options_in("measure").items()}  # type: ignore[misc]
 
 
 def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Scalar]:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from ganexp.config.defaults import conf_folder, options_in
+from ganexp.config.defaults import options_in
 from ganexp.config.schema import LISTS, ConfigError
 
 OPTIONS = "ganexp.options"
@@ -23,7 +23,7 @@ def plain(cfg: Any) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     if not OmegaConf.has_resolver(OPTIONS):  # composed without ganexp's command line, which knows of further folders
-        OmegaConf.register_new_resolver(OPTIONS, lambda group: OmegaConf.create(options_in(group, [conf_folder()])))
+        OmegaConf.register_new_resolver(OPTIONS, lambda group: OmegaConf.create(options_in(group)))
     try:
         values = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException as error:

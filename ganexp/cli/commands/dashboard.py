@@ -17,7 +17,7 @@ except ModuleNotFoundError:
 
 from ganexp.cli.commands.reporting.charts import AXES
 from ganexp.cli.options import options
-from ganexp.config.defaults import conf_folder
+from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.metrics import measures_of
 from ganexp.config.plugins import conf_folders
 from ganexp.instruments.scalar import Scalar
@@ -51,8 +51,8 @@ def workspace(
     entity: str, project: str, name: str = "ganexp", sweeps: Sequence[str] = (), folders: Sequence[Path] = ()
 ) -> ws.Workspace:
     """Return the workspace, not yet saved; `folders` hold YAML files in addition to those in conf/."""
-    strategies = [option.name for option in options("strategy", [conf_folder(), *conf_folders(), *folders])]
-    losses = options("loss", [conf_folder(), *conf_folders(), *folders])
+    searched = [conf_folder(), *conf_folders(), *folders]
+    strategies, losses = sorted(option_files("strategy", searched)), options("loss", searched)
     measured = {one.name: measures_of(one.node) if "_target_" in one.node else {} for one in losses}  # a preset inherits it
     samples = [
         wr.MediaBrowser(title=key, media_keys=[key], mode="gallery", gallery_axis="step", num_columns=1)

@@ -21,7 +21,7 @@ from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
 from ganexp.config.choices import Choice, choose
-from ganexp.config.defaults import completed, conf_folder
+from ganexp.config.defaults import completed, option_files
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
 from ganexp.dynamics import contraction, path_angle, spectrum, still
@@ -105,7 +105,7 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
 
 def _choices(names: Sequence[str]) -> dict[str, Choice]:
     """Return strategies with their default settings, by name: all that ganexp has, if none are named."""
-    named = names or [path.stem for path in sorted((conf_folder() / "strategy").glob("*.yaml"))]
+    named = names or option_files("strategy")
     return {name: choose("strategy", plain(compose(f"strategy={name}").strategy)) for name in named}
 
 
