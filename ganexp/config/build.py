@@ -16,7 +16,7 @@ from ganexp.config import starting
 from ganexp.config.assemble import gan_of, networks_of
 from ganexp.config.check import Plan, check, check_loggers
 from ganexp.config.choices import name_of
-from ganexp.config.demands import CPU_FLOPS
+from ganexp.config.dry_run import CPU_FLOPS
 from ganexp.config.metrics import high_is_best, measured_by
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions

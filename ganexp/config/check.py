@@ -12,8 +12,7 @@ from torch import nn
 from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
 from ganexp.config.choices import Choices, chosen_by, said_of
-from ganexp.config.demands import Demands, refuse_too_large
-from ganexp.config.dry_run import META, dry_iteration, try_networks, try_values
+from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
 from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.moving import at_the_end, movables, refuse_unmovable

@@ -8,7 +8,7 @@ from torch import nn
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.demands import Demands, counted
+from ganexp.config.dry_run import Demands, counted
 from ganexp.config.schema import ConfigError
 from tests.composing import composed
 
