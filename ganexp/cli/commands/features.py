@@ -2,8 +2,6 @@
 
 import argparse
 
-import torch
-
 from ganexp.cli.composing import compose
 from ganexp.config.choices import choose
 from ganexp.config.evaluation import classifier_file
@@ -16,7 +14,10 @@ from ganexp.training.execution import Machine, Unavailable
 
 def main(options: argparse.Namespace) -> None:
     """Train the classifier, store it, and print how good it is."""
-    device = _device(options.device)
+    try:
+        device = Machine.resolved(options.device, "auto").device
+    except (Unavailable, RuntimeError):
+        raise ConfigError(f"--device should be auto, cpu, cuda or cuda:N, and be there, not {options.device}.") from None
     settings = plain(compose(f"dataset={options.dataset}", *options.overrides).dataset)
     dataset = choose("dataset", settings).make()
     if len(dataset.shape) != 3 or not dataset.classes:
@@ -27,10 +28,3 @@ def main(options: argparse.Namespace) -> None:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}; name another folder with GANEXP_CACHE.") from None
     print(train_and_store(path, dataset, options.dataset, epochs=options.epochs, device=device))
-
-
-def _device(typed: str) -> torch.device:
-    try:
-        return Machine.resolved(typed, "auto").device
-    except (Unavailable, RuntimeError):
-        raise ConfigError(f"--device should be auto, cpu, cuda or cuda:N, and be there, not {typed}.") from None

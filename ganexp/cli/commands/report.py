@@ -16,6 +16,8 @@ except ModuleNotFoundError:
 
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
+from ganexp.cli.sweeping import Sweep
+from ganexp.cli.sweeping.tables import rankings as of_sweep
 from ganexp.config.schema import ConfigError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
@@ -42,8 +44,7 @@ def main(options: argparse.Namespace) -> Path:
     refuse_unwritable(output)
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
-    ranked = _ranked(given, found, options.metric or ranking.metric_of(given), options.direction)
-    html.write(output, page(found, title, ranked))
+    html.write(output, page(found, title, _ranked(given, found, options.metric, options.direction)))
     print(f"Written to {output}")
     return output
 
@@ -90,14 +91,19 @@ AVERAGED = (
 )
 
 
-def _ranked(given: Sequence[Path], found: Sequence[Run], metric: str | None, direction: str) -> str:
+def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, direction: str) -> str:
+    """Return the ranking by a key, or of one sweep alone by its own metric; what is missing of a sweep is listed too."""
+    sweep = Sweep.find(given[0]) if len(given) == 1 else None
+    own = sweep.metric if sweep else None
+    metric = asked or own
     if metric is None:
         return ""
     logged = {key for run in found for key in run.last}
-    if metric not in logged and metric != ranking.metric_of(given):
+    if metric not in logged and metric != own:
         keys = ", ".join(sorted(logged)) or "none"
         raise ConfigError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
-    return ranking.section(*ranking.rankings(given, found, comparing.grouped(found), metric, direction), metric)
+    ranked = of_sweep(given[0], metric, direction) if sweep else ranking.rankings(found, metric, direction)
+    return ranking.section(*ranked, metric)
 
 
 def _number_of(run: Run, groups: Sequence[comparing.Group]) -> int:

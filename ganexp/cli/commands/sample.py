@@ -96,15 +96,16 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
         if options.format == "npz":
             write_npz(series, indices, path, overwrite=options.overwrite)
             return path
-        if options.format == "tar":
-            if not isinstance(indices, range):
-                raise SamplingError("--indices does not go with --format tar: choose png or npz")
+        files, whole = "images", len(indices)
+        if options.format == "png":
+            count = write_pngs(series, indices, path, overwrite=options.overwrite)
+        elif isinstance(indices, range):
+            files, whole = "shards", -(-whole // options.shard_size)
             count = write_shards(series, indices, path, shard_size=options.shard_size, overwrite=options.overwrite)
-            there = -(-len(indices) // options.shard_size) - count
-            _say(f"{count} shards written, {there} were there already", processes)
-            return path
-        count = write_pngs(series, indices, path, overwrite=options.overwrite)
-    _say(f"{count} images written, {len(indices) - count} were there already", processes)
+        else:
+            raise SamplingError("--indices does not go with --format tar: choose png or npz")
+    if processes.writes:
+        print(f"{count} {files} written, {whole - count} were there already")
     return path
 
 
@@ -178,11 +179,6 @@ def _loaded(options: argparse.Namespace) -> Trained:
 
 
 TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}
-
-
-def _say(said: str, processes: Processes) -> None:
-    if processes.writes:
-        print(said)
 
 
 def _indices(options: argparse.Namespace, n: int) -> Sequence[int]:

@@ -2,13 +2,9 @@
 
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import comparing
-from ganexp.cli.commands.reporting.comparing import Group
-from ganexp.cli.sweeping import Sweep
-from ganexp.cli.sweeping.tables import rankings as of_sweep
 from ganexp.compare import outcomes
 from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
 from ganexp.logging.reading import Run
@@ -17,22 +13,9 @@ WIDTH, HEIGHT, MARGIN = 200, 16, 5
 """Dimensions of a drawn interval, in pixels."""
 
 
-def metric_of(given: Sequence[Path]) -> str | None:
-    """Return the metric that a sweep is ranked by, if nothing but one sweep is shown and it names a metric."""
-    sweep = Sweep.find(given[0]) if len(given) == 1 else None
-    return sweep.metric if sweep else None
-
-
-def rankings(
-    given: Sequence[Path], found: Sequence[Run], groups: Sequence[Group], metric: str, direction: str
-) -> tuple[list[Ranking], str]:
-    """Return the rankings by a key of the rows, and which of its values are best.
-
-    For a sweep, jobs that left nothing are listed as missing too; other runs that differ only in the seed form one group.
-    """
-    if len(given) == 1 and Sweep.find(given[0]):
-        return of_sweep(given[0], metric, direction)
-    combinations = {id(run): group.name for group in groups for run in group.runs}
+def rankings(found: Sequence[Run], metric: str, direction: str) -> tuple[list[Ranking], str]:
+    """Return rankings by a key of the rows, and which values are best; runs that differ only in the seed form one group."""
+    combinations = {id(run): group.name for group in comparing.grouped(found) for run in group.runs}
     told = zip(found, comparing.folder_names(found), outcomes.bases(found, metric), strict=True)
     reached = [outcomes.outcome(run, name, combinations[id(run)], metric, basis) for run, name, basis in told]
     best = outcomes.best_of(found, metric, direction)
