@@ -236,18 +236,14 @@ class EvaluationPlan:
         except EvaluationError as error:
             raise ConfigError(f"evaluation: {error}.") from error
 
-    def callback(
-        self, machine: Machine, reals: Resident | Streamed, processes: Processes, evaluator: Evaluators | None
-    ) -> tuple[Evaluation | None, Mapping[str, Scalar]]:
-        """Make the callback that evaluates a run, and return it with the declarations of its figures, by key.
+    def callback(self, machine: Machine, reals: Resident | Streamed, processes: Processes, evaluator: Evaluators) -> Evaluation:
+        """Make the callback that evaluates a run. In the process that writes, its evaluator sees the real set first.
 
-        In the process that writes, it has seen the real set already. Advances no random stream.
+        No random stream is advanced.
 
         Raises:
             ConfigError: A measure cannot be computed on these data, or their labels cannot be read.
         """
-        if evaluator is None:
-            return None, {}
         asked = self.config.evaluation
         try:
             with undisturbed(machine.device):
@@ -272,8 +268,8 @@ class EvaluationPlan:
             raise ConfigError(f"dataset: {error}.") from error
         of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
         if processes.count == 1:
-            return Evaluation(self.config.evaluate_every, evaluator, **of), evaluator.keys
-        return SharedEvaluation(self.config.evaluate_every, evaluator, **of, processes=processes), evaluator.keys
+            return Evaluation(self.config.evaluate_every, evaluator, **of)
+        return SharedEvaluation(self.config.evaluate_every, evaluator, **of, processes=processes)
 
     def compared_with(self, reals: Resident | Streamed) -> Compared:
         """Return the data that samples are compared with: the training data, or the held-out data.

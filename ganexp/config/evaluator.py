@@ -20,7 +20,7 @@ from ganexp.config.run_data import reals_of
 from ganexp.config.schema import Config, ConfigError, files_among
 from ganexp.config.targets import Trust
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import EvaluationError, Evaluators, real_batches
+from ganexp.evaluation import EvaluationError, real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.instruments.scalar import Scalar
 from ganexp.prior import Prior
@@ -66,9 +66,9 @@ class RunEvaluator:
         self.shape = facts.shape
         self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
         self.reals.close()  # nothing is to be read ahead
-        evaluation, self.measures = plan.callback(self.machine, self.reals, self.processes, plan.evaluators(self.machine))
-        assert evaluation is not None
-        self.evaluation = evaluation
+        evaluator = plan.evaluators(self.machine)
+        assert evaluator is not None
+        self.evaluator, self.evaluation = evaluator, plan.callback(self.machine, self.reals, self.processes, evaluator)
         self.dataset = name_of(config.dataset)
         self.data = plan.compared_with(self.reals).identity or json.dumps(
             [config.dataset, config.evaluation.against], sort_keys=True
@@ -134,12 +134,6 @@ class RunEvaluator:
 
         return nearest(samples, self._real_batches(), see, k)
 
-    @property
-    def evaluator(self) -> Evaluators:
-        """What computes the figures."""
-        assert isinstance(self.evaluation.evaluate, Evaluators)
-        return self.evaluation.evaluate
-
     def some_reals(self) -> Tensor:
         """Return a batch of real samples, drawn at random."""
         return next(self._real_batches())
@@ -148,7 +142,7 @@ class RunEvaluator:
         return real_batches(self.reals.data, self.machine.device, self.machine.dtype)
 
     def _result(self, figures: dict[str, float], samples: Tensor) -> EvaluationResult:
-        return EvaluationResult(figures, dict(self.measures), self.dataset, self.data, samples)
+        return EvaluationResult(figures, dict(self.evaluator.keys), self.dataset, self.data, samples)
 
 
 def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[Config, int]:

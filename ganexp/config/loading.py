@@ -181,9 +181,9 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
     """Read a stored network from a place, which may be on the hub."""
     try:
         path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
+        return _of_folder(path, averaged, network) if is_saved(path) else _of_checkpoint(checkpoint_at(path), averaged, network)
     except SamplingError as error:
         raise CheckpointError(str(error)) from None
-    return _of_folder(path, averaged, network) if is_saved(path) else _of_checkpoint(checkpoint_at(path), averaged, network)
 
 
 def checkpoint_at(place: Path) -> Path:
@@ -219,10 +219,7 @@ def _of_checkpoint(path: Path, averaged: bool, network: str) -> _Stored:
 def _of_folder(path: Path, averaged: bool, network: str) -> _Stored:
     if not averaged:
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
-    try:
-        said, weights = saved(path, discriminator=network == "discriminator")
-    except SamplingError as error:
-        raise CheckpointError(str(error)) from None
+    said, weights = saved(path, discriminator=network == "discriminator")
     shape = tuple(said["shape"])
     return _Stored(path, said["settings"], shape, said["classes"], weights, said["iterations"], said["figures"])
 

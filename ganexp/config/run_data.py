@@ -56,8 +56,8 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
             missing.append(str(error))
     if missing:
         raise ConfigError(" ".join(missing))
-    evaluation, figures = planned.callback(machine, reals, processes, evaluator)
-    return RunData(dataset, reals, frequencies, evaluation, figures)
+    evaluation = planned.callback(machine, reals, processes, evaluator) if evaluator else None
+    return RunData(dataset, reals, frequencies, evaluation, evaluator.keys if evaluator else {})
 
 
 def reals_of(

@@ -251,7 +251,7 @@ def test_each_run_is_compared_with_the_data_that_its_seed_has_drawn(tmp_path):
 
 def of_real_data(cfg):
     evaluator = RunEvaluator(parse(plain(cfg)))
-    return [one.real for one in evaluator.measures.values()]
+    return [one.real for one in evaluator.evaluator.keys.values()]
 
 
 def test_statistics_of_data_are_kept_for_these_data_and_labels_only(monkeypatch, tmp_path):
