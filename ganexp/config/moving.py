@@ -173,25 +173,17 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
 def _number(key: str, choice: Choice, name: str, index: str) -> float:
     """Return the initial value of a setting, or of one of its numbers."""
     function = choice.target
-    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
     value, hint = choice.settings[name], hints.get(name, float)
+    is_float = hint is float or (get_origin(hint) in (Union, UnionType) and float in get_args(hint))
     if get_origin(hint) is tuple and index.isdecimal() and int(index) < len(value):
         return float(value[int(index)])
     if value is None:
         raise ConfigError(f"moving.{key} has no number to begin with: set {choice.key}.{name}.")
-    if index or not _is_float(hint):
+    if index or not is_float:
         kind = f"a list: name one of its numbers, such as {key}.0" if get_origin(hint) is tuple else "no number that can vary"
         raise ConfigError(f"moving.{key} cannot move: {choice.called} has {name}={shown(value)}, which is {kind}.")
     return float(value)
-
-
-def _is_float(hint: Any) -> bool:
-    """Return whether an annotation is that of a float, alone or in a union."""
-    if get_origin(hint) is Annotated:
-        return _is_float(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        return any(_is_float(one) for one in get_args(hint))
-    return hint is float
 
 
 def _nodes(values: Mapping[str, Any], group: str) -> list[Node]:

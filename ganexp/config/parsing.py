@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from ganexp.config.defaults import completed
@@ -112,12 +112,9 @@ def _no_json(values: dict[str, Any], message: str) -> str:
 
 def _siblings(path: list[str]) -> Iterable[str]:
     """Return the keys that exist at the level where a path ends."""
-    model: type[BaseModel] = Config
+    model: Any = Config
     for part in path[:-1]:
-        below = model.model_fields[part].annotation
-        assert isinstance(below, type)
-        assert issubclass(below, BaseModel)
-        model = below
+        model = model.model_fields[part].annotation
     return model.model_fields
 
 
