@@ -6,16 +6,13 @@ function drawDistance(canvas, moment) {
   let low = Math.max(-9, Math.floor(Math.log10(Math.min(...all, 1)))), high = Math.min(4, Math.ceil(Math.log10(Math.max(...all, 1.01))));
   if (high - low < 2) low = high - 2;
   const x = i => left + (i / state.length) * (width - left - right);
-  const y = value => top + ((high - Math.log10(value)) / (high - low)) * (height - top - bottom);
+  const y = value => top + ((high - Math.log10(Math.max(1e-300, value))) / (high - low)) * (height - top - bottom);
   pen.font = "12px system-ui, sans-serif";
   pen.lineWidth = 1;
   const stride = high - low > 8 ? 2 : 1;
   for (let power = low; power <= high; power += stride) {
     pen.strokeStyle = power === 0 ? tint("soft") : tint("grid");
-    pen.beginPath();
-    pen.moveTo(left, y(10 ** power));
-    pen.lineTo(width - right, y(10 ** power));
-    pen.stroke();
+    polyline(pen, [[left, y(10 ** power)], [width - right, y(10 ** power)]]).stroke();
     pen.fillStyle = tint("soft");
     pen.textAlign = "right";
     pen.textBaseline = "middle";
@@ -39,17 +36,13 @@ function drawDistance(canvas, moment) {
       pen.strokeStyle = hue(name);
       pen.lineWidth = whole ? 1.3 : 2.4;
       pen.setLineDash(SHOWN[name].dash);
-      pen.beginPath();
-      const end = whole ? last(path) : Math.min(last(path), Math.floor(moment));
-      for (let i = 0; i <= end; i++) pen.lineTo(x(i), y(Math.max(1e-300, distance(path.points[i]))));
-      pen.stroke();
+      const points = whole ? path.points : path.points.slice(0, Math.floor(moment) + 1);
+      polyline(pen, points.map((point, i) => [x(i), y(distance(point))])).stroke();
     }
     pen.setLineDash([]);
-    const now = Math.min(moment, last(path)), [px, py] = [x(now), y(Math.max(1e-300, distance(at(path, now))))];
+    const now = Math.min(moment, last(path));
     pen.fillStyle = hue(name);
-    pen.beginPath();
-    pen.arc(px, py, 4.5, 0, 7);
-    pen.fill();
+    circle(pen, x(now), y(distance(at(path, now))), 4.5).fill();
   }
   pen.restore();
 }
@@ -60,10 +53,7 @@ function drawDensities(canvas, moment) {
   const x = value => (0.5 + value / reach / 2) * width;
   pen.strokeStyle = tint("line");
   pen.lineWidth = 1;
-  pen.beginPath();
-  pen.moveTo(0, base);
-  pen.lineTo(width, base);
-  pen.stroke();
+  polyline(pen, [[0, base], [width, base]]).stroke();
   pen.font = "12px system-ui, sans-serif";
   pen.fillStyle = tint("soft");
   pen.textBaseline = "top";
@@ -74,20 +64,13 @@ function drawDensities(canvas, moment) {
     pen.fillStyle = pen.strokeStyle = color;
     if (spread === 0) {
       pen.lineWidth = 3;
-      pen.beginPath();
-      pen.moveTo(x(center), base);
-      pen.lineTo(x(center), base - 1.5 * unit);
-      pen.stroke();
-      pen.beginPath();
-      pen.arc(x(center), base - 1.5 * unit, 4.5, 0, 7);
-      pen.fill();
+      const top = [x(center), base - 1.5 * unit];
+      polyline(pen, [[x(center), base], top]).stroke();
+      circle(pen, ...top, 4.5).fill();
       return;
     }
-    pen.beginPath();
-    for (let i = 0; i <= 80; i++) {
-      const u = (i / 80) * 6 - 3;
-      pen.lineTo(x(center + u * spread), base - 1.6 * unit * Math.exp((-u * u) / 2));
-    }
+    const bell = Array.from({ length: 81 }, (_, i) => (i / 80) * 6 - 3);
+    polyline(pen, bell.map(u => [x(center + u * spread), base - 1.6 * unit * Math.exp((-u * u) / 2)]));
     pen.globalAlpha = alpha;
     pen.fill();
     pen.globalAlpha = 1;
@@ -101,10 +84,7 @@ function drawDensities(canvas, moment) {
     cloud(theta, hue(name), 0.12);
     pen.setLineDash([6, 5]);
     pen.lineWidth = 1.6;
-    pen.beginPath();
-    pen.moveTo(x(-reach), base + unit * psi * reach);
-    pen.lineTo(x(reach), base - unit * psi * reach);
-    pen.stroke();
+    polyline(pen, [-reach, reach].map(at => [x(at), base - unit * psi * at])).stroke();
     pen.setLineDash([]);
   }
 }

@@ -13,6 +13,24 @@ function prepared(canvas) {
   return [pen, box.width, box.height];
 }
 
+// Begin a path through points, or around one, and return the pen, which is to stroke or fill it.
+function polyline(pen, points) {
+  pen.beginPath();
+  for (const point of points) pen.lineTo(...point);
+  return pen;
+}
+function circle(pen, x, y, radius) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 7);
+  return pen;
+}
+
+// The head of an arrow in the direction (ux, uy), with its tip at (x, y); `half` is half its width.
+function drawHead(pen, [x, y], ux, uy, length, half) {
+  const [backX, backY] = [x - length * ux, y - length * uy];
+  polyline(pen, [[x, y], [backX - half * uy, backY + half * ux], [backX + half * uy, backY - half * ux]]).fill();
+}
+
 // The panels of the picture: one for all, or one for each strategy.
 function panels(width) {
   if (!state.apart || state.strategies.length < 2) return [{ x: 0, y: 0, size: width, names: state.strategies }];
@@ -56,17 +74,9 @@ function drawGround(pen, panel) {
   const game = GAMES[state.game], many = panel.size > 430 ? 19 : panel.size > 250 ? 13 : 9, [x0, y0] = place(panel, 0, 0);
   pen.strokeStyle = tint("grid");
   pen.lineWidth = 1;
-  for (let r = 0.5; r < REACH; r += 0.5) {
-    pen.beginPath();
-    pen.arc(x0, y0, (r / REACH / 2) * panel.size, 0, 7);
-    pen.stroke();
-  }
-  pen.beginPath();
-  pen.moveTo(...place(panel, -REACH, 0));
-  pen.lineTo(...place(panel, REACH, 0));
-  pen.moveTo(...place(panel, 0, -REACH));
-  pen.lineTo(...place(panel, 0, REACH));
-  pen.stroke();
+  for (let r = 0.5; r < REACH; r += 0.5) circle(pen, x0, y0, (r / REACH / 2) * panel.size).stroke();
+  polyline(pen, [place(panel, -REACH, 0), place(panel, REACH, 0)]).stroke();
+  polyline(pen, [place(panel, 0, -REACH), place(panel, 0, REACH)]).stroke();
   const room = panel.size / many;
   pen.fillStyle = pen.strokeStyle = tint("arrow");
   for (const [theta, psi, ofG, ofD] of arrowsOf(game, many)) {
@@ -74,18 +84,11 @@ function drawGround(pen, panel) {
     if (size < 1e-9) continue;
     const strong = Math.sqrt(Math.min(1, size / 2)), length = room * (0.2 + 0.55 * strong), [x, y] = place(panel, theta, psi);
     const ux = ofG / size, uy = -ofD / size, head = Math.min(length * 0.5, 2.5 + 2 * strong);
-    const tip = [x + (ux * length) / 2, y + (uy * length) / 2];
+    const end = [x - (ux * length) / 2, y - (uy * length) / 2], tip = [x + (ux * length) / 2, y + (uy * length) / 2];
     pen.globalAlpha = 0.3 + 0.6 * strong;
     pen.lineWidth = 1 + 0.5 * strong;
-    pen.beginPath();
-    pen.moveTo(x - (ux * length) / 2, y - (uy * length) / 2);
-    pen.lineTo(tip[0] - ux * head, tip[1] - uy * head);
-    pen.stroke();
-    pen.beginPath();
-    pen.moveTo(...tip);
-    pen.lineTo(tip[0] - 1.5 * ux * head - 0.7 * uy * head, tip[1] - 1.5 * uy * head + 0.7 * ux * head);
-    pen.lineTo(tip[0] - 1.5 * ux * head + 0.7 * uy * head, tip[1] - 1.5 * uy * head - 0.7 * ux * head);
-    pen.fill();
+    polyline(pen, [end, [tip[0] - ux * head, tip[1] - uy * head]]).stroke();
+    drawHead(pen, tip, ux, uy, 1.5 * head, 0.7 * head);
   }
   pen.globalAlpha = 1;
   pen.fillStyle = tint("soft");
@@ -105,12 +108,8 @@ function drawGround(pen, panel) {
   }
   pen.strokeStyle = tint("mark"); // the solution
   pen.lineWidth = 2;
-  pen.beginPath();
-  pen.moveTo(x0 - 6, y0);
-  pen.lineTo(x0 + 6, y0);
-  pen.moveTo(x0, y0 - 6);
-  pen.lineTo(x0, y0 + 6);
-  pen.stroke();
+  polyline(pen, [[x0 - 6, y0], [x0 + 6, y0]]).stroke();
+  polyline(pen, [[x0, y0 - 6], [x0, y0 + 6]]).stroke();
 }
 
 function drawPath(pen, panel, name, moment) {
@@ -119,23 +118,12 @@ function drawPath(pen, panel, name, moment) {
   pen.setLineDash(SHOWN[name].dash);
   pen.lineWidth = 1.8;
   pen.lineJoin = "round";
-  const from = Math.max(0, shown - 900);
-  pen.beginPath();
-  pen.moveTo(...place(panel, ...path.points[from]));
-  for (let i = from + 1; i <= shown; i++) pen.lineTo(...place(panel, ...path.points[i]));
-  pen.stroke();
+  const places = path.points.slice(Math.max(0, shown - 900), shown + 1).map(point => place(panel, ...point));
+  polyline(pen, places).stroke();
   pen.setLineDash([]);
-  if (shown < 120)
-    for (let i = 0; i <= shown; i++) {
-      pen.beginPath();
-      pen.arc(...place(panel, ...path.points[i]), 2.1, 0, 7);
-      pen.fill();
-    }
+  if (shown < 120) for (const one of places) circle(pen, ...one, 2.1).fill();
   drawLegs(pen, panel, path, shown, panel.names.length < 3);
-  const [x, y] = place(panel, ...at(path, moment));
-  pen.beginPath();
-  pen.arc(x, y, 6.5, 0, 7);
-  pen.fill();
+  circle(pen, ...place(panel, ...at(path, moment)), 6.5).fill();
   pen.lineWidth = 2;
   pen.strokeStyle = tint("card");
   pen.stroke();
@@ -150,16 +138,9 @@ function drawLegs(pen, panel, path, shown, named) {
     const ux = (b[0] - a[0]) / length, uy = (b[1] - a[1]) / length;
     pen.lineWidth = 2.4;
     pen.setLineDash(leg.kind === "ahead" ? [4, 4] : []);
-    pen.beginPath();
-    pen.moveTo(...a);
-    pen.lineTo(...b);
-    pen.stroke();
+    polyline(pen, [a, b]).stroke();
     pen.setLineDash([]);
-    pen.beginPath();
-    pen.moveTo(b[0], b[1]);
-    pen.lineTo(b[0] - 9 * ux - 4 * uy, b[1] - 9 * uy + 4 * ux);
-    pen.lineTo(b[0] - 9 * ux + 4 * uy, b[1] - 9 * uy - 4 * ux);
-    pen.fill();
+    drawHead(pen, b, ux, uy, 9, 4);
     if (!named || !LEGS[leg.kind] || length < 22) continue;
     pen.font = "600 12px system-ui, sans-serif";
     pen.textAlign = ux * uy > 0 || Math.abs(uy) > 0.9 ? "left" : "center";
@@ -182,9 +163,7 @@ function drawField(canvas, moment) {
     drawGround(pen, panel);
     pen.strokeStyle = tint("mark"); // the start
     pen.lineWidth = 1.5;
-    pen.beginPath();
-    pen.arc(...place(panel, ...state.start), 10, 0, 7);
-    pen.stroke();
+    circle(pen, ...place(panel, ...state.start), 10).stroke();
     for (const name of panel.names) drawPath(pen, panel, name, moment);
     if (state.apart && panel.names.length === 1) {
       pen.font = `600 ${Math.min(13, (panel.size - 12) / (0.62 * panel.names[0].length))}px ui-monospace, monospace`;

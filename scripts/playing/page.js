@@ -1,7 +1,8 @@
-// What can be pressed, dragged and typed, and the clock.
+// What can be pressed, dragged and typed.
 const by = id => document.getElementById(id);
-const clock = { moment: 0, running: false, since: null };
+const clock = clockOf(() => state.length, () => state.speed, draw);
 const signed = (x, digits) => x.toFixed(digits).replace("-", "−");
+const FATES = { out: "goes out", in: "comes in", round: "goes round" }, ARROWS = { out: "↗", in: "↘", round: "↻" };
 const rows = {};
 
 function describe(x) {
@@ -37,11 +38,11 @@ function refresh() {
     row.swatch.style.stroke = hue(one.name);
     const measured = chosen ? factorOf(paths[one.name]) : null, ahead = chosen ? atSolution(one.name) : null;
     const turn = chosen ? fate(one.name, measured) : "";
-    row.factor.textContent = measured === null || turn === "" ? "–" : `${measured.factor.toFixed(4)} ${{ out: "↗ goes out", in: "↘ comes in", round: "↻ goes round" }[turn]}`;
+    row.factor.textContent = measured === null || turn === "" ? "–" : `${measured.factor.toFixed(4)} ${ARROWS[turn]} ${FATES[turn]}`;
     row.factor.className = `number ${turn}`;
     row.atSolution.textContent = chosen && ahead !== null ? ahead.toFixed(4) : "–";
     if (!chosen) row.distance.textContent = "–";
-    else if (turn) said.push(`${one.name} ${{ out: "goes out", in: "comes in", round: "goes round" }[turn]}`);
+    else if (turn) said.push(`${one.name} ${FATES[turn]}`);
     if (row.own) {
       row.own.value = state.own[one.name];
       row.value.textContent = `${one.coefficient.symbol} = ${state.own[one.name]}`;
@@ -58,12 +59,18 @@ function refresh() {
   by("together").setAttribute("aria-pressed", !state.apart);
   by("apart").setAttribute("aria-pressed", state.apart);
   by("speed").value = state.speed;
-  for (const dial of Object.values(dials)) dial.show();
+  for (const show of dials) show();
   toAddress();
   draw();
 }
 
-// A slider over a list of values.
+// A setting was changed by hand, and not by a question.
+function changed() {
+  asked(null);
+  refresh();
+}
+
+// Set up a slider over a list of values, and return what shows its value.
 function dial(key, values, words) {
   const slider = by(key), output = by(`${key}-value`);
   Object.assign(slider, { min: 0, max: values.length - 1, step: 1 });
@@ -71,23 +78,20 @@ function dial(key, values, words) {
     const whole = clock.moment >= state.length;
     state[key] = values[slider.value];
     if (key === "length" && whole) clock.moment = state.length;
-    asked(null);
-    refresh();
+    changed();
   });
-  return {
-    show() {
-      slider.value = values.indexOf(state[key]);
-      output.textContent = words(state[key]);
-      slider.setAttribute("aria-valuetext", words(state[key]));
-    },
+  return () => {
+    slider.value = values.indexOf(state[key]);
+    output.textContent = words(state[key]);
+    slider.setAttribute("aria-valuetext", words(state[key]));
   };
 }
-const dials = {
-  rate: dial("rate", data.rates, x => String(x)),
-  momentum: dial("momentum", data.momenta, x => signed(x, 1)),
-  steps: dial("steps", data.steps, x => x.replace(":", " : ")),
-  length: dial("length", LENGTHS, x => String(x)),
-};
+const dials = [
+  dial("rate", data.rates, String),
+  dial("momentum", data.momenta, x => signed(x, 1)),
+  dial("steps", data.steps, x => x.replace(":", " : ")),
+  dial("length", LENGTHS, String),
+];
 
 function setUpStrategies() {
   for (const one of data.strategies) {
@@ -104,8 +108,7 @@ function setUpStrategies() {
     const row = (rows[one.name] = { line, swatch, box: line.querySelector("input"), distance: distanceNow, factor, atSolution: near });
     row.box.addEventListener("change", () => {
       state.strategies = data.strategies.map(other => other.name).filter(name => rows[name].box.checked);
-      asked(null);
-      refresh();
+      changed();
     });
     if (range) {
       own.innerHTML = '<label class="own"><output></output><input type="range"></label>';
@@ -115,8 +118,7 @@ function setUpStrategies() {
       row.own.setAttribute("aria-label", `${range.key} of ${one.name}`);
       row.own.addEventListener("input", () => {
         state.own[one.name] = Number(row.own.value);
-        asked(null);
-        refresh();
+        changed();
       });
     }
     by("strategies").append(line);
@@ -140,37 +142,12 @@ function setUpQuestions() {
 }
 
 function ask(question) {
-  const defaults = Object.fromEntries(data.strategies.filter(one => one.coefficient).map(one => [one.name, one.coefficient.default]));
-  Object.assign(state, { apart: false, start: [1.2, 0.6] }, question.set, { own: defaults });
+  Object.assign(state, { apart: false, start: [1.2, 0.6] }, question.set, { own: { ...DEFAULTS } });
   state.strategies = question.set.strategies?.filter(name => SHOWN[name]) ?? Object.keys(SHOWN);
-  const already = clock.running;
   clock.moment = still.matches ? state.length : 0;
-  clock.running = !still.matches;
-  clock.since = null;
   refresh();
   asked(question);
-  if (clock.running && !already) requestAnimationFrame(tick);
-}
-
-function tick(now) {
-  if (!clock.running) return;
-  clock.moment = Math.min(state.length, clock.moment + (clock.since === null ? 0 : Math.min(0.1, (now - clock.since) / 1000) * state.speed));
-  clock.since = now;
-  if (clock.moment >= state.length) clock.running = false;
-  draw();
-  if (clock.running) requestAnimationFrame(tick);
-}
-
-function play(running = !clock.running) {
-  if (running && clock.moment >= state.length) clock.moment = 0;
-  if (running && !clock.running) requestAnimationFrame(tick);
-  Object.assign(clock, { running, since: null });
-  draw();
-}
-function go(moment) {
-  clock.running = false;
-  clock.moment = Math.max(0, Math.min(state.length, moment));
-  draw();
+  clock.play(!still.matches);
 }
 
 function setUpField() {
@@ -202,10 +179,10 @@ function setUpKeys() {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches("input, select, textarea"), pressing = event.target.matches("button, input[type=checkbox], summary, a");
-    if (event.key === " " && !typing && !pressing) play();
-    else if (event.key === "ArrowRight" && !typing) go(Math.floor(clock.moment) + 1);
-    else if (event.key === "ArrowLeft" && !typing) go(Math.ceil(clock.moment) - 1);
-    else if (event.key === "Home" && !typing) go(0);
+    if (event.key === " " && !typing && !pressing) clock.play();
+    else if (event.key === "ArrowRight" && !typing) clock.go(Math.floor(clock.moment) + 1);
+    else if (event.key === "ArrowLeft" && !typing) clock.go(Math.ceil(clock.moment) - 1);
+    else if (event.key === "Home" && !typing) clock.go(0);
     else if (data.games[event.key - 1] && !typing) choose(data.games[event.key - 1].name);
     else if (event.key === "s" && !typing) apart(!state.apart);
     else return;
@@ -214,8 +191,7 @@ function setUpKeys() {
 }
 function choose(game) {
   state.game = game;
-  asked(null);
-  refresh();
+  changed();
 }
 function apart(value) {
   state.apart = value;
@@ -235,32 +211,27 @@ function held() {
   document.documentElement.dataset.worst = worst;
 }
 
-function themed(theme) {
-  document.documentElement.dataset.theme = theme;
-  by("theme").textContent = theme === "dark" ? "☀ Light" : "☾ Dark";
+function themed(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  by("theme").textContent = dark ? "☀ Light" : "☾ Dark";
 }
-
-const moment = fromAddress(), dark = matchMedia("(prefers-color-scheme: dark)");
-themed(dark.matches ? "dark" : "light");
-dark.addEventListener("change", () => {
-  themed(dark.matches ? "dark" : "light");
-  redraw();
-});
-by("theme").addEventListener("click", () => {
-  themed(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-  redraw();
-});
-function redraw() {
+function toTheme(dark) {
+  themed(dark);
   refresh();
   drawRings();
 }
+
+const moment = fromAddress(), dark = matchMedia("(prefers-color-scheme: dark)");
+themed(dark.matches);
+dark.addEventListener("change", () => toTheme(dark.matches));
+by("theme").addEventListener("click", () => toTheme(document.documentElement.dataset.theme !== "dark"));
 for (const radio of document.querySelectorAll("[name=game]")) radio.addEventListener("change", () => choose(radio.value));
 by("together").addEventListener("click", () => apart(false));
 by("apart").addEventListener("click", () => apart(true));
-by("play").addEventListener("click", () => play());
-by("step").addEventListener("click", () => go(Math.floor(clock.moment) + 1));
-by("restart").addEventListener("click", () => go(0));
-by("moment").addEventListener("input", () => go(Number(by("moment").value)));
+by("play").addEventListener("click", () => clock.play());
+by("step").addEventListener("click", () => clock.go(Math.floor(clock.moment) + 1));
+by("restart").addEventListener("click", () => clock.go(0));
+by("moment").addEventListener("input", () => clock.go(Number(by("moment").value)));
 by("speed").addEventListener("change", () => (state.speed = Number(by("speed").value)));
 by("ring-settings").textContent = data.ring.words;
 by("judged").textContent = data.ring.judged;
@@ -278,5 +249,5 @@ drawRings();
 if (location.hash.length > 1) {
   refresh();
   asked(null);
-  go(moment ?? (still.matches ? state.length : 0));
+  clock.go(moment ?? (still.matches ? state.length : 0));
 } else ask(QUESTIONS[0]);

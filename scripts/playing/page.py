@@ -13,7 +13,7 @@ from playing.references import ITERATIONS, MOMENTA, RATES, START, STEPS, referen
 from playing.shown import SHOWN
 
 ROOM = Path(__file__).resolve().parent
-SCRIPTS = ("tapes", "state", "questions", "field", "charts", "ring", "page")
+SCRIPTS = ("tapes", "clock", "state", "questions", "field", "charts", "ring", "page")
 TITLE = "Why do GANs go round in circles? A playground"
 
 

@@ -4,7 +4,8 @@ const RUNS = Object.entries(data.ring.runs).map(([name, run]) => ({
   ...run, name, points: new Uint16Array(bytes(run.points).buffer), field: bytes(run.field),
 }));
 const FRAMES = data.ring.iterations.length;
-const rings = { moment: still.matches ? FRAMES - 1 : 0, running: false };
+const rings = clockOf(() => FRAMES - 1, () => 7, drawRings);
+if (still.matches) rings.moment = FRAMES - 1;
 
 // From what D takes for generated to what it takes for real: violet over grey to amber, told apart in any kind of colour vision.
 function belief(share) {
@@ -35,16 +36,14 @@ function drawRing(canvas, run, moment) {
   pen.lineWidth = 1;
   const x = value => (0.5 + value / reach / 2) * width;
   for (let mode = 0; mode < 8; mode++) {
-    pen.beginPath();
-    pen.arc(x(Math.cos((mode * Math.PI) / 4)), x(-Math.sin((mode * Math.PI) / 4)), Math.max(3.5, (3 * std * width) / reach / 2), 0, 7);
-    pen.stroke();
+    const angle = (mode * Math.PI) / 4;
+    circle(pen, x(Math.cos(angle)), x(-Math.sin(angle)), Math.max(3.5, (3 * std * width) / reach / 2)).stroke();
   }
   pen.globalAlpha = 0.75;
   pen.fillStyle = hue(run.name);
   for (let sample = 0; sample < samples; sample++) {
-    pen.beginPath();
-    pen.arc((mix(run.points, 2 * sample, 2 * samples) / 65535) * width, (1 - mix(run.points, 2 * sample + 1, 2 * samples) / 65535) * width, 1.9, 0, 7);
-    pen.fill();
+    const [px, py] = [0, 1].map(axis => (mix(run.points, 2 * sample + axis, 2 * samples) / 65535) * width);
+    circle(pen, px, width - py, 1.9).fill();
   }
   pen.globalAlpha = 1;
 }
@@ -73,32 +72,12 @@ function setUpRings() {
   }
   const slider = document.getElementById("ring-moment");
   slider.max = FRAMES - 1;
-  slider.addEventListener("input", () => {
-    rings.running = false;
-    rings.moment = Number(slider.value);
-    drawRings();
-  });
-  document.getElementById("ring-play").addEventListener("click", () => playRings(!rings.running));
+  slider.addEventListener("input", () => rings.go(Number(slider.value)));
+  document.getElementById("ring-play").addEventListener("click", () => rings.play());
   const seen = new IntersectionObserver(([place]) => {
     if (!place.isIntersecting || still.matches) return;
     seen.disconnect(); // it starts once, when it comes into view
-    playRings(true);
+    rings.play(true);
   }, { threshold: 0.6 });
   seen.observe(document.getElementById("rings"));
-}
-
-function playRings(running) {
-  if (running && rings.moment >= FRAMES - 1) rings.moment = 0;
-  Object.assign(rings, { running, since: null });
-  drawRings();
-  if (running) requestAnimationFrame(turnRings);
-}
-
-function turnRings(now) {
-  if (!rings.running) return;
-  rings.moment = Math.min(FRAMES - 1, rings.moment + (rings.since === null ? 0 : (now - rings.since) / 1000) * 7);
-  rings.since = now;
-  if (rings.moment >= FRAMES - 1) rings.running = false;
-  drawRings();
-  if (rings.running) requestAnimationFrame(turnRings);
 }

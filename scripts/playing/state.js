@@ -2,6 +2,7 @@
 const LENGTHS = [20, 40, 60, 80, 100, 120, 200, 400, 1000, 2000];
 const SHOWN = Object.fromEntries(data.strategies.map(one => [one.name, one]));
 const GAMES = Object.fromEntries(data.games.map(one => [one.name, one]));
+const DEFAULTS = Object.fromEntries(data.strategies.filter(one => one.coefficient).map(one => [one.name, one.coefficient.default]));
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 const state = {
@@ -12,7 +13,7 @@ const state = {
   steps: "1:1",
   length: 200,
   start: [1.2, 0.6],
-  own: Object.fromEntries(data.strategies.filter(one => one.coefficient).map(one => [one.name, one.coefficient.default])),
+  own: { ...DEFAULTS },
   speed: 20,
   apart: false,
 };
