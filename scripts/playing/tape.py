@@ -27,7 +27,7 @@ _KNOWN = {"add", "sub", "mul", "div", "neg", "lerp", "copy", "sum", "mean", "sta
 _KNOWN |= {"log_sigmoid_backward", "gt", "le", "and", "not", "ones_like", "zeros_like", "scalar_tensor", "full_like", "leg"}
 
 Operation = tuple[str, int, tuple[Any, ...]]
-"""A name of `operations.js`, the place of the result, and the operands: places, or numbers as `(number,)`."""
+"""A name of `tapes.js`, the place of the result, and the operands: places, or numbers as `(number,)`."""
 
 
 class Unrepeatable(Exception):
@@ -35,11 +35,15 @@ class Unrepeatable(Exception):
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down operations. Every piece of memory is a place, and is kept, so that no other piece gets its address."""
+    """Writes down the operations of each iteration.
+
+    Every piece of memory is a place, and is kept, so that no other piece gets its address. θ, ψ, the rate, the momentum, the
+    data and the latents have the places 0 to 5.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.operations: list[Operation] = []
+        self.iterations: list[list[Operation]] = []
         self.found: dict[int, int] = {}
         self.kept: list[Tensor] = []
 
@@ -87,20 +91,7 @@ class _Recorder(TorchDispatchMode):
             operands = []
         out = out[0] if isinstance(out, tuple) else out
         given = tuple(self.place(one) if isinstance(one, Tensor) else (float(one),) for one in operands)
-        self.operations.append((name, self.place(out), given))
-
-
-@dataclass
-class _Recording:
-    """The first few iterations: the operations of each, and what each place holds after them.
-
-    θ, ψ, the rate, the momentum, the data and the latents have the places 0 to 5.
-    """
-
-    iterations: list[list[Operation]]
-    values: list[list[float]]
-    fixed: set[int]
-    """Places that nothing writes."""
+        self.iterations[-1].append((name, self.place(out), given))
 
 
 GIVEN = 6
@@ -109,7 +100,7 @@ CONSTANT, WITHIN = 100, 1000
 """The first of the page's places that nothing fills, and the first of those that an iteration fills for itself."""
 
 
-def _recorded(game: Game, strategy: Callable[[Tensor], Strategy], settings: Settings, iterations: int) -> _Recording:
+def _recorded(game: Game, strategy: Callable[[Tensor], Strategy], settings: Settings, iterations: int) -> _Recorder:
     gan = gan_of(game, settings, (1.0, 0.5))
     rate, momentum = (torch.tensor(one, dtype=torch.float64) for one in (settings.rate, settings.momentum))
     for optimizer in (gan.optimizer_g, gan.optimizer_d):
@@ -117,18 +108,14 @@ def _recorded(game: Game, strategy: Callable[[Tensor], Strategy], settings: Sett
             group |= {"lr": rate, "momentum": momentum}
     points = torch.tensor(game.points, dtype=torch.float64)[:, None]
     reals = itertools.repeat(Batch(points))
-    recorder, found, written = _Recorder(), [], 0
-    played = strategy(rate)
+    recorder, played = _Recorder(), strategy(rate)
     for tensor in (*gan.g_parameters, *gan.d_parameters, rate, momentum, points, gan.prior.sample(1).values):
         recorder.place(tensor)
     for _ in range(iterations):
+        recorder.iterations.append([])
         with recorder:
             played(gan, reals, d_steps=settings.d_steps, g_steps=settings.g_steps)
-        found.append(recorder.operations[written:])
-        written = len(recorder.operations)
-    made = {place for _, place, _ in recorder.operations}
-    values = [one.double().reshape(-1).tolist() for one in recorder.kept]
-    return _Recording(found, values, set(range(len(values))) - made - set(range(GIVEN)))
+    return recorder
 
 
 def program(
@@ -185,19 +172,19 @@ class _Lean:
     """Places that an iteration reads as another one has left them."""
 
 
-def _lean(recording: _Recording) -> _Lean:
-    every = [operation for tape in recording.iterations for operation in tape]
+def _lean(recorder: _Recorder) -> _Lean:
+    every = [operation for tape in recorder.iterations for operation in tape]
     needed, reached = {THETA, PSI}, 0
     while len(needed) > reached:
         reached = len(needed)
         needed |= {one for _, place, given in every if place in needed for one in given if isinstance(one, int)}
     times = Counter(place for _, place, _ in every)
-    constants = {place: recording.values[place] for place in recording.fixed}
+    values = [one.double().reshape(-1).tolist() for one in recorder.kept]
+    constants = {place: value for place, value in enumerate(values) if place >= GIVEN and not times[place]}
     for _, place, given in every:
-        still = all(one in constants if isinstance(one, int) else True for one in given)
-        if still and times[place] == 1:
-            constants[place] = recording.values[place]
-    iterations = [[one for one in tape if one[1] in needed and one[1] not in constants] for tape in recording.iterations]
+        if times[place] == 1 and all(one in constants for one in given if isinstance(one, int)):
+            constants[place] = values[place]
+    iterations = [[one for one in tape if one[1] in needed and one[1] not in constants] for tape in recorder.iterations]
     outside: dict[int, None] = dict.fromkeys(range(GIVEN))
     for tape in iterations:
         filled: set[int] = set()
