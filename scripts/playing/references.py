@@ -1,7 +1,7 @@
 """Paths that the page must reproduce: where ganexp's own strategies, on real GANs in float64, lead at each slider's ends."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tqdm import tqdm
@@ -38,15 +38,5 @@ def references() -> list[dict[str, Any]]:
 def reference(game: Game, shown: Shown, settings: Settings, coefficient: float | None) -> dict[str, Any]:
     """Return one case, with its end."""
     found = path(game, made(shown.name, coefficient, settings), settings, ITERATIONS, START)
-    return {"game": game.name, "strategy": shown.name} | options(settings, coefficient) | {"end": found[-1].tolist()}
-
-
-def options(settings: Settings, coefficient: float | None) -> dict[str, Any]:
-    """Return settings as tapes.js reads them."""
-    return {
-        "rate": settings.rate,
-        "momentum": settings.momentum,
-        "coefficient": coefficient,
-        "dSteps": settings.d_steps,
-        "gSteps": settings.g_steps,
-    }
+    case = {"game": game.name, "strategy": shown.name, **asdict(settings), "coefficient": coefficient}
+    return case | {"end": found[-1].tolist()}

@@ -20,8 +20,8 @@ const state = {
 
 // What tapes.js reads.
 function optionsOf(name) {
-  const [dSteps, gSteps] = state.steps.split(":").map(Number);
-  return { rate: state.rate, momentum: state.momentum, dSteps, gSteps, coefficient: state.own[name] ?? null };
+  const [d_steps, g_steps] = state.steps.split(":").map(Number);
+  return { rate: state.rate, momentum: state.momentum, d_steps, g_steps, coefficient: state.own[name] ?? null };
 }
 
 // The paths of all chosen strategies, until a setting changes.

@@ -37,7 +37,7 @@ const tapes = (() => {
 
   // The tapes of a strategy in a game, and what lies at the places that nothing fills.
   function programOf(data, game, strategy, o) {
-    const found = data.programs[game.name][strategy][`${o.dSteps}:${o.gSteps}`];
+    const found = data.programs[game.name][strategy][`${o.d_steps}:${o.g_steps}`];
     const program = Array.isArray(found) ? found.find(one => one.coefficient === o.coefficient) : found;
     const tapes = i => data.tapes[i];
     return { first: tapes(program.first), loop: program.loop.map(tapes), start: program.start, names: data.names };
@@ -90,7 +90,7 @@ const tapes = (() => {
 
   // −∇ of each network's own loss: where a step of joint leads.
   function descent(data, game, theta, psi) {
-    const o = { rate: 1e-3, momentum: 0, dSteps: 1, gSteps: 1, coefficient: null };
+    const o = { rate: 1e-3, momentum: 0, d_steps: 1, g_steps: 1, coefficient: null };
     const [, to] = path(data, game, "joint", o, [theta, psi], 1, Infinity).points;
     return [(to[0] - theta) / o.rate, (to[1] - psi) / o.rate];
   }

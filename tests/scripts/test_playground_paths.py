@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 import subprocess
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from ganexp.losses import WGAN
 from playing import page
 from playing.games import GAMES, Settings, normal_points, path
 from playing.programs import programs
-from playing.references import MOMENTA, RATES, START, STEPS, options, settings_of
+from playing.references import MOMENTA, RATES, START, STEPS, settings_of
 from playing.shown import SHOWN, made
 from playing.tape import Unrepeatable, program
 
@@ -124,10 +125,14 @@ RADIUS = "given.cases.map(c => tapes.radius(given, given.games[c.game], c.strate
 def given_for(cases, games, shown, **further):
     """Return what the scripts are given: cases of (game, strategy's line, settings, coefficient) and their programs."""
     ratios = dict.fromkeys((settings.d_steps, settings.g_steps) for _, _, settings, _ in cases)
+    told = [
+        {"game": game.name, "strategy": one.name, **asdict(settings), "coefficient": coefficient}
+        for game, one, settings, coefficient in cases
+    ]
     return {
         **programs(games, shown, ratios),
         "games": {one.name: {"name": one.name, "points": one.points} for one in games},
-        "cases": [{"game": game.name, "strategy": one.name} | options(*rest) for game, one, *rest in cases],
+        "cases": told,
         **further,
     }
 
