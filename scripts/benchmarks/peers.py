@@ -7,12 +7,15 @@ optimisations are left out.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
+from torch.nn.functional import softplus
+from torch.optim import Adam
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
 from torchvision import transforms
@@ -24,63 +27,51 @@ from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
 
-Step = Callable[[], None]
+Style = Callable[[GAN, Iterator[Tensor], Adam, Adam], None]
+"""One step, given a GAN for its networks and its prior, real images, and the optimisers of G and D."""
 
 
-def one_script_per_paper(gan: GAN, images: Iterator[Tensor]) -> Step:
+def one_script_per_paper(gan: GAN, images: Iterator[Tensor], opt_g: Adam, opt_d: Adam) -> None:
     """PyTorch-GAN: G first; latents from NumPy; labels as tensors; both losses read for a line of print at every batch."""
-    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
-
-    def step() -> None:
-        x = next(images)
-        valid, fake_label = torch.ones(len(x), device=device), torch.zeros(len(x), device=device)
-        real_images = x.to(device)
-        opt_g.zero_grad()
-        z = torch.from_numpy(np.random.default_rng().normal(0, 1, (len(x), gan.prior.latent_dim))).float().to(device)
-        fakes = G(z)
-        g_loss = bce(D(fakes), valid)
-        g_loss.backward()
-        opt_g.step()
-        opt_d.zero_grad()
-        d_loss = (bce(D(real_images), valid) + bce(D(fakes.detach()), fake_label)) / 2
-        d_loss.backward()
-        opt_d.step()
-        str((d_loss.item(), g_loss.item()))
-
-    return step
+    G, D, device, x = gan.generator, gan.discriminator, gan.prior.device, next(images)
+    valid, fake_label = torch.ones(len(x), device=device), torch.zeros(len(x), device=device)
+    real_images = x.to(device)
+    opt_g.zero_grad()
+    z = torch.from_numpy(np.random.default_rng().normal(0, 1, (len(x), gan.prior.latent_dim))).float().to(device)
+    fakes = G(z)
+    g_loss = bce(D(fakes), valid)
+    g_loss.backward()
+    opt_g.step()
+    opt_d.zero_grad()
+    d_loss = (bce(D(real_images), valid) + bce(D(fakes.detach()), fake_label)) / 2
+    d_loss.backward()
+    opt_d.step()
+    str((d_loss.item(), g_loss.item()))
 
 
-def step_in_the_network(gan: GAN, images: Iterator[Tensor]) -> Step:
+def step_in_the_network(gan: GAN, images: Iterator[Tensor], opt_g: Adam, opt_d: Adam) -> None:
     """Mimicry: the networks own their steps; fakes are made again for G; every loss and mean score is read at every step."""
-    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
-
-    def noise(n: int) -> Tensor:
-        return torch.randn((n, gan.prior.latent_dim), device=device)
-
-    def step() -> None:
-        x = next(images).to(device)
-        opt_d.zero_grad()
-        real, fake = D(x), D(G(noise(len(x))).detach())
-        d_loss = bce(fake, torch.zeros_like(fake)) + bce(real, torch.ones_like(real))
-        d_loss.backward()
-        opt_d.step()
-        log = [d_loss.item(), torch.sigmoid(real).mean().item(), torch.sigmoid(fake).mean().item()]
-        opt_g.zero_grad()
-        fake = D(G(noise(len(x))))
-        g_loss = bce(fake, torch.ones_like(fake))
-        g_loss.backward()
-        opt_g.step()
-        str([*log, g_loss.item()])
-
-    return step
+    G, D, x = gan.generator, gan.discriminator, next(images).to(gan.prior.device)
+    opt_d.zero_grad()
+    real, fake = D(x), D(G(_noise(gan, len(x))).detach())
+    d_loss = bce(fake, torch.zeros_like(fake)) + bce(real, torch.ones_like(real))
+    d_loss.backward()
+    opt_d.step()
+    log = [d_loss.item(), torch.sigmoid(real).mean().item(), torch.sigmoid(fake).mean().item()]
+    opt_g.zero_grad()
+    fake = D(G(_noise(gan, len(x))))
+    g_loss = bce(fake, torch.ones_like(fake))
+    g_loss.backward()
+    opt_g.step()
+    str([*log, g_loss.item()])
 
 
-def step_in_the_loss(gan: GAN, images: Iterator[Tensor]) -> Step:
+def step_in_the_loss(gan: GAN, images: Iterator[Tensor], opt_g: Adam, opt_d: Adam) -> None:
     """Torchgan: each loss runs its own training step, on fakes of its own, and returns its value as a number."""
-    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
+    G, D, x = gan.generator, gan.discriminator, next(images).to(gan.prior.device)
 
-    def d_step(x: Tensor) -> float:
-        z = torch.randn(len(x), gan.prior.latent_dim, device=device)
+    def d_step() -> float:
+        z = _noise(gan, len(x))
         opt_d.zero_grad()
         real, fake = D(x), D(G(z).detach())
         loss = 0.5 * (bce(real, torch.ones_like(real)) + bce(fake, torch.zeros_like(fake)))
@@ -88,8 +79,8 @@ def step_in_the_loss(gan: GAN, images: Iterator[Tensor]) -> Step:
         opt_d.step()
         return loss.item()
 
-    def g_step(n: int) -> float:
-        z = torch.randn(n, gan.prior.latent_dim, device=device)
+    def g_step() -> float:
+        z = _noise(gan, len(x))
         opt_g.zero_grad()
         fake = D(G(z))
         loss = bce(fake, torch.ones_like(fake))
@@ -97,44 +88,37 @@ def step_in_the_loss(gan: GAN, images: Iterator[Tensor]) -> Step:
         opt_g.step()
         return loss.item()
 
-    def step() -> None:
-        x = next(images).to(device)
-        str((d_step(x), g_step(len(x))))
-
-    return step
+    str((d_step(), g_step()))
 
 
-def worker(gan: GAN, images: Iterator[Tensor]) -> Step:
+def worker(gan: GAN, images: Iterator[Tensor], opt_g: Adam, opt_d: Adam) -> None:
     """StudioGAN: gradients of the resting network are switched off; fakes are made again for G; numbers are read rarely."""
-    G, D, (opt_g, opt_d), device = gan.generator, gan.discriminator, _adams(gan), gan.prior.device
-
-    def toggle(on: torch.nn.Module, off: torch.nn.Module) -> None:
-        on.requires_grad_(True)
-        off.requires_grad_(False)
-
-    def step() -> None:
-        toggle(D, G)
-        x = next(images).to(device, non_blocking=True)
-        opt_d.zero_grad()
-        real, fake = D(x), D(G(torch.randn(len(x), gan.prior.latent_dim, device=device)).detach())
-        (torch.nn.functional.softplus(-real).mean() + torch.nn.functional.softplus(fake).mean()).backward()
-        opt_d.step()
-        toggle(G, D)
-        opt_g.zero_grad()
-        fake = D(G(torch.randn(len(x), gan.prior.latent_dim, device=device)))
-        torch.nn.functional.softplus(-fake).mean().backward()
-        opt_g.step()
-        D.requires_grad_(True)
-
-    return step
+    G, D = gan.generator.requires_grad_(False), gan.discriminator.requires_grad_(True)
+    x = next(images).to(gan.prior.device, non_blocking=True)
+    opt_d.zero_grad()
+    real, fake = D(x), D(G(_noise(gan, len(x))).detach())
+    (softplus(-real).mean() + softplus(fake).mean()).backward()
+    opt_d.step()
+    G.requires_grad_(True)
+    D.requires_grad_(False)
+    opt_g.zero_grad()
+    fake = D(G(_noise(gan, len(x))))
+    softplus(-fake).mean().backward()
+    opt_g.step()
+    D.requires_grad_(True)
 
 
-STYLES = {
+STYLES: dict[str, Style] = {
     "PyTorch-GAN": one_script_per_paper,
     "mimicry": step_in_the_network,
     "torchgan": step_in_the_loss,
     "StudioGAN": worker,
 }
+
+
+def in_style(style: Style, gan: GAN, images: Iterator[Tensor]) -> Contender:
+    """Return a contender that trains the networks of a GAN in a style."""
+    return Contender(partial(style, gan, images, *_adams(gan)))
 
 
 SHORT = {"from memory": "from memory", "by torchvision's transforms and a DataLoader": "by a DataLoader"}
@@ -150,7 +134,7 @@ def peers(case: str, turns: int, turn_s: float) -> Section:
             other = trainer_of(*CASES[case], "channels_last=false")
             memory = fed == "from memory"
             images = images_of(other) if memory else _by_transforms(other.reals.source.data, other.gan.batch_size)
-            contenders[name] = Contender(style(other.gan, images))
+            contenders[name] = in_style(style, other.gan, images)
         times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
         rows.append({"step as in": "ganexp", "fed": "from memory", "ms": times["ganexp"].median_ms, "over ganexp": 1.0})
         for name in STYLES:
@@ -180,7 +164,7 @@ def penalty_factors(turns: int, turn_s: float) -> Section | None:
 
     def step() -> None:
         x = next(images)
-        fake = gan.generator(torch.randn(len(x), gan.prior.latent_dim, device=x.device))
+        fake = gan.generator(_noise(gan, len(x)))
         opt_d.zero_grad()
         share = torch.from_numpy(np.random.default_rng().random((len(x), 1, 1, 1))).float().to(x.device)
         between = (share * x + (1 - share) * fake.detach()).requires_grad_()
@@ -201,8 +185,12 @@ def penalty_factors(turns: int, turn_s: float) -> Section | None:
     )
 
 
-def _adams(gan: GAN) -> tuple[torch.optim.Adam, torch.optim.Adam]:
-    g, d = (torch.optim.Adam(net.parameters(), 2e-4, betas=(0.5, 0.999)) for net in (gan.generator, gan.discriminator))
+def _noise(gan: GAN, n: int) -> Tensor:
+    return torch.randn(n, gan.prior.latent_dim, device=gan.prior.device)
+
+
+def _adams(gan: GAN) -> tuple[Adam, Adam]:
+    g, d = (Adam(net.parameters(), 2e-4, betas=(0.5, 0.999)) for net in (gan.generator, gan.discriminator))
     return g, d
 
 

@@ -44,7 +44,8 @@ def test_every_case_is_trained_by_the_strategy_that_the_page_names(case):
 def test_a_style_costs_what_the_strategy_that_it_follows_costs(style, strategy, redundant):
     trainer = trainer_of(*TINY)
     twin = trainer_of(*TINY, f"strategy={strategy}", f"redundant_gradients={redundant}")
-    assert operations(style(trainer.gan, images_of(trainer))) == operations(Contender.of(twin).step)
+    made = peers.in_style(style, trainer.gan, images_of(trainer))
+    assert operations(made.step) == operations(Contender.of(twin).step)
 
 
 def test_every_part_can_be_named():
