@@ -2,14 +2,13 @@
 
 import pytest
 
-import draw_graphs
-import draw_rounding
+import draw
 
 SMALL = ["generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8", "dataset.image_size=16"]
 
 
 def test_rounding_alone_parts_two_equal_algorithms():
-    figure = draw_rounding.draw(3, SMALL)
+    figure = draw.rounding(3, SMALL)
     (axes,) = figure.axes
     ends = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
     assert ends["joint and one_stage, float64"] < 1e-13
@@ -17,8 +16,8 @@ def test_rounding_alone_parts_two_equal_algorithms():
 
 
 def test_every_pass_of_every_strategy_is_drawn():
-    figure = draw_graphs.draw()
-    assert [axes.get_title(loc="left") for axes in figure.axes] == list(draw_graphs.DRAWN)
+    figure = draw.graphs()
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(draw.DRAWN)
     detach = figure.axes[2]
     assert [label.get_text() for label in detach.get_xticklabels()] == ["z", "G", "r", "f", "D+", "r", "f", "G+"]
     assert (len(detach.lines), len(detach.patches)) == (5, 4)  # G's look at the real images builds no graph
@@ -27,13 +26,12 @@ def test_every_pass_of_every_strategy_is_drawn():
 
 
 def test_the_figure_of_graphs_is_written(tmp_path):
-    draw_graphs.main(["--output", str(tmp_path / "new" / "graphs.png")])
+    draw.main(["graphs", "--output", str(tmp_path / "new" / "graphs.png")])
     assert (tmp_path / "new" / "graphs.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
 def test_the_figure_of_rounding_is_written(tmp_path, monkeypatch):
-    whole = draw_rounding.draw
-    monkeypatch.setattr(draw_rounding, "draw", lambda: whole(2, SMALL))
-    draw_rounding.main(["--output", str(tmp_path / "new" / "rounding.png")])
+    monkeypatch.setitem(draw.FIGURES, "rounding", lambda: draw.rounding(2, SMALL))
+    draw.main(["rounding", "--output", str(tmp_path / "new" / "rounding.png")])
     assert (tmp_path / "new" / "rounding.png").stat().st_size > 10_000

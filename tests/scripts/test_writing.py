@@ -12,8 +12,7 @@ from tests.calling import call
     [
         ("benchmark", "parts", ["--output", "{}"]),
         ("claims", "_timed_first", ["--output", "{}"]),
-        ("draw_graphs", "draw", ["--output", "{}/graphs.png"]),
-        ("draw_rounding", "draw", ["--output", "{}/rounding.png"]),
+        ("draw", "FIGURES", ["rounding", "--output", "{}/rounding.png"]),
         ("playground", "page", ["--output", "{}/page.html"]),
         ("bench", "_run", ["--results", "{}/study.csv"]),
         ("bench", "_run", ["--results", "{run}/study.csv", "--page", "{}/study.md"]),
