@@ -1,8 +1,6 @@
 """One run: its figures and its spectra, from moment to moment; and the file that keeps them."""
 
-import csv
 import functools
-import io
 import json
 import math
 from dataclasses import dataclass, fields
@@ -117,24 +115,23 @@ class Results:
 
 
 def _lines(key: Key, run: list[Moment]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for moment in run:
-        eigenvalues = " ".join(f"{one:.4g}" for one in moment.eigenvalues)
-        writer.writerow([*key, moment.iteration, f"{moment.figure:.5g}", eigenvalues])
-    return text.getvalue()
+    setting, rule, seed = key
+    return "".join(
+        f"{setting},{rule},{seed},{one.iteration},{one.figure:.5g},{' '.join(f'{value:.4g}' for value in one.eigenvalues)}\n"
+        for one in run
+    )
 
 
 def _read(path: Path, lines: list[str]) -> dict[Key, list[Moment]]:
     """Return the runs that are whole; one that two processes have made counts once."""
     found: dict[Key, dict[int, Moment]] = {}
-    for row in filter(None, csv.reader(lines)):
+    for line in filter(None, lines):
         try:
-            setting, rule, seed, iteration, figure, eigenvalues = row
+            setting, rule, seed, iteration, figure, eigenvalues = line.split(",")
             moment = Moment(int(iteration), float(figure), tuple(map(complex, eigenvalues.split())))
             found.setdefault((setting, rule, int(seed)), {})[moment.iteration] = moment
         except ValueError:
             raise ValueError(
-                f"{path} has a line that is no result ({','.join(row)}): mend it, or name another file with --results"
+                f"{path} has a line that is no result ({line}): mend it, or name another file with --results"
             ) from None
     return {key: [*moments.values()] for key, moments in found.items() if len(moments) == EVALUATIONS}
