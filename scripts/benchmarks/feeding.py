@@ -25,6 +25,9 @@ from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached
 BATCH = 64
 SETS = ("mnist/", "cifar10-train.zip")
 """What a folder of data may have."""
+WORKERS = min(16, os.cpu_count() or 1)
+RESIDENT, CACHED = "`feed=resident`", "`feed=streamed`, from the cache"
+STREAMED, PLAIN = "`feed=streamed`, from the files", "plain"
 
 
 def feeding(data: Path | None, cases: Sequence[str], turns: int, seconds: float) -> Section:
@@ -41,33 +44,21 @@ def feeding(data: Path | None, cases: Sequence[str], turns: int, seconds: float)
                 rows.append(
                     {
                         "set": name,
-                        "by": LABELS[way],
+                        "by": way,
                         "images/s": f"{statistics.median(found):,.0f}",
-                        "over plain": of_ratio(found, rates["plain"]),
+                        "over plain": of_ratio(found, rates[PLAIN]),
                     }
                 )
     waits = [_wait(case, iterations=max(1, 8 * turns)) for case in cases]
     return Section(
         "Data",
         f"Batches of {BATCH}, normalised to [-1, 1] and on the device. *Plain* is torchvision's dataset with its transforms "
-        f"behind a DataLoader that shuffles, with {_workers()} workers kept alive between epochs; the sets are at their native "
+        f"behind a DataLoader that shuffles, with {WORKERS} workers kept alive between epochs; the sets are at their native "
         "sizes. Decoding, which the cache does once per machine, is not included.\n\n"
         + (table(rows) if rows else "(No data given by --data-root; not run.)\n")
         + "\nThe share of an iteration that is spent waiting for data, with `feed=resident`:\n\n"
         + table(waits),
     )
-
-
-LABELS = {
-    "resident": "`feed=resident`",
-    "cached": "`feed=streamed`, from the cache",
-    "streamed": "`feed=streamed`, from the files",
-    "plain": "plain",
-}
-
-
-def _workers() -> int:
-    return min(16, os.cpu_count() or 1)
 
 
 def _sets(root: Path | None, cache: Path, device: torch.device) -> dict[str, dict[str, Iterator[Sized]]]:
@@ -79,23 +70,23 @@ def _sets(root: Path | None, cache: Path, device: torch.device) -> dict[str, dic
         steps = [transforms.ToTensor(), transforms.Normalize(0.5, 0.5)]
         assert isinstance(mnist, Tensor)
         found["MNIST, idx files"] = {
-            "resident": Resident(mnist, BATCH, device=device),
-            "cached": Streamed(mnist, BATCH, device=device, workers=_workers()),
-            "plain": _plain(datasets.MNIST(root / "mnist", transform=transforms.Compose(steps)), device),
+            RESIDENT: Resident(mnist, BATCH, device=device),
+            CACHED: Streamed(mnist, BATCH, device=device, workers=WORKERS),
+            PLAIN: _plain(datasets.MNIST(root / "mnist", transform=transforms.Compose(steps)), device),
         }
     if (root / "cifar10-train.zip").exists():
         folder = cache / "cifar10"
         with zipfile.ZipFile(root / "cifar10-train.zip") as archive:
             archive.extractall(folder)
         files = ImageFolder(str(folder), image_size=32)
-        cifar = load_cached(files, cache, place="resident", workers=_workers())
+        cifar = load_cached(files, cache, place="resident", workers=WORKERS)
         steps = [transforms.ToTensor(), transforms.Normalize([0.5] * 3, [0.5] * 3)]
         assert isinstance(cifar, Tensor)
         found["CIFAR-10, JPEG files"] = {
-            "resident": Resident(cifar, BATCH, device=device),
-            "cached": Streamed(cifar, BATCH, device=device, workers=_workers()),
-            "streamed": Streamed(files.load(), BATCH, device=device, workers=_workers()),
-            "plain": _plain(datasets.ImageFolder(str(folder), transform=transforms.Compose(steps)), device),
+            RESIDENT: Resident(cifar, BATCH, device=device),
+            CACHED: Streamed(cifar, BATCH, device=device, workers=WORKERS),
+            STREAMED: Streamed(files.load(), BATCH, device=device, workers=WORKERS),
+            PLAIN: _plain(datasets.ImageFolder(str(folder), transform=transforms.Compose(steps)), device),
         }
     return found
 
@@ -106,7 +97,7 @@ def _plain(dataset: MapStyle[Any], device: torch.device) -> Iterator[Tensor]:
         BATCH,
         shuffle=True,
         drop_last=True,
-        num_workers=_workers(),
+        num_workers=WORKERS,
         pin_memory=device.type == "cuda",
         persistent_workers=True,
     )
