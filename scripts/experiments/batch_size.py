@@ -8,8 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from matplotlib.figure import Figure
 
-from experiments.finding import Finding, Verdict, about, together
-from experiments.racing import raced
+from experiments.finding import Finding, about, together
+from experiments.racing import case_of, raced
 from ganexp.cli.commands.cases import trainer_of
 from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
@@ -38,28 +38,27 @@ def began_eight_times_faster(
     cold_starts: int = 5,
 ) -> Finding:
     """Claim 8: BEGAN, whose discriminator is an autoencoder; and what a cold start makes of a comparison."""
-    verdict, reason, evidence, figure = _swept(8.0, overrides, batches, turns, iterations)
+    finding = _swept("BEGAN trains about 8 times as fast with G first.", 8.0, overrides, batches, turns, iterations)
     cold = _whoever_goes_first(overrides, cold_starts)
     rows = [{"iterations timed": count, "the first over the second": ratio} for count, ratio in cold.items()]
-    evidence += (
+    finding.evidence += (
         "\nOne way to see a factor that is not there: in a fresh process, time one strategy and then the other. The first "
         f"pays for loading data, starting threads and warming caches (medians over {cold_starts} processes for each order, "
         f"both orders pooled, so that what is left is due to going first):\n\n{table(rows)}"
     )
-    return Finding("BEGAN trains about 8 times as fast with G first.", verdict, reason, evidence, figure)
+    return finding
 
 
 def dcgan_ten_percent_faster(
     *, overrides: tuple[str, ...] = DCGAN, batches: Sequence[int] = (4, 16, 64, 256), turns: int = 11, iterations: int = 1
 ) -> Finding:
     """Claim 9: DCGAN."""
-    verdict, reason, evidence, figure = _swept(1.1, overrides, batches, turns, iterations)
-    return Finding("DCGAN trains about 10 % faster with G first.", verdict, reason, evidence, figure)
+    return _swept("DCGAN trains about 10 % faster with G first.", 1.1, overrides, batches, turns, iterations)
 
 
 def _swept(
-    claimed: float, overrides: tuple[str, ...], batches: Sequence[int], turns: int, iterations: int
-) -> tuple[Verdict, str, str, dict[str, Figure]]:
+    claim: str, claimed: float, overrides: tuple[str, ...], batches: Sequence[int], turns: int, iterations: int
+) -> Finding:
     entries = _until_memory_ends(overrides, batches, turns, iterations)
     speedups: dict[str, dict[int, Interval]] = {name: {} for name in RACE if not name.startswith("g_first")}
     rows = []
@@ -77,7 +76,7 @@ def _swept(
                 }
             )
     verdicts = {
-        (_against(name), f"batch {batch}"): about(claimed, ratio)
+        (" with ".join(case_of(f"against {name}")), f"batch {batch}"): about(claimed, ratio)
         for name, by in speedups.items()
         for batch, ratio in by.items()
     }
@@ -87,7 +86,8 @@ def _swept(
     reason = f"Speed-ups from {low:.2f} to {high:.2f}. {reason}. {rule}"
     memory = "allocated" if torch.cuda.is_available() else "of activations"
     evidence = f"Memory is the peak {memory}, relative to the other strategy's.\n\n{table(rows)}"
-    return verdict, reason, evidence, {f"Speed-up of `g_first`, claimed to be {claimed:g}": _plot(claimed, speedups)}
+    figures = {f"Speed-up of `g_first`, claimed to be {claimed:g}": _plot(claimed, speedups)}
+    return Finding(claim, verdict, reason, evidence, figures)
 
 
 def _until_memory_ends(
@@ -137,31 +137,17 @@ def _times_from_cold(order: tuple[str, str], overrides: tuple[str, ...], counts:
 
 def _plot(claimed: float, speedups: dict[str, dict[int, Interval]]) -> Figure:
     figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
+    axes, batches = figure.subplots(), list(speedups["detach"])
     for name, by_batch in speedups.items():
         ratios = list(by_batch.values())
         style = "--" if "redundant" in name else "-"
         color = "tab:blue" if name.startswith("detach") else "tab:orange"
-        middles = [ratio.middle for ratio in ratios]
-        axes.errorbar(
-            list(by_batch),
-            middles,
-            reaches(ratios),
-            marker="o",
-            capsize=2,
-            linestyle=style,
-            color=color,
-            label=f"against {name}",
-        )
+        middles, label = [ratio.middle for ratio in ratios], f"against {name}"
+        axes.errorbar(batches, middles, reaches(ratios), color=color, linestyle=style, marker="o", capsize=2, label=label)
     axes.axhline(1, color="0.25", linewidth=0.8)
     axes.axhline(claimed, color="tab:red", linewidth=1, linestyle=":", label="claimed")
     axes.set(xscale="log", ylim=(0, None), xlabel="batch size", ylabel="speed-up of g_first")
-    axes.set_xticks(batches := list(speedups["detach"]), [str(batch) for batch in batches])
+    axes.set_xticks(batches, [str(batch) for batch in batches])
     axes.minorticks_off()
     axes.legend()
     return figure
-
-
-def _against(name: str) -> str:
-    strategy, _, redundant = name.partition(", ")
-    return f"against {strategy} with {redundant or 'own'} gradients"

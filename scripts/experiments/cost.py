@@ -3,36 +3,36 @@
 from matplotlib.figure import Figure
 
 from experiments.finding import NOTICEABLE, Finding, about, at_least, together
-from experiments.racing import raced
+from experiments.racing import case_of, raced
 from experiments.training import weights_after
-from ganexp.cli.commands.cases import CASES
+from ganexp.cli.commands.cases import CASES, REDUNDANT
 from ganexp.cli.commands.pages.figures import bars
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
 
 SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")
-RACE = (*(f"{name}, redundant" for name in SHARED), *SHARED, "one_stage")
+RACE = (*(f"{name}{REDUNDANT}" for name in SHARED), *SHARED, "one_stage")
 
 
 def two_generator_passes(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int = 11, iterations: int = 3) -> Finding:
     """Claim 5: the fake batch made twice, from the same latents or from fresh ones."""
     entries = raced(RACE, overrides, turns, iterations)
-    ratios = {
-        f"{name}{how}": entries[f"{name}{how}"].over(entries[f"detach{how}"])
-        for how in (", redundant", "")
-        for name in ("reuse_z", "resample")
-    }
-    verdict, reason = together({_case(name): at_least(NOTICEABLE, ratio) for name, ratio in ratios.items()})
-    rows = [
-        {
-            "strategy": name,
-            "time over `detach`": ratio,
-            "operations over `detach`": entries[name].gflop / entries[_twin("detach", name)].gflop,
-            "activations over `detach`": entries[name].peak_mib / entries[_twin("detach", name)].peak_mib,
-        }
-        for name, ratio in ratios.items()
-    ]
+    verdicts, rows = {}, []
+    for how in (REDUNDANT, ""):
+        detach = entries[f"detach{how}"]
+        for name in (f"reuse_z{how}", f"resample{how}"):
+            ratio = entries[name].over(detach)
+            verdicts[case_of(name)] = at_least(NOTICEABLE, ratio)
+            rows.append(
+                {
+                    "strategy": name,
+                    "time over `detach`": ratio,
+                    "operations over `detach`": entries[name].gflop / detach.gflop,
+                    "activations over `detach`": entries[name].peak_mib / detach.peak_mib,
+                }
+            )
+    verdict, reason = together(verdicts)
     return Finding(
         "Two generator passes per iteration waste time, with fresh or with repeated latents.",
         verdict,
@@ -48,7 +48,7 @@ def order_of_speed(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: int
     """Claim 6: retain, detach, G first."""
     entries = raced(RACE, overrides, turns, iterations)
     verdicts, rows = {}, []
-    for how, said in {", redundant": "redundant gradients", "": "own gradients only"}.items():
+    for how, said in {REDUNDANT: "redundant gradients", "": "own gradients only"}.items():
         retain, detach, g_first = (entries[f"{name}{how}"] for name in ("retain_graph", "detach", "g_first"))
         worst, best = retain.over(detach), detach.over(g_first)
         verdicts["retain slowest", said] = at_least(NOTICEABLE, worst)
@@ -80,7 +80,7 @@ def one_backward_pass(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: 
     entries = raced(RACE, overrides, turns, iterations)
     rivals = ("resample, redundant", "detach, redundant", "joint, redundant", "resample", "detach", "joint")
     ratios: dict[str, Interval] = {name: entries[name].over(entries["one_stage"]) for name in rivals}
-    verdict, reason = together({_case(f"against {name}"): about(1.5, ratio) for name, ratio in ratios.items()})
+    verdict, reason = together({case_of(f"against {name}"): about(1.5, ratio) for name, ratio in ratios.items()})
     rows = [
         {
             "`one_stage` against": name,
@@ -101,15 +101,6 @@ def _apart(first: str, second: str) -> float:
     """Return how far two strategies drive G apart in 5 iterations from the same start, relative to its weights."""
     here, there = weights_after(5, first), weights_after(5, second)
     return float((here - there).norm() / here.norm())
-
-
-def _case(name: str) -> tuple[str, str]:
-    strategy, _, redundant = name.partition(", ")
-    return strategy, f"{redundant or 'own'} gradients"
-
-
-def _twin(strategy: str, of: str) -> str:
-    return f"{strategy}, redundant" if of.endswith(", redundant") else strategy
 
 
 def race_figure(entries: dict[str, Measured]) -> Figure:

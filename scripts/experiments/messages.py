@@ -1,7 +1,7 @@
 """Claims 1 to 4: what PyTorch says to ways of sharing one fake batch between two updates."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -91,7 +91,8 @@ def scores_of_a_detached_batch() -> Finding:
 def gradient_of_d_with_and_without_detach() -> Finding:
     """Claim 4: detaching changes what flows into G, and nothing else."""
     rows, largest = [], 0.0
-    for loss, dtype in itertools.product(_losses(), (torch.float32, torch.float64)):
+    losses: list[Loss] = [NonSaturating(), Minimax(), LSGAN(), Hinge(), WGAN(), SoftmaxGAN()]
+    for loss, dtype in itertools.product(losses, (torch.float32, torch.float64)):
         generator, discriminator, _, _ = _networks(dtype)
         x, fake = torch.randn(64, 2, dtype=dtype), generator(torch.randn(64, 3, dtype=dtype))
         with_it, without = (
@@ -116,10 +117,6 @@ def _networks(dtype: torch.dtype = torch.float32) -> tuple[nn.Module, nn.Module,
     generator, discriminator = MLPGenerator(3, (2,), width=32), MLPDiscriminator((2,), width=32)
     optimizer_g, optimizer_d = (torch.optim.SGD(net.to(dtype).parameters(), lr=RATE) for net in (generator, discriminator))
     return generator, discriminator, optimizer_g, optimizer_d
-
-
-def _losses() -> Iterable[Loss]:
-    return [NonSaturating(), Minimax(), LSGAN(), Hinge(), WGAN(), SoftmaxGAN()]
 
 
 def _answer(backward: Callable[[], None]) -> str:

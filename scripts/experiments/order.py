@@ -90,8 +90,9 @@ def g_first_is_a_step_behind(
         figures[f"{study.name}: means over {len(study.seeds)} seeds, with {CONFIDENCE:.0%} confidence bands"] = curves(outcome)
         figures[f"{study.name}: last samples, seed 0"] = samples(outcome)
     verdict, reason = together(verdicts)
+    apart = float((weights_after(5, "g_first") - weights_after(5, "joint")).abs().max())
     evidence = (
-        f"After five iterations of a small GAN in float64, G's weights under `g_first` and `joint` differ by {_apart():.1g}. "
+        f"After five iterations of a small GAN in float64, G's weights under `g_first` and `joint` differ by {apart:.1g}. "
         "It is `one_stage` that makes the same updates in the least time.\n\n"
         "Each figure is the last one of a run; differences are `g_first` less `detach`, seed by seed, so a positive one means "
         "that `g_first` is worse. For equal time, the runs are compared at the time when the fastest ends, with the "
@@ -214,7 +215,3 @@ def _on_dirac(by_strategy: Mapping[str, Sequence[float]]) -> Verdict:
     """Compare the largest distances over the last tenth of the iterations: the runs have no noise."""
     last = {strategy: max(way[-len(way) // 10 :]) for strategy, way in by_strategy.items()}
     return Verdict.CONFIRMED if last["g_first"] > last["detach"] else Verdict.REFUTED
-
-
-def _apart() -> float:
-    return float((weights_after(5, "g_first") - weights_after(5, "joint")).abs().max())

@@ -2,7 +2,7 @@
 
 import functools
 
-from ganexp.cli.commands.cases import settings_of, trainer_of
+from ganexp.cli.commands.cases import REDUNDANT, settings_of, trainer_of
 from ganexp.compare.cost import Measured, measured
 from ganexp.compare.racing import Contender
 
@@ -14,3 +14,8 @@ def raced(names: tuple[str, ...], overrides: tuple[str, ...], turns: int, iterat
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
     device = trainers[names[0]].gan.prior.device
     return measured(contenders, turns=turns, iterations=iterations, device=device)
+
+
+def case_of(name: str) -> tuple[str, str]:
+    """Return a strategy's name without the suffix, and in words which gradients it computes."""
+    return name.removesuffix(REDUNDANT), "redundant gradients" if name.endswith(REDUNDANT) else "own gradients"
