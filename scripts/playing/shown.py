@@ -67,11 +67,7 @@ SHOWN = (
     Shown("detach", BLUE, LINE, "D steps, then G answers", also=("resample", "retain_graph", "reuse_z")),
     Shown("g_first_resample", BLUE, DASHED, "G steps, then D answers"),
     Shown(
-        "alex_gda",
-        BLUE,
-        DOTTED,
-        "D steps, G answers as if D had gone further",
-        Coefficient("gamma", "γ", 0.0, 3.0, 0.25, 2.0),
+        "alex_gda", BLUE, DOTTED, "D steps, G answers as if D had gone further", Coefficient("gamma", "γ", 0.0, 3.0, 0.25, 2.0)
     ),
     Shown(
         "extragradient",
@@ -110,13 +106,7 @@ SHOWN = (
     Shown("competitive", GREY, LINE, "each expects the other's answer", exactly=(("tolerance", 1e-14), ("steps", 1))),
     Shown("lead", GREY, DASHED, "expect the other's last motion once more", Coefficient("alpha", "α", 0.0, 2.0, 0.1, 1.0)),
     Shown("drift", GREY, DOTTED, "take away what finite steps add to the flow"),
-    Shown(
-        "unrolled",
-        YELLOW,
-        LINE,
-        "G steps against the D that k further steps would make",
-        Coefficient("k", "k", 1, 9, 4, 5),
-    ),
+    Shown("unrolled", YELLOW, LINE, "G steps against the D that k further steps would make", Coefficient("k", "k", 1, 9, 4, 5)),
     Shown(
         "follow_the_ridge",
         YELLOW,
