@@ -11,12 +11,10 @@ from experiments import dirac
 from experiments.evaluators import FEATURES, distance_of, of_digits, of_mnist, of_ring
 from experiments.finding import Finding, Verdict, at_least, together
 from experiments.racing import raced
-from experiments.training import Course, Job, train_all, weights_after
+from experiments.training import Course, Job, last_samples, train_all, weights_after
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean, of_positive_mean
-from ganexp.data import Ring
 from ganexp.evaluation import Evaluator
-from ganexp.logging.pictures import image_grid
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
 TIMED = (*CLASSES, "one_stage")
@@ -88,7 +86,8 @@ def g_first_is_a_step_behind(
         differences = [{"`g_first` less `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
         tables += [table(summary(study, outcome)), table(differences)]
         figures[f"{study.name}: means over {len(study.seeds)} seeds, with {CONFIDENCE:.0%} confidence bands"] = curves(outcome)
-        figures[f"{study.name}: last samples, seed 0"] = samples(outcome)
+        first = {kind: outcome.courses[strategy][0] for strategy, kind in CLASSES.items()}
+        figures[f"{study.name}: last samples, seed 0"] = last_samples(first)
     verdict, reason = together(verdicts)
     apart = float((weights_after(5, "g_first") - weights_after(5, "joint")).abs().max())
     evidence = (
@@ -174,22 +173,6 @@ def curves(outcome: Outcome) -> Figure:
     left.set(xlabel="updates of each network", ylabel=outcome.figure, yscale="log")
     right.set(xlabel="seconds, by the milliseconds per iteration of the race")
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=len(TIMED), frameon=False)
-    return figure
-
-
-def samples(outcome: Outcome) -> Figure:
-    """Draw the last samples of the first seed."""
-    figure = Figure(figsize=(9, 3.3), layout="constrained")
-    for axes, (strategy, runs) in zip(figure.subplots(1, len(CLASSES)), outcome.courses.items(), strict=True):
-        last = runs[0].samples
-        if last.dim() == 4:
-            axes.imshow(image_grid(last))
-        else:
-            axes.scatter(*last.T, s=2, alpha=0.5)
-            axes.scatter(*Ring().centers.T, s=60, facecolors="none", edgecolors="0.6")
-            axes.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
-        axes.set_title(CLASSES[strategy])
-        axes.set(xticks=[], yticks=[])
     return figure
 
 

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from experiments.evaluators import FEATURES, distance_of, of_digits
 from experiments.finding import Finding, Verdict
-from experiments.training import Course, Job, train_all
+from experiments.training import Course, Job, last_samples, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import of_positive_mean, of_share_mean
 from ganexp.data import Digits
 from ganexp.data.feed import to_range
-from ganexp.logging.pictures import image_grid
 
 ARMS = {
     "accumulated 1:1": (True, 1),
@@ -85,7 +84,7 @@ def black_at_one_to_one(
         "generated ones: 1/2 if it cannot tell them apart, 1 if it can perfectly, 3/4 where accumulated gradients leave G "
         f"without any. {FEATURES}\n\n{table(rows)}",
         {
-            "Samples of the four arms, seed " + str(seeds[0]): _grids({arm: runs[0] for arm, runs in by_arm.items()}),
+            "Samples of the four arms, seed " + str(seeds[0]): last_samples({arm: runs[0] for arm, runs in by_arm.items()}),
             "Over the updates of D, mean and range over seeds": curves(by_arm, distance, black),
         },
     )
@@ -122,15 +121,6 @@ def mass_on_reals(gan: GAN, x: Tensor) -> dict[str, float]:
 
 def _brightness(images: Tensor) -> float:
     return float((images.mean() + 1) / 2)
-
-
-def _grids(courses: dict[str, Course]) -> Figure:
-    figure = Figure(figsize=(10, 2.9), layout="constrained")
-    for axes, (arm, course) in zip(figure.subplots(1, len(courses)), courses.items(), strict=True):
-        axes.imshow(image_grid(course.samples))
-        axes.set_title(arm)
-        axes.axis("off")
-    return figure
 
 
 def curves(by_arm: dict[str, list[Course]], name: str, black: float) -> Figure:

@@ -8,13 +8,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
 from experiments.workers import workers
 from ganexp import GAN, Trainer, build, compose
 from ganexp.cli.commands.cases import trainer_of
+from ganexp.data import Ring
 from ganexp.evaluation import Evaluator
+from ganexp.logging.pictures import image_grid
 from ganexp.strategies.base import as_strategy
 from ganexp.training.callbacks.drawing import looking, made
 
@@ -73,6 +76,20 @@ def train(job: Job) -> Course:
             course.figures.append(job.evaluator(samples.split(500)) | (job.probe(trainer.gan) if job.probe else {}))
             course.samples = samples[: 64 if samples.dim() == 4 else 1000]
     return course
+
+
+def last_samples(courses: Mapping[str, Course]) -> Figure:
+    """Draw the last samples of runs side by side, by their titles: images, or points around the modes of the ring."""
+    figure = Figure(figsize=(3 * len(courses), 3.3), layout="constrained")
+    for axes, (title, course) in zip(figure.subplots(1, len(courses)), courses.items(), strict=True):
+        if course.samples.dim() == 4:
+            axes.imshow(image_grid(course.samples))
+        else:
+            axes.scatter(*course.samples.T, s=2, alpha=0.5)
+            axes.scatter(*Ring().centers.T, s=60, facecolors="none", edgecolors="0.6")
+            axes.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
+        axes.set(title=title, xticks=[], yticks=[])
+    return figure
 
 
 def drawn(trainer: Trainer, n: int) -> Tensor:
