@@ -14,16 +14,13 @@ function drawDistance(canvas, moment) {
     pen.strokeStyle = power === 0 ? tint("soft") : tint("grid");
     polyline(pen, [[left, y(10 ** power)], [width - right, y(10 ** power)]]).stroke();
     pen.fillStyle = tint("soft");
-    pen.textAlign = "right";
-    pen.textBaseline = "middle";
-    pen.fillText(power >= -2 && power <= 3 ? String(10 ** power) : `1e${power}`.replace("-", "−"), left - 6, y(10 ** power));
+    const text = power >= -2 && power <= 3 ? String(10 ** power) : `1e${power}`.replace("-", "−");
+    write(pen, text, left - 6, y(10 ** power), "right", "middle");
   }
-  pen.textBaseline = "top";
-  pen.textAlign = "center";
   const ticks = width < 420 ? 2 : 4;
   for (let i = 0; i <= ticks; i++) {
-    pen.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
-    pen.fillText(i === ticks ? `${state.length} iterations` : String(Math.round((i * state.length) / ticks)), x((i * state.length) / ticks), height - bottom + 8);
+    const iteration = (i * state.length) / ticks, text = i === ticks ? `${state.length} iterations` : String(Math.round(iteration));
+    write(pen, text, x(iteration), height - bottom + 8, i === 0 ? "left" : i === ticks ? "right" : "center", "top");
   }
   pen.save();
   pen.beginPath();
@@ -56,9 +53,7 @@ function drawDensities(canvas, moment) {
   polyline(pen, [[0, base], [width, base]]).stroke();
   pen.font = "12px system-ui, sans-serif";
   pen.fillStyle = tint("soft");
-  pen.textBaseline = "top";
-  pen.textAlign = "center";
-  for (const tick of [-2, -1, 0, 1, 2]) pen.fillText(String(tick).replace("-", "−"), x(tick), base + 3);
+  for (const tick of [-2, -1, 0, 1, 2]) write(pen, String(tick).replace("-", "−"), x(tick), base + 3, "center", "top");
   const spread = Math.sqrt(game.points.reduce((sum, one) => sum + one * one, 0) / game.points.length);
   const cloud = (center, color, alpha) => {
     pen.fillStyle = pen.strokeStyle = color;

@@ -48,8 +48,9 @@ const place = (panel, theta, psi) => [
 ];
 const unplace = (panel, x, y) => [((x - panel.x) / panel.size - 0.5) * 2 * REACH, (0.5 - (y - panel.y) / panel.size) * 2 * REACH];
 
-// Text that can be read on top of anything.
-function write(pen, text, x, y) {
+// Text that can be read on top of anything, with (x, y) at its `align` and its `baseline`.
+function write(pen, text, x, y, align, baseline) {
+  Object.assign(pen, { textAlign: align, textBaseline: baseline });
   pen.save();
   pen.strokeStyle = tint("card");
   pen.lineWidth = 4;
@@ -93,19 +94,14 @@ function drawGround(pen, panel) {
   pen.globalAlpha = 1;
   pen.fillStyle = tint("soft");
   pen.font = `${panel.size > 330 ? 13 : 11}px system-ui, sans-serif`;
-  pen.textAlign = "right";
-  pen.textBaseline = "bottom";
-  write(pen, panel.size > 330 ? "θ, weight of G →" : "θ →", panel.x + panel.size - 6, y0 - 4);
-  pen.textAlign = "left";
-  pen.textBaseline = "top";
-  write(pen, panel.size > 330 ? "↑ ψ, weight of D" : "↑ ψ", x0 + 6, panel.y + 6);
-  if (panel.size > 330) {
-    pen.textAlign = "center";
+  write(pen, panel.size > 330 ? "θ, weight of G →" : "θ →", panel.x + panel.size - 6, y0 - 4, "right", "bottom");
+  write(pen, panel.size > 330 ? "↑ ψ, weight of D" : "↑ ψ", x0 + 6, panel.y + 6, "left", "top");
+  if (panel.size > 330)
     for (const tick of [-2, -1, 1, 2]) {
-      write(pen, String(tick).replace("-", "−"), place(panel, tick, 0)[0], y0 + 4);
-      write(pen, String(tick).replace("-", "−"), x0 - 12, place(panel, 0, tick)[1] - 7);
+      const [x, y] = place(panel, tick, tick), text = String(tick).replace("-", "−");
+      write(pen, text, x, y0 + 4, "center", "top");
+      write(pen, text, x0 - 12, y - 7, "center", "top");
     }
-  }
   pen.strokeStyle = tint("mark"); // the solution
   pen.lineWidth = 2;
   polyline(pen, [[x0 - 6, y0], [x0 + 6, y0]]).stroke();
@@ -143,11 +139,9 @@ function drawLegs(pen, panel, path, shown, named) {
     drawHead(pen, b, ux, uy, 9, 4);
     if (!named || !LEGS[leg.kind] || length < 22) continue;
     pen.font = "600 12px system-ui, sans-serif";
-    pen.textAlign = ux * uy > 0 || Math.abs(uy) > 0.9 ? "left" : "center";
-    pen.textBaseline = "middle";
     const outwards = leg.kind === "ahead" ? 1 : -1;
     const [x, y] = [(a[0] + b[0]) / 2 + 13 * outwards * Math.abs(uy), (a[1] + b[1]) / 2 - 13 * outwards * Math.abs(ux)];
-    write(pen, LEGS[leg.kind], x, y);
+    write(pen, LEGS[leg.kind], x, y, ux * uy > 0 || Math.abs(uy) > 0.9 ? "left" : "center", "middle");
   }
 }
 
@@ -167,10 +161,8 @@ function drawField(canvas, moment) {
     for (const name of panel.names) drawPath(pen, panel, name, moment);
     if (state.apart && panel.names.length === 1) {
       pen.font = `600 ${Math.min(13, (panel.size - 12) / (0.62 * panel.names[0].length))}px ui-monospace, monospace`;
-      pen.textAlign = "left";
-      pen.textBaseline = "bottom";
       pen.fillStyle = hue(panel.names[0]);
-      write(pen, panel.names[0], panel.x + 6, panel.y + panel.size - 6);
+      write(pen, panel.names[0], panel.x + 6, panel.y + panel.size - 6, "left", "bottom");
       pen.strokeStyle = tint("line");
       pen.strokeRect(panel.x + 0.5, panel.y + 0.5, panel.size - 1, panel.size - 1);
     }
