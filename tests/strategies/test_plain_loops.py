@@ -176,7 +176,7 @@ PLAIN = {name.removeprefix("plain_"): f for name, f in list(globals().items()) i
 PLAIN["one_stage"] = plain_joint
 
 
-@pytest.mark.parametrize("steps", [(1, 1), (3, 2)])
+@pytest.mark.parametrize("steps", [(1, 1), (3, 2), (2, 3)])
 @pytest.mark.parametrize("loss", [*KINDS, "wgan"])
 @pytest.mark.parametrize("strategy", sorted(PLAIN))
 def test_strategy_equals_plain_loop(strategy, loss, steps):
