@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from ganexp import Step
-from ganexp.compare.tracing import TracingGAN, trace
+from ganexp.compare.tracing import trace
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
-from ganexp.strategies.simultaneous import Simultaneous, simultaneous
 from ganexp.wrappers import Lookahead
-from tests.tiny import CASES, STRATEGIES, real_batches, tiny_gan
+from tests.tiny import CASES, STRATEGIES, tiny_gan
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -26,32 +25,6 @@ def test_each_says_what_it_is_and_is_called_alike(name):
     if inspect.isfunction(strategy):
         assert (strategy.__name__, strategy.__module__) == (name, f"ganexp.strategies.{name}")
         assert str(as_strategy(strategy)) == name
-
-
-@pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (3, 1), (1, 3), (2, 2)])
-def test_who_has_steps_left_moves_alone(d_steps, g_steps):
-    moved = []
-
-    def rule(gan, reals):
-        moved.append("both")
-
-    class OfItsOwn(Simultaneous):
-        def rule(self, gan, reals):
-            moved.append("both")
-
-        def g_step(self, gan, reals):
-            moved.append("g")
-
-    for strategy in (simultaneous(rule), OfItsOwn()):
-        moved.clear()
-        gan = tiny_gan(CASES["nonsaturating"], gan_class=TracingGAN)
-        strategy(gan, real_batches(), d_steps=d_steps, g_steps=g_steps)
-        alone = moved.count("g") + gan.trace.count("G+")
-        assert (moved.count("both"), gan.trace.count("D+"), alone) == (
-            min(d_steps, g_steps),
-            max(0, d_steps - g_steps),
-            max(0, g_steps - d_steps),
-        )
 
 
 class Counting(Strategy):
