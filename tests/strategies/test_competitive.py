@@ -113,6 +113,8 @@ def test_conjugate_gradients_end_at_the_tolerance(start):
         lambda: strategies.Competitive(rate=0.5, steps=2),
         lambda: strategies.AlexGDA(gamma=1.7, delta=0.6),
         lambda: strategies.Lead(alpha=0.7),
+        lambda: wrappers.Anchoring(strategies.joint),
+        lambda: wrappers.Lookahead(wrappers.Lookahead(strategies.joint, every=3), every=6),
     ],
 )
 def test_what_is_remembered_resumes_to_the_last_bit(make, around):
