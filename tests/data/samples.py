@@ -1,5 +1,8 @@
 """What the tests of the data are made of."""
 
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import torch
 from PIL import Image
@@ -16,6 +19,21 @@ def folder_of_images(path, n=5):
     for i, image in enumerate(noise(n, 9, 12, 3)):
         Image.fromarray(image).save(path / f"{i}.png")
     return ImageFolder(str(path), image_size=8)
+
+
+def save(path, colour=0):
+    """Write an image of one colour, and the folders on its way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("L", (4, 4), colour).save(path)
+
+
+def zipped(folder):
+    """Return an archive beside a folder, of all that it holds."""
+    archive = Path(f"{folder}.zip")
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(folder.rglob("*")):
+            file.write(path, path.relative_to(folder))
+    return archive
 
 
 class Items(torch.utils.data.Dataset):

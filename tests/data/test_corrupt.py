@@ -10,7 +10,7 @@ from PIL import Image
 
 from ganexp.data import DecodingError, ImageFolder, Resident, Streamed, load_cached
 from ganexp.data.cache import _name
-from tests.data.samples import noise
+from tests.data.samples import noise, zipped
 
 
 @pytest.fixture
@@ -32,10 +32,6 @@ def folders(tmp_path):
 
 def of(path, **settings):
     return ImageFolder(str(path), image_size=8, **settings)
-
-
-def zipped(folder):
-    return shutil.make_archive(str(folder), "zip", folder)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from ganexp.data import ImageFolder, load_cached
-from tests.data.samples import noise
+from tests.data.samples import noise, save
 
 
 def test_image_folder_takes_images_at_any_depth_and_crops_the_centre(tmp_path):
@@ -36,11 +36,6 @@ def test_a_folder_that_is_none_or_empty_is_refused(tmp_path):
         ImageFolder("~nobody-of-that-name/x")
     with pytest.raises(ValueError, match="holds none of"):
         ImageFolder(str(tmp_path))
-
-
-def save(path, colour=0):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("L", (4, 4), colour).save(path)
 
 
 def colours(dataset):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from ganexp.data import MNIST, Digits, Grid, ImageFolder, Ring
+from tests.data.samples import save
 
 
 def test_digits_are_labelled_as_scikit_learn_labels_them():
@@ -29,11 +29,6 @@ def test_labels_that_are_not_there_are_missed_in_a_sentence(tmp_path, monkeypatc
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: 1 / 0)
     with pytest.raises(OSError, match=r"^MNIST is not in "):
         MNIST(str(tmp_path)).labels()
-
-
-def save(path, colour):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("L", (4, 4), colour).save(path)
 
 
 def test_the_class_of_an_image_is_the_first_folder_on_its_way(tmp_path):

@@ -1,6 +1,6 @@
 """Images that are to be measured are taken as they are, or refused."""
 
-import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from ganexp.data.unscaled import images_in
+from tests.data.samples import zipped
 
 
 def write(folder, n=6, size=(8, 8)):
@@ -33,15 +34,11 @@ def test_some_are_drawn_always_the_same_ones(tmp_path):
     assert len({first[i].numpy().tobytes() for i in range(4)}) == 4
 
 
-@pytest.mark.parametrize("archived", [False, True])
-def test_another_size_is_refused(tmp_path, archived):
+@pytest.mark.parametrize("place", [Path, zipped])
+def test_another_size_is_refused(tmp_path, place):
     folder = write(write(tmp_path / "images"), n=1, size=(8, 9))
-    place = tmp_path / "images.zip"
-    with zipfile.ZipFile(place, "w") as archive:
-        for file in sorted(folder.iterdir()):
-            archive.write(file, file.name)
     with pytest.raises(ValueError, match=r"0\.png has 8×9 pixels, and the data 8×8"):
-        images_in(place if archived else folder, (3, 8, 8))
+        images_in(place(folder), (3, 8, 8))
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif"])
@@ -59,27 +56,20 @@ def test_images_have_the_size_that_they_are_turned_to(name, tmp_path, caplog):
         images_in(tmp_path / "images", (3, 8, 16))
 
 
-@pytest.mark.parametrize("archived", [False, True])
-def test_what_cannot_be_decoded_is_left_out_and_named(tmp_path, archived, caplog):
+@pytest.mark.parametrize("place", [Path, zipped])
+def test_what_cannot_be_decoded_is_left_out_and_named(tmp_path, place, caplog):
     folder = write(tmp_path / "images")
     (folder / "x.png").write_bytes(b"no image")
     (folder / "2.png").write_bytes((folder / "2.png").read_bytes()[:-80])  # whose header is whole
-    place = tmp_path / "images.zip"
-    with zipfile.ZipFile(place, "w") as archive:
-        for file in sorted(folder.iterdir()):
-            archive.write(file, file.name)
-    data = images_in(place if archived else folder, (3, 8, 8))
+    data = images_in(place(folder), (3, 8, 8))
     whole = [np.random.default_rng(i).integers(0, 255, (8, 8, 3), np.uint8) for i in (0, 1, 3, 4, 5)]
     assert np.array_equal(torch.stack([data[i] for i in range(len(data))]).permute(0, 2, 3, 1).numpy(), np.stack(whole))
     assert "2 of 7 images are skipped: " in caplog.text
-    assert len(images_in(place if archived else folder, (3, 8, 8), 4)) == 4
+    assert len(images_in(place(folder), (3, 8, 8), 4)) == 4
 
 
 def test_a_member_of_an_archive_that_does_not_match_its_checksum_is_left_out(tmp_path, caplog):
-    place = tmp_path / "images.zip"
-    with zipfile.ZipFile(place, "w") as archive:
-        for file in sorted(write(tmp_path / "images", n=3).iterdir()):
-            archive.write(file, file.name)
+    place = zipped(write(tmp_path / "images", n=3))
     content = bytearray(place.read_bytes())
     content[content.index(b"IDAT") + 20] ^= 255
     place.write_bytes(content)
