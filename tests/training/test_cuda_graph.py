@@ -162,7 +162,11 @@ def test_a_batch_of_another_shape_is_refused_and_an_end_is_an_end(width, sentenc
 
 
 def test_strategies_that_remember_are_not_recorded():
-    assert reason_against(wrappers.Lookahead(strategies.detach, every=2), NoPenalty()) == "Lookahead keeps count of iterations"
+    within = wrappers.LatentStep(strategies.detach)
+    assert reason_against(within, NoPenalty()) == ""
+    assert reason_against(wrappers.TopK(within), NoPenalty()) == "TopK keeps count of iterations"
+    around = wrappers.LatentStep(wrappers.WarmUp(strategies.detach))
+    assert reason_against(around, NoPenalty()) == "WarmUp keeps count of iterations"
     assert all(reason_against(as_strategy(strategy), R1()) == "" for strategy in STRATEGIES.values())
     counting = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(1))], lr_decay=0.1)
     said = reason_against(as_strategy(strategies.detach), NoPenalty(), optimizers=[counting])

@@ -7,10 +7,7 @@ import pytest
 import torch
 
 from ganexp.compare.tracing import TracingGAN
-from ganexp.losses import BEGAN, EBGAN, LSGAN, WGAN, Hinge, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
-from ganexp.penalties import NoPenalty
 from ganexp.strategies import Competitive, detach
-from ganexp.training.cuda_graph import reason_against
 from ganexp.wrappers import Balanced, LatentStep, Lookahead, Replay, TopK, WarmUp
 from tests.composing import suited
 from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, real_batches, tiny_gan, train
@@ -143,17 +140,10 @@ def test_a_state_lies_around_that_of_the_strategy_inside():
     assert_same(train(gan, resumed, 4, reals=reals), train(tiny_gan(CASES["nonsaturating"]), whole, 9))
 
 
-def test_only_what_keeps_count_is_in_the_way_of_a_cuda_graph():
-    assert reason_against(LatentStep(detach), NoPenalty()) == ""
-    assert reason_against(LatentStep(WarmUp(detach)), NoPenalty()) == "WarmUp keeps count of iterations"
-    assert reason_against(TopK(LatentStep(detach)), NoPenalty()) == "TopK keeps count of iterations"
-
-
 def test_losses_say_which_scores_are_real_ones():
     """D lowers its loss by moving a real sample's score to its side."""
-    losses = [Minimax(), NonSaturating(), LSGAN(), Hinge(), WGAN(), RaGAN(), RpGAN(), SoftmaxGAN(), EBGAN(), BEGAN(k_0=0.5)]
-    for loss in losses:
-        real, fake = torch.zeros(4, requires_grad=True), torch.zeros(4)
+    for name, case in CASES.items():
+        loss, real, fake = case.loss(), torch.zeros(4, requires_grad=True), torch.zeros(4)
         (by_real,) = torch.autograd.grad(loss.d_loss(real, fake), real)
-        assert (by_real > 0).all() if loss.low_is_real else (by_real < 0).all(), loss
-    assert [type(loss).__name__ for loss in losses if loss.pairs] == ["RpGAN"]
+        assert (by_real > 0).all() if loss.low_is_real else (by_real < 0).all(), name
+        assert loss.pairs == (name == "rpgan")
