@@ -27,31 +27,24 @@ def test_spinning_is_known_by_busy_threads_that_queue_for_cores(use, expected):
     assert spinning(use) is expected
 
 
-@pytest.mark.parametrize(("chosen", "said"), [(None, 1), ("passive", 0), ("active", 0)])
-def test_it_is_said_once_unless_the_user_has_chosen(chosen, said, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("chosen", "iterations", "share", "said"),
+    [(None, 6, 1, 1), ("passive", 6, 1, 0), ("active", 6, 1, 0), (None, 1, 0.25, 0)],
+    ids=["once", "chosen", "chosen otherwise", "too short a time"],
+)
+def test_it_is_said_once_unless_the_user_has_chosen_or_the_time_is_short(chosen, iterations, share, said, monkeypatch, caplog):
     for name in contention.CHOSEN:
         monkeypatch.delenv(name, raising=False)
     if chosen:
         monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
-    uses = (Use(*(number * i for number in SPINS)) for i in range(100))
+    uses = (Use(*(number * i * share for number in SPINS)) for i in range(100))
     monkeypatch.setattr(contention, "used", lambda: next(uses))
-    made = tiny_trainer(iterations=6)
+    made = tiny_trainer(iterations=iterations)
     made.callbacks = [Contention(1)]
     with caplog.at_level(logging.WARNING):
         made.fit()
     assert caplog.text.count("OMP_WAIT_POLICY=passive") == said
     assert made.last_row == {}
-
-
-def test_a_short_time_says_nothing(monkeypatch, caplog):
-    for name in contention.CHOSEN:
-        monkeypatch.delenv(name, raising=False)
-    uses = (Use(*(number * i / 4 for number in SPINS)) for i in range(100))
-    monkeypatch.setattr(contention, "used", lambda: next(uses))
-    made = tiny_trainer(iterations=1)
-    made.callbacks = [Contention(1)]
-    made.fit()
-    assert not caplog.text
 
 
 def test_what_is_used_is_counted_by_the_machine():

@@ -77,8 +77,6 @@ def test_a_run_that_is_evaluated_is_the_same_to_the_last_bit():
 
 
 def test_samples_are_of_the_same_latents_under_labels_as_frequent_as_in_the_data():
-    from ganexp import Prior
-
     prior = Prior(3, seed=1, frequencies=[1, 3])
     first, z, again = prior.measured(4000), prior.sample(4000), prior.measured(4000)
     assert torch.equal(first.values, again.values)

@@ -139,11 +139,6 @@ def test_a_checkpoint_from_before_an_iterators_batch_leaves_the_run_as_it_was(tm
     assert (further.iteration, further.reals.batches) == (5, 5)
 
 
-def test_the_folder_may_be_a_string(tmp_path):
-    trained(list(POINTS.split(BATCH)), 3, folder=str(tmp_path / "run"))
-    assert (tmp_path / "run" / "checkpoints" / "last.pt").exists()
-
-
 def watched(*batches):
     settings = {"batch_size": len(batches[0]), "device": torch.device("cpu"), "dtype": torch.float32}
     return Reals(iter(batches), lambda name: nullcontext(), **settings)
