@@ -126,42 +126,6 @@ def test_after_a_rollback_the_rows_of_the_new_course_are_written_and_a_failed_ru
     assert len(items) == 5
 
 
-def opened(monkeypatch, tmp_path, mode="auto"):
-    """Return the mode in which a logger begins its run, without beginning one."""
-    modes = []
-
-    class Run:
-        id = "mine"
-
-        def define_metric(self, *_, **__):
-            pass
-
-    monkeypatch.setattr(wandb, "init", lambda *, mode, **_: modes.append(mode) or Run())
-    wandb.teardown()  # so that the environment is read again
-    logger = WandbLogger(mode=mode, directory=str(tmp_path))
-    logger.open(RunDescription(tmp_path, config={}))
-    wandb.teardown()
-    return modes, logger.mode
-
-
-@pytest.mark.parametrize(
-    ("variables", "host", "mode"),
-    [
-        ({}, "", "offline"),
-        ({"WANDB_API_KEY": "a" * 40}, "", "online"),
-        ({"WANDB_API_KEY": "a" * 40, "WANDB_MODE": "offline"}, "", "offline"),
-        ({"WANDB_BASE_URL": "https://w.example"}, "api.wandb.ai", "online"),
-        ({"WANDB_BASE_URL": "https://w.example"}, "w.example", "online"),
-    ],
-)
-def test_auto_is_online_with_an_account(variables, host, mode, monkeypatch, tmp_path):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    if host:
-        (tmp_path / "netrc").write_text(f"machine {host}\n  login user\n  password {'a' * 40}\n")
-    assert opened(monkeypatch, tmp_path) == ([mode], mode)
-
-
 @pytest.mark.slow
 def test_without_it_wandb_is_not_imported(tmp_path):
     code = """

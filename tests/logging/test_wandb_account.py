@@ -1,6 +1,7 @@
 """What W&B would refuse ends in one sentence, before anything is made: `python train.py` in processes of their own."""
 
 import pytest
+import wandb
 
 from ganexp.logging.wandb_account import WandbError, resolved_mode
 from tests import forked
@@ -37,11 +38,26 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch):
     assert resolved_mode("auto") == "offline"
 
 
-@pytest.mark.parametrize(("asked", "meant"), [("dryrun", "offline"), ("run", "online"), ("disabled", "disabled")])
-def test_older_names_of_modes_are_understood(monkeypatch, asked, meant):
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    monkeypatch.setenv("WANDB_MODE", asked)
-    assert resolved_mode("auto") == meant
+@pytest.mark.parametrize(
+    ("variables", "host", "mode"),
+    [
+        ({}, "", "offline"),
+        ({"WANDB_API_KEY": KEY}, "", "online"),
+        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "offline"}, "", "offline"),
+        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "dryrun"}, "", "offline"),  # an older name, as the next one
+        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "run"}, "", "online"),
+        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "disabled"}, "", "disabled"),
+        ({"WANDB_BASE_URL": "https://w.example"}, "api.wandb.ai", "online"),
+        ({"WANDB_BASE_URL": "https://w.example"}, "w.example", "online"),
+    ],
+)
+def test_auto_is_online_with_an_account_unless_wandbs_variable_says_otherwise(variables, host, mode, monkeypatch, tmp_path):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if host:
+        (tmp_path / "netrc").write_text(f"machine {host}\n  login user\n  password {KEY}\n")
+    wandb.teardown()  # so that the environment is read again
+    assert resolved_mode("auto") == mode
 
 
 @pytest.mark.parametrize(
