@@ -19,10 +19,6 @@ IMAGES, POINTS = (3, 32, 32), (2,)
 @pytest.mark.parametrize(
     ("part", "run", "remedy"),
     [
-        (Hinge(), {"scores": "energy"}, {"discriminator": "dcgan", "loss": "began"}),
-        (BEGAN(), {"scores": "logit"}, {"discriminator": "began", "loss": "nonsaturating"}),
-        (ACGAN(base=BEGAN()), {"scores": "logit"}, {"loss@loss.base": "nonsaturating"}),
-        (ACGAN(base=Hinge()), {"scores": "logit", "further": ""}, {"discriminator.conditioning": "classifier"}),
         (EBGAN(pulling_away=0.1), {"further": ""}, {"pulling_away": 0, "discriminator.returns_code": True}),
         (EBGAN(), {"further": "code"}, {"discriminator.returns_code": False}),
         (GradientPenalty(), {"scores": "energy"}, {"penalty": []}),

@@ -172,10 +172,7 @@ def test_it_draws_from_a_stream_of_its_own():
 
 def test_every_image_of_a_pack_is_changed_by_itself():
     """A pack of two is what its images make one by one, with the same random numbers."""
-    alone, together = (
-        DiffAugment(policy=["color", "translation", "cutout"]),
-        DiffAugment(policy=["color", "translation", "cutout"]),
-    )
+    alone, together = (DiffAugment(policy=["color", "translation", "cutout"]) for _ in range(2))
     alone.begin(0, torch.device("cpu"))
     together.begin(0, torch.device("cpu"), 2)
     images = Batch(torch.rand(6, 3, 16, 16) * 2 - 1)

@@ -56,13 +56,6 @@ def test_warped_images_are_scipys():
         np.testing.assert_allclose(made[i], np.stack(expected), rtol=1e-9, atol=1e-9)
 
 
-def test_a_positive_angle_turns_clockwise_as_right_angles_do_backwards():
-    x, one, zero = images(N), torch.ones(N, 1, 1, 1), torch.zeros(N, 1, 1, 1)
-    quarter = torch.full((N, 1, 1, 1), np.pi / 2, dtype=torch.float64)
-    made = warped(x, *positions(x, one, quarter, one, zero, zero, zero))
-    torch.testing.assert_close(made, x.rot90(-1, (2, 3)), rtol=1e-9, atol=1e-9)
-
-
 def matrix(brightness, contrast, luma, hue, saturation):
     """Return the paper's product of 4×4 matrices, of homogeneous colours (appendix B)."""
     axis = np.full(3, 3**-0.5)

@@ -100,7 +100,6 @@ class Coupled(nn.Module):
 
     def __init__(self, couple):
         super().__init__()
-        self.couple = couple if isinstance(couple, nn.Module) else None
         self.see = couple
         self.before, self.after = nn.Linear(256, 6), nn.Linear(6, 1)
 
