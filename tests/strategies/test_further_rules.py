@@ -251,6 +251,32 @@ def extragradient(game):
     game.move(there)
 
 
+@by_hand(strategies.PastExtragradient())
+def past_extragradient(game):
+    w = game.draw()
+    if game.past is not None:
+        game.move(game.past)
+    game.past = game.v(game.w())
+    game.put(w)
+    game.move(game.past)
+
+
+@by_hand(strategies.Consensus(gamma=0.3))
+def consensus(game):
+    w = game.draw()
+    v = game.v(w)
+    game.move(v + 0.3 * game.j(w).T @ v)
+
+
+@by_hand(strategies.Symplectic(strength=0.7))
+def symplectic(game):
+    w = game.draw()
+    v, j = game.v(w), game.j(w)
+    adjustment = (j - j.T).T @ v / 2
+    alignment = (v @ j.T @ v) * (adjustment @ j.T @ v) / len(v)
+    game.move(v + 0.7 * torch.sign(alignment + 0.1) * adjustment)
+
+
 @by_hand(strategies.Jare(gamma=0.3))
 def jare(game):
     w = game.draw()
