@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from ganexp.facts import Facts, Misfit
-from ganexp.networks import BEGANDiscriminator, MLPDiscriminator, MLPGenerator
+from ganexp.networks import BEGANDiscriminator, MLPDiscriminator, MLPGenerator, StyleGAN2Generator
 from ganexp.networks.contract import check, check_kind, declared
 
 
@@ -35,6 +35,9 @@ def test_classes_of_networks_are_refused_by_what_they_declare(kind, facts, remed
         assert error.value.remedy == remedy
 
 
+IMAGE = (1, 16, 16)
+
+
 class Scaled(nn.BatchNorm1d):
     """A batch norm with a forward of its own."""
 
@@ -51,8 +54,11 @@ class Scaled(nn.BatchNorm1d):
         (MLPDiscriminator((2,), width=4, minibatch_deviation=True), 12, False),
         (nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4)), 8, True),
         (nn.Sequential(nn.Linear(2, 4), Scaled(4)), 8, False),
+        (StyleGAN2Generator(3, IMAGE, width=4, noise=False, style_mixing=0.5), 8, False),
+        (StyleGAN2Generator(3, IMAGE, width=4, noise=True, style_mixing=0.0), 8, False),
+        (StyleGAN2Generator(3, IMAGE, width=4, noise=False, style_mixing=0.0), 8, True),
     ],
-    ids=["dropout", "none", "whole groups", "torn groups", "batch norm", "one of its own"],
+    ids=["dropout", "none", "whole groups", "torn groups", "batch norm", "one of its own", "mixing", "noise", "neither"],
 )
 def test_several_processes_train_what_one_does(network, batch_size, fits):
     check(network, Facts(shape=(2,), batch_size=batch_size))

@@ -1,16 +1,14 @@
-"""The minibatch standard deviation against NumPy, and what it means for strategies."""
+"""The minibatch standard deviation against NumPy, in the networks that have it."""
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from ganexp import GAN, Prior, build, strategies
-from ganexp.losses import WGAN, NonSaturating
-from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator, MLPGenerator
+from ganexp import build
+from ganexp.networks import DCGANDiscriminator, MinibatchDeviation, MLPDiscriminator
 from tests.composing import composed
 from tests.small_runs import NARROW
-from tests.tiny import iterate, train
+from tests.tiny import iterate
 
 
 def by_numpy(h, size):
@@ -45,25 +43,6 @@ def test_gradients_are_exact():
     h = torch.randn(4, 2, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(MinibatchDeviation(group=2), h)
     assert torch.autograd.gradgradcheck(MinibatchDeviation(group=2), h)
-
-
-def ends(strategy, loss):
-    torch.manual_seed(0)
-    generator = MLPGenerator(3, (2,), width=4).double()
-    discriminator = nn.Sequential(
-        nn.Linear(2, 6), nn.Tanh(), MinibatchDeviation(), nn.Linear(7, 6), nn.Tanh(), nn.Linear(6, 1), nn.Flatten(0)
-    ).double()
-    optimizers = (torch.optim.Adam(network.parameters(), eps=1e-4) for network in (generator, discriminator))
-    gan = GAN(generator, discriminator, loss(), *optimizers, Prior(3, dtype=torch.float64), batch_size=8)
-    draw = torch.Generator().manual_seed(1)
-    reals = iter(lambda: torch.randn(8, 2, generator=draw, dtype=torch.float64), None)
-    return train(gan, strategy, 5, reals=reals)
-
-
-def test_one_stage_refuses_it_where_it_would_be_wrong():
-    with pytest.raises(ValueError, match="depend on other images of the batch"):
-        ends(strategies.OneStage(), NonSaturating)
-    torch.testing.assert_close(ends(strategies.OneStage(), WGAN), ends(strategies.joint, WGAN), rtol=1e-10, atol=1e-11)
 
 
 def test_a_group_of_one_is_refused():

@@ -8,8 +8,7 @@ from torch import nn
 from ganexp.batch import Batch
 from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
-from ganexp.facts import Facts, Misfit
-from ganexp.networks import StyleGAN2Discriminator, StyleGAN2Generator, contract
+from ganexp.networks import StyleGAN2Discriminator, StyleGAN2Generator
 from ganexp.networks.stylegan2 import ModulatedConvolution
 from ganexp.penalties import PathLength
 from tests.composing import composed
@@ -167,15 +166,3 @@ def test_path_lengths_of_other_generators_are_refused():
         ConfigError, match=r"penalty\.path_length looks at how samples move with their styles.*generator=stylegan2"
     ):
         check(composed("penalty=path_length"))
-
-
-def test_several_processes_would_draw_the_same_numbers():
-    shape = (1, 16, 16)
-    for settings, fits in (({}, False), ({"noise": False}, False), ({"noise": False, "style_mixing": 0.0}, True)):
-        G = StyleGAN2Generator(3, shape, width=4, **settings)
-        contract.check(G, Facts(shape=shape))
-        if fits:
-            contract.check(G, Facts(shape=shape, processes=2))
-        else:
-            with pytest.raises(Misfit):
-                contract.check(G, Facts(shape=shape, processes=2))
