@@ -173,17 +173,6 @@ def iterate(trainer, iterations=1):
         trainer.iteration += 1
 
 
-class Quadratic(nn.Module):
-    """Scores ½ a |x|², whose gradient is a·x."""
-
-    def __init__(self, a):
-        super().__init__()
-        self.a = nn.Parameter(torch.tensor(a, dtype=torch.float64))
-
-    def forward(self, x):
-        return 0.5 * self.a * x.flatten(1).square().sum(1)
-
-
 def train(gan, strategy, iterations=4, *, reals=None, d_steps=1, g_steps=1):
     """Train, and return copies of everything that an iteration moves."""
     reals = real_batches() if reals is None else reals
@@ -215,7 +204,5 @@ def derivative(value, weights, directions, step=1e-6):
 def train_share(gan, strategy, *, d_steps=2, g_steps=1, iterations=10):
     """Train as one of several processes, and return all parameters and buffers, and what was measured."""
     reals = (gan.processes.own(x) for x in real_batches())
-    for _ in range(iterations):
-        strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
-        gan.finish_iteration()
-    return [*state(gan), *gan.discriminator.buffers()], gan.meter.read(gan.measurements())
+    ends = train(gan, strategy, iterations, reals=reals, d_steps=d_steps, g_steps=g_steps)
+    return [*ends, *gan.discriminator.buffers()], gan.meter.read(gan.measurements())

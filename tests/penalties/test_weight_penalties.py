@@ -1,4 +1,4 @@
-"""Penalties on D's weights, against NumPy's singular values and finite differences."""
+"""Penalties and bounds on D's weights, against NumPy's singular values and finite differences."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.losses import NonSaturating
 from ganexp.networks import MLPDiscriminator
-from ganexp.penalties import Orthogonal, Spectral, Sum
+from ganexp.penalties import Orthogonal, Spectral, Sum, WeightClipping
 from ganexp.penalties.weights import largest_square
 from ganexp.strategies.unrolled import unroll
 from tests.composing import composed
@@ -153,3 +153,12 @@ def test_spectral_norm_and_spectral_regularisation_exclude_each_other():
         check(composed(*NARROW, "penalty=spectral", "discriminator.spectral_norm=true"))
     check(composed(*NARROW, "penalty=orthogonal", "discriminator.spectral_norm=true", "strategy=unrolled"))
     check(composed(*NARROW, "penalty=orthogonal", "loss=began", "discriminator=began", "generator=began", "compile=true"))
+
+
+def test_frozen_weights_are_not_clipped():
+    discriminator = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    discriminator[0].requires_grad_(False).weight.fill_(5.0)
+    discriminator[1].weight.data.fill_(5.0)
+    WeightClipping(bound=0.1).constrain(discriminator)
+    assert discriminator[0].weight.unique().item() == 5.0
+    assert discriminator[1].weight.unique().item() == pytest.approx(0.1)
