@@ -1,6 +1,5 @@
 """Schedules against closed forms, torch's schedulers in plain loops, and torch's own rule for plateaus."""
 
-import math
 from itertools import islice
 
 import numpy as np
@@ -13,7 +12,7 @@ from ganexp.batch import Batch
 from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, rmsprop, sgd
 from ganexp.schedules import Cosine, Linear, Schedule, Stalled
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.tiny import CASES, STRATEGIES, Case, descend, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, descend, real_batches, state, tiny_gan
 from tests.training.tape import Tape
 
 
@@ -155,7 +154,7 @@ def test_an_optimizer_that_reads_its_rate_on_the_host_is_not_recorded():
 
 
 def test_no_schedule_touches_nothing():
-    gan = tiny_gan(Case(CASES["hinge"].loss))
+    gan = tiny_gan(CASES["hinge"])
     before = [{**one.param_groups[0]} for one in (gan.optimizer_d, gan.optimizer_g)]
     step = Step(gan, strategies.detach)
     step(real_batches())
@@ -167,13 +166,3 @@ def test_a_measure_that_is_not_there_is_named():
     step = Step(tiny_gan(CASES["hinge"]), strategies.detach, schedule=Stalled(100, every=5))
     with pytest.raises(ValueError, match="began/convergence is not measured by this loss, which measures nothing"):
         step(real_batches())
-
-
-def test_rates_go_on_where_the_first_run_was_to_end():
-    first, more = Linear(10, final=0.5), Linear(40, final=0.5)
-    moved(first, 4)
-    factors = moved(more, 0)
-    more.load_state_dict(first.state_dict())
-    assert factors.size == 0
-    assert [more.factor(t) for t in (4, 10, 39)] == pytest.approx([0.8, 0.5, 0.5])
-    assert math.isclose(more._moved["d"].param_groups[0]["lr"], 0.08)
