@@ -10,7 +10,7 @@ from ganexp import build, strategies, wrappers
 from ganexp.penalties import R1, NoPenalty
 from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import composed, discriminator_for, each_with_a_usual_one, every_strategy, options, suited
+from tests.composing import composed, discriminator_for, each_with_a_usual_one, every_strategy, suited
 from tests.small_runs import NARROW, Rows
 from tests.tiny import CASES, KINDS, STRATEGIES, iterate, real_batches, state, tiny_gan, tiny_trainer
 from tests.training.tape import Tape
@@ -24,10 +24,10 @@ def small(loss, strategy=strategies.detach, *, recorded=True, wrap=lambda discri
     return tiny_trainer(strategy=strategy, gan=gan, recording=Tape if recorded else None, **settings)
 
 
-def trained(loss, strategy, *, recorded, iterations=8, **kwargs):
+def trained(loss, strategy, *, recorded, **kwargs):
     """Train a tiny GAN and return its trainer and its rows, without the times."""
     logger = Rows()
-    settings = {"iterations": iterations, "log_every": 3, "loggers": [logger], "on_divergence": "warn"}
+    settings = {"iterations": 8, "log_every": 3, "loggers": [logger], "on_divergence": "warn"}
     made = small(loss, strategy, recorded=recorded, **settings, **kwargs)
     made.fit()
     rows = [{key: value for key, value in row.items() if key.startswith(COUNTED)} for row in logger.rows]
@@ -63,21 +63,6 @@ def test_a_step_of_latents_is_recorded_too(through):
     runs = [trained("hinge", wrappers.LatentStep(strategies.detach, through=through), recorded=r)[0] for r in (False, True)]
     assert all(torch.equal(a, b) for a, b in zip(*(state(made.gan) for made in runs), strict=True))
     assert runs[1].step.recording
-
-
-@pytest.mark.parametrize(
-    "optimizer", [one if one == "adam" else pytest.param(one, marks=pytest.mark.slow) for one in options("optimizer")]
-)
-def test_whole_runs_with_each_optimizer_average_and_network(optimizer):
-    weights = []
-    for recorded in (False, True):
-        settings = [*NARROW, "device=cpu", f"optimizer={optimizer}", "iterations=8", "average.decay=0.9"]
-        made = build(composed(*settings, "discriminator.spectral_norm=true"))
-        if recorded:
-            made.step = Recorded(made.step, Tape)
-        made.fit()
-        weights.append([*made.gan.generator.state_dict().values(), *made.step.average.generator.state_dict().values()])
-    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
 
 
 def test_what_watches_sees_the_recorded_run_too(tmp_path):

@@ -7,7 +7,7 @@ from ganexp import build, strategies
 from ganexp.config.check import check
 from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
-from tests.composing import composed, discriminator_for
+from tests.composing import composed, discriminator_for, options
 from tests.small_runs import NARROW, assert_never_waits
 from tests.training.tape import Tape
 
@@ -29,7 +29,8 @@ PARTS = [
     [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
     ["loss=ebgan", "loss.pulling_away=0.1", "discriminator=began", "discriminator.returns_code=true"],
 ]
-QUICK = PARTS[1], PARTS[3], PARTS[6]
+OPTIMIZERS = [[f"optimizer={one}", "discriminator.spectral_norm=true"] for one in options("optimizer")]
+QUICK = PARTS[1], PARTS[3], PARTS[6], OPTIMIZERS[0]
 each_part = pytest.mark.parametrize("parts", PARTS, ids=" ".join)
 
 
@@ -42,7 +43,9 @@ def weights(made):
 
 
 @pytest.mark.parametrize(
-    "parts", [pytest.param(parts, marks=() if parts in QUICK else pytest.mark.slow) for parts in PARTS], ids=" ".join
+    "parts",
+    [pytest.param(parts, marks=() if parts in QUICK else pytest.mark.slow) for parts in PARTS + OPTIMIZERS],
+    ids=" ".join,
 )
 def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     runs = []
