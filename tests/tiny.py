@@ -201,8 +201,8 @@ def derivative(value, weights, directions, step=1e-6):
     return (values[0] - values[1]) / (2 * step)
 
 
-def train_share(gan, strategy, *, d_steps=2, g_steps=1, iterations=10):
+def train_share(gan, strategy):
     """Train as one of several processes, and return all parameters and buffers, and what was measured."""
     reals = (gan.processes.own(x) for x in real_batches())
-    ends = train(gan, strategy, iterations, reals=reals, d_steps=d_steps, g_steps=g_steps)
+    ends = train(gan, strategy, 10, reals=reals, d_steps=2)
     return [*ends, *gan.discriminator.buffers()], gan.meter.read(gan.measurements())

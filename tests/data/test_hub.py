@@ -26,10 +26,10 @@ def alone(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
 
 
-def images_at(place, *, n=5, side=(9, 12)):
+def images_at(place, *, n=5):
     """Write images of two classes, and return them as bytes with their labels."""
     found = []
-    for i, image in enumerate(noise(n, *side, 3)):
+    for i, image in enumerate(noise(n, 9, 12, 3)):
         path = place / ("cat", "dog")[i >= n // 2] / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(path)

@@ -27,9 +27,9 @@ def gan_in_parts(count, case, **settings):
     return gan
 
 
-def trained(gan, strategy, iterations=3, wrap=lambda step: step):
-    step, reals = wrap(Step(gan, strategy, d_steps=2)), map(Batch, real_batches())
-    for _ in range(iterations):
+def trained(gan, strategy):
+    step, reals = Step(gan, strategy, d_steps=2), map(Batch, real_batches())
+    for _ in range(3):
         step(reals)
     return state(gan)
 

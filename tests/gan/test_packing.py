@@ -18,8 +18,8 @@ from tests.tiny import BATCH, STRATEGIES, Case, descend, iterate, real_batches, 
 PACK = 3
 
 
-def gan_of_packs(loss=NonSaturating, penalty=NoPenalty, **settings):
-    return tiny_gan(Case(loss, penalty, lambda: MLPDiscriminator((2 * PACK,), width=5, depth=2)), pack=PACK, **settings)
+def gan_of_packs(loss=NonSaturating, penalty=NoPenalty):
+    return tiny_gan(Case(loss, penalty, lambda: MLPDiscriminator((2 * PACK,), width=5, depth=2)), pack=PACK)
 
 
 def side_by_side(samples):

@@ -27,13 +27,13 @@ def batches():
         yield Batch(values, (torch.randint(3, (BATCH,), generator=generator),))
 
 
-def tiny(base=NonSaturating, penalty=None):
+def tiny(penalty=None):
     torch.manual_seed(0)
     G = MLPGenerator(LATENT, (2,), width=5, depth=2, classes=3).double()
     D = MLPDiscriminator((2,), width=5, depth=2, classes=3, conditioning="classifier").double()
     optimizers = torch.optim.SGD(G.parameters(), lr=0.05), torch.optim.SGD(D.parameters(), lr=0.1, momentum=0.5)
     prior = Prior(LATENT, seed=3, dtype=torch.float64, frequencies=[1.0, 2.0, 1.0])
-    return GAN(G, D, ACGAN(base=base(), weight=WEIGHT), *optimizers, prior, batch_size=BATCH, penalty=penalty)
+    return GAN(G, D, ACGAN(base=NonSaturating(), weight=WEIGHT), *optimizers, prior, batch_size=BATCH, penalty=penalty)
 
 
 @pytest.mark.parametrize("base", [NonSaturating, Hinge, RaGAN, SoftmaxGAN])

@@ -20,9 +20,9 @@ def clipped(max_norm, loss="nonsaturating"):
     return gan
 
 
-def trained(gan, strategy, iterations=6, wrap=lambda step: step):
-    step, reals = wrap(Step(gan, strategy)), map(Batch, real_batches())
-    for _ in range(iterations):
+def trained(gan, strategy):
+    step, reals = Step(gan, strategy), map(Batch, real_batches())
+    for _ in range(6):
         step(reals)
     return state(gan)
 

@@ -41,8 +41,8 @@ def reals():
         yield Batch(torch.randn(6, *SHAPE, generator=draw, dtype=torch.float64))
 
 
-def ends(name, strategy, iterations=4, d_steps=2):
-    return train(image_gan(ALL[name]()), strategy, iterations, reals=reals(), d_steps=d_steps)
+def ends(name, strategy):
+    return train(image_gan(ALL[name]()), strategy, reals=reals(), d_steps=2)
 
 
 class ByHand:

@@ -16,14 +16,13 @@ from tests.tiny import CASES, STRATEGIES, descend, real_batches, state, tiny_gan
 from tests.training.tape import Tape
 
 
-def moved(schedule, iterations, *, of=("d", "g"), measured=None):
+def moved(schedule, iterations, *, measured=None):
     """Return the factors of the rates that each iteration has, from optimisers of the rates 0.1 and 0.2."""
-    parameters = [torch.nn.Parameter(torch.ones(1)) for _ in of]
-    optimizers = {name: sgd([p], lr=0.1 * i) for i, (name, p) in enumerate(zip(of, parameters, strict=True), 1)}
+    optimizers = {name: sgd([torch.nn.Parameter(torch.ones(1))], lr=lr) for name, lr in (("d", 0.1), ("g", 0.2))}
     schedule.begin(optimizers)
     found = []
     for t in range(iterations):
-        found.append([one.param_groups[0]["lr"] / (0.1 * i) for i, one in enumerate(optimizers.values(), 1)])
+        found.append([optimizers["d"].param_groups[0]["lr"] / 0.1, optimizers["g"].param_groups[0]["lr"] / 0.2])
         if measured is not None:
             schedule.observe(lambda t=t: {"m": torch.tensor(measured[t])})
         schedule.advance()

@@ -145,10 +145,10 @@ COUPLINGS = {
 }
 
 
-def gan_with(discriminator, loss, lr=1e-3):
+def gan_with(discriminator, loss):
     torch.manual_seed(0)
     generator = MLPGenerator(3, SHAPE, width=8).double()
-    optimizers = (torch.optim.Adam(n.parameters(), lr=lr, eps=1e-4) for n in (generator, discriminator))
+    optimizers = (torch.optim.Adam(n.parameters(), eps=1e-4) for n in (generator, discriminator))
     return GAN(generator, discriminator, loss.double(), *optimizers, Prior(3, dtype=torch.float64), batch_size=4)
 
 

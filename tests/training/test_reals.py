@@ -18,8 +18,8 @@ from tests.tiny import BATCH, real_batches, state, tiny_trainer
 POINTS = torch.arange(100.0).view(50, 2) / 50
 
 
-def trained(reals, iterations, strategy=strategies.detach, loss="nonsaturating", **settings):
-    made = tiny_trainer(loss, strategy, reals=reals, iterations=iterations, **settings)
+def trained(reals, iterations, strategy=strategies.detach, **settings):
+    made = tiny_trainer(strategy=strategy, reals=reals, iterations=iterations, **settings)
     made.fit()
     return made
 

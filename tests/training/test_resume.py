@@ -116,18 +116,17 @@ def test_half_a_row_of_a_killed_run_is_written_again(tmp_path):
 
 
 def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
-    settings = SMALL
-    trained(tmp_path, settings, 6)
+    trained(tmp_path, SMALL, 6)
     last = tmp_path / "checkpoints" / "last.pt"
     with pytest.raises(ConfigError, match=r"batch_size, loss"):
-        build(composed(*settings, "batch_size=6", "loss=hinge", "iterations=20"), tmp_path, checkpoint=last)
+        build(composed(*SMALL, "batch_size=6", "loss=hinge", "iterations=20"), tmp_path, checkpoint=last)
     with pytest.raises(ConfigError, match="6 iterations"):
-        build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last)
+        build(composed(*SMALL, "iterations=6"), tmp_path, checkpoint=last)
     changed = ["iterations=9", "log_every=2", "sample_every=2", "checkpoint_every=1", "logger=[wandb]"]
-    made = build(composed(*settings, *changed, "logger.wandb.project=other"), tmp_path, checkpoint=last)
+    made = build(composed(*SMALL, *changed, "logger.wandb.project=other"), tmp_path, checkpoint=last)
     assert made.iteration == 6
     made.finish("failed")
-    default = plain(composed(*settings))
+    default = plain(composed(*SMALL))
     del default["iterations"]
     made = build(default, tmp_path, checkpoint=last)
     assert made.iteration == 6
@@ -135,15 +134,14 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
 
 
 def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):
-    settings = SMALL
-    trained(tmp_path, settings, 3)
+    trained(tmp_path, SMALL, 3)
     last = tmp_path / "checkpoints" / "last.pt"
     kept = checkpoint.load(last)
     kept["run"]["gan"]["generator"] = {}
     torch.save(kept, last)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     with pytest.raises(ConfigError, match="checkpoint"):
-        build(composed(*settings, "iterations=20"), tmp_path, checkpoint=last)
+        build(composed(*SMALL, "iterations=20"), tmp_path, checkpoint=last)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
 

@@ -13,13 +13,13 @@ from tests.tiny import CASES, real_batches, state, tiny_gan
 ETA = 0.3
 
 
-def bilinear(strategy, iterations, start=1 + 1j):
+def bilinear(strategy, iterations):
     """Return z = θ + iψ after each iteration on xy, by plain descent at rate η."""
     gan = dirac_gan(WGAN(), lambda parameters, lr: torch.optim.SGD(parameters, lr=ETA))
     with torch.no_grad():
-        gan.generator.theta.fill_(start.real)
-        gan.discriminator.psi.fill_(start.imag)
-    points = [start]
+        gan.generator.theta.fill_(1)
+        gan.discriminator.psi.fill_(1)
+    points = [1 + 1j]
     for _ in range(iterations):
         strategy(gan, REALS, d_steps=1, g_steps=1)
         points.append(complex(gan.generator.theta.item(), gan.discriminator.psi.item()))

@@ -11,10 +11,10 @@ from tests.tiny import BATCH, CASES, LATENT, derivative, descend, real_batches, 
 from tests.wrappers.latent_steps import ALPHA, BETA, moved
 
 
-def plain(loss, *, natural, through, iterations=4):
+def plain(loss, *, natural, through):
     gan, reals, latents = tiny_gan(CASES[loss]), real_batches(), stream(3, "latents")
     G, D = gan.generator, gan.discriminator
-    for _ in range(iterations):
+    for _ in range(4):
         x, z = next(reals), torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=latents)
         z = moved(G, D, z, natural=natural, through=through, sign=-1 if loss == "ebgan" else 1)
         fake = G(z)
