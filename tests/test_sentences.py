@@ -6,6 +6,7 @@ Other tests of refusals look at the error's class and the key that it names.
 from pathlib import Path
 
 import pytest
+import torch
 
 import ganexp
 from ganexp.config.check import check
@@ -16,7 +17,9 @@ TYPED, SENTENCES = LINES[::2], [line.removeprefix("    ") for line in LINES[1::2
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [*zip(TYPED, SENTENCES, strict=True)], ids=TYPED)
-def test_a_mistake_is_answered_in_a_sentence(typed, sentence):
+def test_a_mistake_is_answered_in_a_sentence(typed, sentence, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # the sentences are those of a machine without a GPU
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError) as refused:
         check(ganexp.compose(*typed.split()))
     assert str(refused.value) == sentence
