@@ -32,6 +32,12 @@ class RunFolder:
         """Return the run folder that a checkpoint lies in."""
         return cls(checkpoint.parent.parent)
 
+    @classmethod
+    def beside(cls, checkpoint: Path) -> Path:
+        """Return where the results of a checkpoint belong: in the folder of its run, or else in that of the file itself."""
+        run = cls.of_checkpoint(checkpoint)
+        return run.path if checkpoint.parent in (run.checkpoints, run.averages) else checkpoint.parent
+
     def checkpoint(self, iteration: int) -> Path:
         """Return the path of the checkpoint of an iteration."""
         return self.checkpoints / f"iteration_{iteration:09d}.pt"

@@ -210,9 +210,7 @@ def _output(options: argparse.Namespace) -> Path:
     elif options.dataset:
         folder = first.resolve().parent / f"{first.resolve().name}_evaluation"
     else:
-        run = RunFolder.of_checkpoint(first)
-        of_a_run = first.parent in (run.checkpoints, run.averages)
-        folder = (first if first.is_dir() else run.path if of_a_run else first.parent) / "evaluation"
+        folder = (first if first.is_dir() else RunFolder.beside(first)) / "evaluation"
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
         if path.exists() and not options.overwrite:
             raise ConfigError(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")

@@ -214,8 +214,7 @@ def _beside(run: Path | str) -> Path:
     """Return the folder that `generated/` goes into: the run's, or the current folder for a generator on a hub."""
     if isinstance(run, str):
         return Path()
-    of_run = RunFolder.of_checkpoint(run)
-    return run if run.is_dir() else of_run.path if run.parent == of_run.checkpoints else run.parent
+    return run if run.is_dir() else RunFolder.beside(run)
 
 
 def _save_picture(drawn: Any, path: Path) -> Path:
