@@ -7,7 +7,7 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.config.schema import ConfigError, files_among
 from ganexp.evaluation import EvaluationError, Evaluator, Evaluators, Raw
 from ganexp.logging import reading
 from ganexp.training.callbacks import Evaluation
@@ -153,4 +153,4 @@ def test_a_file_is_code_and_a_name_is_not():
     config = check(
         composed(*RUN, "measure=[sliced_wasserstein]", "evaluation.features=[raw,./some/net.pt2,dinov2_vitl14]"), trust="tests"
     ).config
-    assert config.evaluation.files == ["./some/net.pt2"]
+    assert files_among(config.evaluation.features) == ["./some/net.pt2"]
