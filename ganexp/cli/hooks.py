@@ -154,6 +154,8 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
     jobs: tuple[tuple[str, ...], ...] = ()
     if config.hydra.sweeper._target_.endswith(".BasicSweeper"):
         jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
+        if not jobs:
+            raise ConfigError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
     check_jobs(config, jobs)
     direction = settle_direction(config, _is_given("hydra.sweeper.direction", config))
     _make_folder_of_study(config)

@@ -115,6 +115,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
         (["hydra.job.chdir=true", "seed=0,1"], "hydra.job.chdir=true would make relative paths mean"),
         (["hydra/sweeper=search", "hydra.sweeper.n_jobs=-1"], "hydra.sweeper.n_jobs should be 1 or more, not -1."),
         (["hydra.sweeper.max_batch_size=0", "seed=0,1"], "hydra.sweeper.max_batch_size should be 1 or more, not 0."),
+        (["seed=range(0,0)", "loss=hinge,wgan"], "The sweep has no jobs, since seed or loss has no values"),
         (["resume=auto", "seed=0,1"], "resume=auto is for one run: leave out -m, or continue a sweep with sweep.resume=…."),
     ],
 )
