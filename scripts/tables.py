@@ -81,8 +81,8 @@ def bench() -> Rows:
     found = _benched()
     heads = []
     for division, title in TITLES.items():
-        names = ", ".join(f"`{block.workload.name}`" for block in found if block.division == division)
-        heads += [f"{title} on {names or 'no workload yet'}: × `{BASE}`", "better, worse, unclear", "lost"]
+        count = sum(block.division == division for block in found)
+        heads += [f"{title} on {count} workload{'s' * (count != 1)}: × `{BASE}`", "better, worse, unclear", "lost"]
     yield "rule", *heads, "time"
     by_division = [{one.rule: one for one in overall(found, division)} for division in TITLES]
     for rule in dict.fromkeys(rule for entries in by_division for rule in entries) or [BASE]:

@@ -463,8 +463,8 @@ def _overall(found: Sequence[Block], division: str) -> str:
     sizes = {one.rule: len(one.standings) for one in entries}
     named = {rule: f"`{rule}`" + (f" (on {n} of them)" if n < len(workloads) else "") for rule, n in sizes.items()}
     better, worse = (", ".join(named[rule] for rule in rules) or "none" for rules in consistent(entries))
-    title = f"### With {TITLES[division]}, over {', '.join(workloads)}"
-    short = f"Better somewhere and worse nowhere: {better}. Worse everywhere: {worse}."
+    title = f"### With {TITLES[division]}"
+    short = f"Over {', '.join(workloads)}. Better somewhere and worse nowhere: {better}. Worse everywhere: {worse}."
     return f"{title}\n\n{short}\n\n{table(rows)}" if rows else ""
 
 
