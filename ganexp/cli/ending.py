@@ -1,5 +1,6 @@
 """What a run or a sweep prints at its end."""
 
+import os
 import shlex
 import signal
 import sys
@@ -41,11 +42,20 @@ def forecast(job_s: float, left: int) -> str:
 
 
 def command_to_resume(*overrides: str) -> str:
-    """Return the command, quoted for a shell, that resumes what this process has started."""
+    """Return the command, quoted for a shell, that resumes what this process has started.
+
+    What lets torchrun's processes on several machines find each other is left out, as `…`.
+    """
     options, rest = config_options(sys.argv[1:])
     again = [one for one in rest if _is_typed_again(one, of_sweep="-m" in overrides)]
-    started_as = ["ganexp", "train"] if sys.argv[0] == "ganexp train" else ["python", sys.argv[0]]
-    return shlex.join([*started_as, *options, *overrides, *again])
+    script = ["ganexp", "train"] if sys.argv[0] == "ganexp train" else [sys.argv[0]]
+    words = shlex.join([*script, *options, *overrides, *again])
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        machines, processes = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
+        several = "" if machines == "1" else f" --nnodes={machines} …"
+        module = "-m " if script[0] == "ganexp" else ""
+        return f"torchrun{several} --nproc_per_node={processes} {module}{words}"
+    return words if script[0] == "ganexp" else f"python {words}"
 
 
 def stopped_by(received: signal.Signals, *overrides: str) -> str:

@@ -133,3 +133,13 @@ def test_the_command_names_what_the_user_trusts_and_no_more(monkeypatch):
     assert command_to_resume("resume=a") == "python train.py resume=a"
     monkeypatch.setattr(sys, "argv", ["ganexp train", "loss=hinge"])
     assert command_to_resume("resume=outputs/a") == "ganexp train resume=outputs/a"
+
+
+def test_the_command_starts_as_many_processes_again(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    for program, words in (("train.py", "train.py"), ("ganexp train", "-m ganexp train")):
+        monkeypatch.setattr(sys, "argv", [program])
+        for machines, several in (("1", ""), ("3", " --nnodes=3 …")):
+            monkeypatch.setenv("GROUP_WORLD_SIZE", machines)
+            assert command_to_resume("resume=a") == f"torchrun{several} --nproc_per_node=2 {words} resume=a"

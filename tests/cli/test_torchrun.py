@@ -122,7 +122,7 @@ def test_a_signal_to_one_process_stops_all_with_one_checkpoint(tmp_path):
     process_of(1, made, "iteration_000000050.pt").send_signal(signal.SIGTERM)
     said = "".join(made.ended())
     assert made.returncode != 0
-    assert said.count("Stopped by SIGTERM; to resume:") == 1
+    assert said.count("Stopped by SIGTERM; to resume: torchrun --nproc_per_node=2 ") == 1
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["state"] == "preempted"
     assert (tmp_path / "run" / "checkpoints" / f"iteration_{summary['iteration']:09d}.pt").exists()
