@@ -129,9 +129,9 @@ def figures() -> Rows:
 
 
 def protocols() -> Rows:
-    """Yield every protocol, with what it sets, and what its file says of figures that compare."""
-    yield "`evaluation.protocol=`", "what it is", "sets", "comparable", "not comparable", "source"
-    group = "evaluation.protocol"
+    """Yield a column for every protocol, with what it sets, and what its file says of figures that compare."""
+    group, remarks = "evaluation.protocol", ("comparable", "not comparable", "source")
+    columns: list[Sequence[str]] = [("", "what it is", "sets", *remarks)]
     for option in options(group, [CONF]):
         said: dict[str, list[str]] = {}
         for line in (CONF / group / f"{option.name}.yaml").read_text().splitlines():
@@ -139,11 +139,11 @@ def protocols() -> Rows:
                 said[begun[1]] = [begun[2]]
             elif said and line.startswith("#   "):
                 said[next(reversed(said))].append(line[4:])
-        sets = ", ".join(f"`{key}={value}`" for key, value in flat(option.node) if key not in ("defaults", group))
         (measures,) = option.node["defaults"]
-        chosen = f"`measure=[{','.join(measures['override /measure'])}]`"
-        remarks = (" ".join(said[one]) for one in ("comparable", "not comparable", "source"))
-        yield f"`{option.name}`", option.meaning, f"{chosen}, {sets}", *remarks
+        sets = [f"`{key}={value}`" for key, value in flat(option.node) if key not in ("defaults", group)]
+        sets.insert(0, f"`measure=[{','.join(measures['override /measure'])}]`")
+        columns.append((f"`{option.name}`", option.meaning, "<br>".join(sets), *(" ".join(said[one]) for one in remarks)))
+    yield from zip(*columns, strict=True)
 
 
 def recipes() -> Rows:

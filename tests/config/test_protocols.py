@@ -71,8 +71,8 @@ def test_typed_measures_replace_those_of_a_protocol(typed, names):
 
 
 def test_every_protocol_says_what_its_figures_compare_with_and_where_that_was_read():
-    _, *rows = tables.protocols()
-    assert [row[0] for row in rows] == [f"`{name}`" for name in NAMES]
-    for _, _, _, comparable, apart, source in rows:
+    _, *columns = zip(*tables.protocols(), strict=True)
+    assert [column[0] for column in columns] == [f"`{name}`" for name in NAMES]
+    for _, _, _, comparable, apart, source in columns:
         assert len(comparable) > 20 < len(apart)
         assert re.search(r"\]\(https://github\.com/\w+", source)
