@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,36 +22,47 @@ from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.prior import Prior
 
 
-@dataclass(kw_only=True)
-class Measured(Times):
-    """One contender's times from a race, its operations in Gflop, and its peak of memory in MiB."""
+class Cost(NamedTuple):
+    """What an iteration costs: its operations in Gflop, and in MiB the peak of the memory that it adds."""
 
     gflop: float
     peak_mib: float
 
 
-def measured(contenders: Mapping[str, Contender], *, turns: int, iterations: int, device: torch.device) -> dict[str, Measured]:
-    """Count what an iteration of each contender costs, then race them."""
-    counted = {name: (gflop(contender), peak_mib(contender, device)) for name, contender in contenders.items()}
+@dataclass(kw_only=True)
+class Measured(Times):
+    """One contender's times from a race, and what an iteration costs."""
+
+    gflop: float
+    peak_mib: float
+
+
+def measured(
+    contenders: Mapping[str, Contender], costs: Mapping[str, Cost], *, turns: int, iterations: int, device: torch.device
+) -> dict[str, Measured]:
+    """Race contenders whose costs have been counted."""
     times = race(contenders, turns=turns, iterations=iterations, device=device)
     return {
-        name: Measured(times[name].times_ms, times[name].phases_ms, gflop=work, peak_mib=memory)
-        for name, (work, memory) in counted.items()
+        name: Measured(times[name].times_ms, times[name].phases_ms, gflop=cost.gflop, peak_mib=cost.peak_mib)
+        for name, cost in costs.items()
     }
 
 
-def gflop(contender: Contender) -> float:
-    """Count the operations of one iteration, in Gflop."""
+def cost(contender: Contender, device: torch.device) -> Cost:
+    """Count what an iteration costs; memory is that of live activations on a CPU, and what is allocated on a GPU.
+
+    On a GPU, it must be among the first iterations: a recorded one replays kernels in which no operations can be counted.
+    """
     contender.step()  # the first iteration may try what later ones take for granted
-    return operations(contender.step) / 1e9
+    return Cost(operations(contender.step) / 1e9, _peak_mib(contender, device))
 
 
-def peak_mib(contender: Contender, device: torch.device) -> float:
-    """Return one iteration's peak of live activations (CPU) or of allocated memory (GPU), in MiB."""
+def _peak_mib(contender: Contender, device: torch.device) -> float:
     if device.type == "cuda":
+        before = torch.cuda.memory_allocated(device)  # of all contenders
         torch.cuda.reset_peak_memory_stats(device)
         contender.step()
-        return torch.cuda.max_memory_allocated(device) / 2**20
+        return (torch.cuda.max_memory_allocated(device) - before) / 2**20
     assert contender.gan is not None
     with LiveActivations(contender.gan) as activations:
         contender.step()

@@ -3,7 +3,7 @@
 import functools
 
 from ganexp.cli.commands.cases import REDUNDANT, settings_of, trainer_of
-from ganexp.compare.cost import Measured, measured
+from ganexp.compare.cost import Measured, cost, measured
 from ganexp.compare.racing import Contender
 
 
@@ -13,7 +13,8 @@ def raced(names: tuple[str, ...], overrides: tuple[str, ...], turns: int, iterat
     trainers = {name: trainer_of(*overrides, *settings_of(name)) for name in names}
     contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
     device = trainers[names[0]].gan.prior.device
-    return measured(contenders, turns=turns, iterations=iterations, device=device)
+    costs = {name: cost(contender, device) for name, contender in contenders.items()}
+    return measured(contenders, costs, turns=turns, iterations=iterations, device=device)
 
 
 def case_of(name: str) -> tuple[str, str]:

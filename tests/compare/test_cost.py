@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import LiveActivations, forward_gflop, measured, operations
+from ganexp.compare.cost import LiveActivations, cost, forward_gflop, measured, operations
 from ganexp.compare.racing import Contender
 from ganexp.losses import WGAN
 
@@ -54,7 +54,8 @@ def test_times_and_costs_of_a_race():
         calls.append(1)
         gan.generator(gan.sample().values).sum().backward()
 
-    found = measured({"one": Contender(step, gan)}, turns=3, iterations=2, device=torch.device("cpu"))["one"]
+    contender, device = Contender(step, gan), torch.device("cpu")
+    found = measured({"one": contender}, {"one": cost(contender, device)}, turns=3, iterations=2, device=device)["one"]
     assert found.gflop == pytest.approx(2 * 2 * BATCH * LATENT * SIZE / 1e9)  # one product forward, one for the weight
     assert found.peak_mib == BATCH * LATENT * 4 / 2**20
     assert len(found.times_ms) == 3

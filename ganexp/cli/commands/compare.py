@@ -17,7 +17,7 @@ from ganexp.cli.commands.cases import CASES, REDUNDANT, settings_of, trainer_of
 from ganexp.cli.commands.pages.figures import bars
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.compare import plain_loops
-from ganexp.compare.cost import Measured, gflop, measured
+from ganexp.compare.cost import Cost, Measured, cost, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
@@ -25,7 +25,6 @@ from ganexp.config.schema import ConfigError
 from ganexp.gan import GAN
 from ganexp.logging.documents import refuse_unwritable
 from ganexp.penalties import NoPenalty
-from ganexp.training import Trainer
 
 BASELINE = f"detach{REDUNDANT}"
 Row = dict[str, Any]
@@ -55,26 +54,32 @@ def main(options: argparse.Namespace) -> Path:
 def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turns: int, iterations: int) -> list[Row]:
     """Measure every strategy with one loss, lean and redundant, and the plain loops where they do the same."""
     settings = (*overrides, f"loss={loss}")
-    trainers: dict[str, Trainer] = {}
+    contenders: dict[str, Contender] = {}
+    costs: dict[str, Cost] = {}
+    gan: GAN | None = None
     for name in dict.fromkeys(["detach", *strategies]):
         try:
-            own = {f"{name}{how}": trainer_of(*settings, *settings_of(f"{name}{how}")) for how in (REDUNDANT, "")}
+            trainers = {f"{name}{how}": trainer_of(*settings, *settings_of(f"{name}{how}")) for how in (REDUNDANT, "")}
         except ConfigError as refusal:
             if name == "detach":
                 raise
             tqdm.write(f"Without {name}: {refusal}")
             continue
-        work = {gflop(Contender.of(trainer)) for trainer in own.values()}
-        trainers |= own if len(work) > 1 else {name: own[name]}  # no row for redundant gradients if there are none
-    contenders = {name: Contender.of(trainer) for name, trainer in trainers.items()}
-    gan = trainers[BASELINE].gan
+        gan = gan or trainers[BASELINE].gan
+        own = {name: Contender.of(trainer) for name, trainer in trainers.items()}
+        counted = {name: cost(contender, gan.prior.device) for name, contender in own.items()}
+        wasteful = len({one.gflop for one in counted.values()}) > 1  # else there are no redundant gradients
+        for one in own if wasteful else [name]:
+            contenders[one], costs[one] = own[one], counted[one]
+    assert gan is not None
     if loss == "nonsaturating" and _is_plain(gan):
         for how, loop in {REDUNDANT: plain_loops.textbook, "": plain_loops.lean}.items():
             trainer = trainer_of(*settings)
             plain = Contender(loop(trainer.gan, images_of(trainer)), trainer.gan)
-            if gflop(plain) == gflop(contenders[f"detach{how}"]):  # not with d_steps=2
-                contenders[f"plain loop{how}"] = plain
-    found = measured(contenders, turns=turns, iterations=iterations, device=gan.prior.device)
+            of_plain = cost(plain, gan.prior.device)
+            if of_plain.gflop == costs[f"detach{how}"].gflop:  # not with d_steps=2
+                contenders[f"plain loop{how}"], costs[f"plain loop{how}"] = plain, of_plain
+    found = measured(contenders, costs, turns=turns, iterations=iterations, device=gan.prior.device)
     return [row(name, one, found[BASELINE], loss, gan.batch_size) for name, one in found.items()]
 
 
@@ -107,7 +112,7 @@ def conditions(options: argparse.Namespace) -> str:
         f"Measured on {date.today()} on {machine()}, with {torch.get_num_threads()} threads: medians "
         f"[{CONFIDENCE:.0%} confidence intervals] of {options.repeats} interleaved repeats of {options.iterations} iterations; "
         f"`{' '.join(options.overrides)}`. Ratios are times relative to `{BASELINE}`; "
-        f"peak is {'memory allocated' if torch.cuda.is_available() else 'activations kept by autograd'}."
+        f"peak is {'what an iteration allocates' if torch.cuda.is_available() else 'activations kept by autograd'}."
     )
 
 
