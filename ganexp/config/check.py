@@ -75,18 +75,18 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
         ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
     """
     values = plain(cfg)
-    choices = chosen_by(parse(values), trust)
+    config = parse(values)
+    choices, machine = chosen_by(config, trust), machine_of(config)
     targets = tuple(one for choice in choices.by_key.values() for one in choice.targets())
     modules = trust if trust is None or isinstance(trust, str) else tuple(trust)
-    plan = _checked(json.dumps(values), targets, modules, processes, resumed or values.get("resume") is not None)
+    plan = _checked(json.dumps(values), targets, modules, machine, processes, resumed or values.get("resume") is not None)
     return replace(plan, missing=plan.evaluation.missing())
 
 
 @functools.lru_cache(maxsize=1)
-def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: int, resumed: bool) -> Plan:
+def _checked(values: str, targets: tuple[Target, ...], trust: Trust, machine: Machine, processes: int, resumed: bool) -> Plan:
     config = parse(json.loads(values))
     choices = chosen_by(config, trust)
-    machine = machine_of(config)
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     dataset = choices["dataset"].make()
@@ -133,7 +133,7 @@ def _checked(values: str, targets: tuple[Target, ...], trust: Trust, processes: 
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:
         try:
-            _checked(json.dumps(at_the_end(json.loads(values), moving)), targets, trust, processes, resumed)
+            _checked(json.dumps(at_the_end(json.loads(values), moving)), targets, trust, machine, processes, resumed)
         except ConfigError as error:
             raise ConfigError(f"moving ends where this run does not fit: {error}") from None
     return Plan(json.loads(values), config, machine, choices, parts, facts, evaluation, warnings, asked)

@@ -55,6 +55,9 @@ class Penalty(Part):
     keeps_count = False
     """Whether it counts updates on the host, so that iterations cannot be recorded as CUDA graphs."""
 
+    gathers = False
+    """Whether gradients flow through `gather`, as for an augmentation."""
+
     rng: torch.Generator | None = None
     """The random stream that it draws from, if any: numbers for the global batch, of which each process takes its share."""
 

@@ -85,6 +85,8 @@ class BalancedConsistency(Consistency):
         shift, flip: As in `Consistency`.
     """
 
+    gathers = True  # of fakes that keep their graph
+
     @checked
     def __init__(
         self,

@@ -50,6 +50,7 @@ class Sum(Penalty):
         self.differentiates_gradients = any(part.differentiates_gradients for part in parts.values())
         self.reads_scores = any(part.reads_scores for part in parts.values())
         self.keeps_count = any(part.keeps_count for part in parts.values())
+        self.gathers = any(part.gathers for part in parts.values())
 
     def parts(self) -> dict[str, Penalty]:
         """Return the penalties by name."""

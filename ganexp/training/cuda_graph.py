@@ -206,8 +206,9 @@ def reason_against(
     """Return why iterations cannot be recorded, or an empty string."""
     if schedule and schedule.on_host:
         return f"{schedule.on_host[0]} on the host"
-    if augment and augment.gathers and torch.are_deterministic_algorithms_enabled():
-        return f"the gradient of {type(augment).__name__} waits for the host with deterministic=true"
+    for part in (augment, penalty):
+        if part and part.gathers and torch.are_deterministic_algorithms_enabled():
+            return f"the gradient of {type(part).__name__} waits for the host with deterministic=true"
     for optimizer in optimizers:
         if counts_on_host(optimizer):
             return f"{type(optimizer).__name__} may count its steps on the host"

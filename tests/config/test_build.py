@@ -1,5 +1,7 @@
 """From configuration to trainer: everything under conf/ builds, what fits trains, what does not is refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -64,6 +66,13 @@ def data(tmp_path, monkeypatch):
         return [f"dataset={dataset}", f"data_root={tmp_path}", *further.get(dataset, [])]
 
     return overrides
+
+
+def test_what_was_checked_on_one_machine_is_checked_again_on_another(monkeypatch):
+    config = composed(*SMALL, "device=cpu")
+    machine = check(config).machine
+    monkeypatch.setattr("ganexp.config.check.machine_of", lambda config: replace(machine, precision="fp64"))
+    assert check(config).machine.precision == "fp64"
 
 
 @pytest.mark.parametrize(("dataset", "network"), [*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")])

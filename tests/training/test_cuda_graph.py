@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from ganexp import build, strategies, wrappers
-from ganexp.penalties import R1, NoPenalty
+from ganexp.augmentations import DiffAugment
+from ganexp.penalties import R1, BalancedConsistency, NoPenalty, Sum
 from ganexp.strategies.base import as_strategy
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, each_with_a_usual_one, every_strategy, suited
@@ -158,6 +159,14 @@ def test_strategies_that_remember_are_not_recorded():
     assert said == "Adagrad may count its steps on the host"
     with pytest.raises(ValueError, match="cannot be recorded: Lookahead keeps count"):
         small("hinge", wrappers.Lookahead(strategies.detach, every=2))
+
+
+def test_gradients_of_gathered_pixels_are_recorded_unless_they_must_be_deterministic(monkeypatch):
+    gathering = {"penalty": Sum(parts={"bcr": BalancedConsistency()})}, {"penalty": NoPenalty(), "augment": DiffAugment()}
+    for parts in gathering:
+        for deterministic in (False, True):
+            monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda answer=deterministic: answer)
+            assert bool(reason_against(as_strategy(strategies.detach), **parts)) == deterministic
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

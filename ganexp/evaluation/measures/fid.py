@@ -1,6 +1,6 @@
 """The Fréchet distance between Gaussians: of whole sets, at infinitely many samples, and within classes."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from statistics import linear_regression
 from typing import Annotated, ClassVar
 
@@ -105,7 +105,7 @@ class IntraFID(Measure[ClassMoments]):
         return {"eval/intra_fid": sum(distances) / len(distances)}
 
 
-def frechet_distances(real: Moments, fakes: Iterable[Moments]) -> list[float]:
+def frechet_distances(real: Moments, fakes: Sequence[Moments]) -> list[float]:
     """Return ‖μ − μ'‖² + Tr(Σ + Σ' − 2(ΣΣ')^½) from one Gaussian to several others (Dowson & Landau 1982), in float64.
 
     (ΣΣ')^½ has the same trace as (Σ^½ Σ' Σ^½)^½, which is symmetric: its eigenvalues are faster to compute than those of a
@@ -114,12 +114,13 @@ def frechet_distances(real: Moments, fakes: Iterable[Moments]) -> list[float]:
     Raises:
         EvaluationError: A covariance is not finite.
     """
-    root, distances = _root(_finite(real)), []
+    device = fakes[0].mean.device  # real statistics from the cache lie on the host
+    of_real, mean, distances = _finite(real).to(device), real.mean.to(device), []
+    root = _root(of_real)
     for fake in fakes:
-        covariance = _finite(fake).to(root.device)
-        shift = real.mean - fake.mean.to(real.mean.device)
+        covariance, shift = _finite(fake), mean - fake.mean
         shared = torch.linalg.eigvalsh(root @ covariance @ root).clamp(min=0).sqrt().sum()
-        spread = real.covariance.trace() + covariance.trace() - 2 * shared
+        spread = of_real.trace() + covariance.trace() - 2 * shared
         distances.append(float(shift.square().sum() + spread))
     return distances
 
