@@ -423,7 +423,8 @@ def _in_short(found: Sequence[Block], division: str) -> str:
         for rule, names in ahead.items()
     )
     workloads = f"{count} workload{'s' if count > 1 else ''}"
-    return f"Better than `detach` at equal time, with {TITLES[division]} on {workloads}: {rules or 'no rule'}."
+    beside = "Better than `detach` at equal time, and than `detach` at its [next-best points](#tuning)"
+    return f"{beside}, with {TITLES[division]} on {workloads}: {rules or 'no rule'}."
 
 
 def _spread_of_times(results: Results) -> str:

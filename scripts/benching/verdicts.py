@@ -327,11 +327,15 @@ def beside_the_luckiest(block: Block) -> dict[str, Interval]:
 
 
 def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list[str]]:
-    """Return which rules are better than `detach` at equal time too, each with the workloads on which it is."""
+    """Return which rules are better than `detach` at equal time too, each with the workloads on which it is.
+
+    Those that are no better than `detach` at one of its next-best points are left out.
+    """
     ahead: dict[str, list[str]] = defaultdict(list)
-    for block in found:
-        for one in block.verdicts if block.division == division and block.tells else []:
-            if one.standing == "better" and one.at_time and one.at_time.high < 1:
+    for block in (block for block in found if block.division == division and block.tells):
+        beside = beside_the_luckiest(block)
+        for one in block.verdicts:
+            if one.rule in beside and beside[one.rule].high < 1 and one.at_time and one.at_time.high < 1:
                 ahead[one.rule].append(block.workload.name)
     return ahead
 
