@@ -43,8 +43,8 @@ def measured(
     """Race contenders whose costs have been counted."""
     times = race(contenders, turns=turns, iterations=iterations, device=device)
     return {
-        name: Measured(times[name].times_ms, times[name].phases_ms, gflop=cost.gflop, peak_mib=cost.peak_mib)
-        for name, cost in costs.items()
+        name: Measured(times[name].times_ms, times[name].phases_ms, gflop=own.gflop, peak_mib=own.peak_mib)
+        for name, own in costs.items()
     }
 
 
