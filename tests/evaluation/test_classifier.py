@@ -1,7 +1,10 @@
 """The classifier in whose features images are compared: trained, stored, and read back as it was."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -94,6 +97,23 @@ def test_training_is_always_the_same_and_moves_no_stream(small):
     again = train(digits.load(), digits.labels(), "digits", epochs=2)
     assert again.checksum == small.checksum
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.slow
+def test_a_machine_that_sums_in_another_order_trains_the_same(small):
+    said = (
+        "from ganexp.data import Digits; from ganexp.evaluation.classifier import train; digits = Digits(image_size=8); "
+        "print(train(digits.load(), digits.labels(), 'digits', epochs=2).checksum)"
+    )
+    other = os.environ | {"ATEN_CPU_CAPABILITY": "default"}  # torch then uses no vector instructions
+    ran = subprocess.run([sys.executable, "-c", said], env=other, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == small.checksum
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_trains_the_same(small):
+    digits = Digits(image_size=8)
+    assert train(digits.load(), digits.labels(), "digits", epochs=2, device="cuda").checksum == small.checksum
 
 
 def test_a_batch_of_one_small_image_is_left_out():
