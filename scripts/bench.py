@@ -91,10 +91,11 @@ def _run(plan: Plan, options: argparse.Namespace) -> None:
         schedule.run(plan, options.jobs, options.wanted)
         return
     print(f"Trying each of {len(plan.rules)} rules for some iterations, to say how long the runs will take …", flush=True)
-    hours = plan.seconds() / 3600 / options.jobs
+    minutes = plan.seconds() / 60 / options.jobs
+    about = f"{minutes / 60:.2g} hours" if minutes >= 60 else f"{minutes:.2g} minutes"
     missing = plan.missing()
     print(
-        f"{missing:,} runs are missing: about {hours:.2g} hours, with {options.jobs} at a time, and a little for judging.",
+        f"{missing:,} runs are missing: about {about}, with {options.jobs} at a time, and a little for judging.",
         flush=True,
     )
     if plan.points < POINTS or plan.seeds < SEEDS:
@@ -125,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         default=POINTS,
         choices=range(1, POINTS + 1),
         metavar="N",
-        help=f"of tuning (default {POINTS})",
+        help=f"of tuning (default {POINTS}); those of --extended come on top where the results have them",
     )
     parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"of the test (default {SEEDS})")
     parser.add_argument("--extended", action="store_true", help="also try the points beyond the ranges of the rates")

@@ -242,9 +242,9 @@ def compare(parser: ArgumentParser) -> None:
         ganexp compare --repeats 9 --overrides generator.width=64 batch_size=32 dataset.image_size=64
 
     All rows run in turn, many times over, so that drift hits all alike. A ratio is taken within each turn, against `detach`
-    with redundant gradients, and the table shows its median and 95 % confidence interval. Two rows are plain PyTorch loops
-    of `detach`, with and without redundant gradients: what the framework costs is the ratio to them. Writes table.md,
-    table.csv and plots below outputs/.
+    with redundant gradients, and the table shows its median and 95 % confidence interval. With loss=nonsaturating, two rows
+    are plain PyTorch loops of `detach`, with and without redundant gradients: what the framework costs is the ratio to them.
+    Writes table.md, table.csv and plots below outputs/. Only ganexp's own strategies are compared.
     """
     strategies = [*option_files("strategy")]
     parser.add_argument("--strategies", nargs="+", default=strategies, choices=strategies)

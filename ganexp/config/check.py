@@ -152,7 +152,8 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
     """Return the reason for an error that only the meta device causes; any other is a mistake in the configuration."""
     reason = (str(error).splitlines() or [type(error).__name__])[0]
     if "meta" not in reason:
-        raise ConfigError(f"{choices.typed('strategy')} cannot run one iteration: {reason}.") from error
+        typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "strategy")))
+        raise ConfigError(f"{typed} cannot run one iteration: {reason.rstrip('.')}.") from error
     return reason
 
 

@@ -19,6 +19,7 @@ from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
+from ganexp.training.checkpoint import refuse_unlike
 from ganexp.training.execution import Machine
 
 META = torch.device("meta")
@@ -168,13 +169,21 @@ def dry_iteration(
     reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, facts.classes))))
     try:
         g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that G's last update is the one beside D's
-        copy.deepcopy(strategy)(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
+        tried = copy.deepcopy(strategy)
+        tried(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
         gan.finish_iteration()
         shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
         undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
     except ValueError as error:
         typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy")))
         raise ConfigError(f"{typed} do not fit: {error}.") from None
+    try:
+        refuse_unlike("state", strategy.state_dict(), tried.state_dict(), gan)
+    except ValueError as error:
+        raise ConfigError(
+            f"{choices['strategy'].called} could not be resumed, as its {error}: give its state the same keys and types at "
+            "all times, and begin what grows as an empty list."
+        ) from None
     if shared:
         raise ConfigError(
             f"g_batch={config.g_batch} is for updates of G on fakes of their own, and {choices['strategy'].called} has "

@@ -64,7 +64,7 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
         top = module.partition(".")[0]
         raise ConfigError(
             f"{key}._target_={name} is not ganexp's, and would run code of {top}: if you know where this configuration "
-            f"comes from, and trust it, add trust={top}."
+            f"comes from, and trust it, add trust={top} (for ganexp's commands, --trust {top})."
         )
 
 

@@ -170,9 +170,12 @@ class Evaluator:
     def _figures(self, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
         """Return a measure's figures for two sets; a measure that does not look at reals is given the generated set twice."""
         fake = fakes[measure.statistic(self.features, self.modes).kind]
-        if not measure.looks_at_reals:
-            return measure(fake, fake)
-        return measure(reals[measure.statistic_of_reals(self.features, self.modes).kind], fake)
+        real = reals[measure.statistic_of_reals(self.features, self.modes).kind] if measure.looks_at_reals else fake
+        figures = measure(real, fake)
+        if undeclared := figures.keys() - measure.keys.keys():
+            said = ", ".join(sorted(undeclared))
+            raise EvaluationError(f"{type(measure).__name__} returned {said}, without saying in its keys what that is")
+        return figures
 
     def _extracted(self, of_set: Batch | Tensor, of: str) -> FeatureBatch:
         batch = Batch.of(of_set)

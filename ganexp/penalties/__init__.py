@@ -8,7 +8,7 @@ from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.lecam import LeCam
 from ganexp.penalties.path_length import PathLength
 from ganexp.penalties.sum import Sum, total
-from ganexp.penalties.weights import Orthogonal, Spectral, WeightClipping
+from ganexp.penalties.weights import Orthogonal, Spectral, WeightClipping, read
 
 __all__ = [
     "R1",
@@ -33,5 +33,6 @@ __all__ = [
     "Spectral",
     "Sum",
     "WeightClipping",
+    "read",
     "total",
 ]

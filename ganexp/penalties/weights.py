@@ -31,7 +31,7 @@ class Spectral(Lazy):
         super().__init__(weight=weight, every=every)
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor | None:
-        if _read(discriminator, lambda network: any(isinstance(module, _SpectralNorm) for module in network.modules())):
+        if read(discriminator, lambda network: any(isinstance(module, _SpectralNorm) for module in network.modules())):
             raise ValueError(
                 "spectral norm holds at 1 what spectral regularisation would lower: choose discriminator.spectral_norm=false, "
                 "or another penalty"
@@ -101,16 +101,21 @@ def matrices(discriminator: Discriminator) -> list[Tensor]:
     Raises:
         ValueError: The discriminator is a function without a method `read`, or a hook computes a layer's weight.
     """
-    return _read(discriminator, _of_layers)
+    return read(discriminator, _of_layers)
 
 
-def _read(discriminator: Discriminator, what: Callable[[nn.Module], Any]) -> Any:
+def read(discriminator: Discriminator, what: Callable[[nn.Module], Any]) -> Any:
+    """Return what a function finds in D itself, which a strategy or an augmentation may hand to the penalty as a function.
+
+    Raises:
+        ValueError: The discriminator is a function without a method `read`.
+    """
     if isinstance(discriminator, nn.Module):
         return what(discriminator)
-    read: Any = getattr(discriminator, "read", None)
-    if read is None:
+    own: Any = getattr(discriminator, "read", None)
+    if own is None:
         raise ValueError("a penalty on weights needs a discriminator that is a module, or has its method `read`")
-    return read(what)
+    return own(what)
 
 
 def _of_layers(network: nn.Module) -> list[Tensor]:

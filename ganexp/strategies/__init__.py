@@ -28,6 +28,7 @@ from ganexp.strategies.resample import resample
 from ganexp.strategies.retain_graph import retain_graph
 from ganexp.strategies.reuse_z import reuse_z
 from ganexp.strategies.runge_kutta import RungeKutta
+from ganexp.strategies.simultaneous import Simultaneous
 from ganexp.strategies.symplectic import Symplectic
 from ganexp.strategies.unrolled import Unrolled
 
@@ -44,6 +45,7 @@ __all__ = [
     "OneStage",
     "PastExtragradient",
     "RungeKutta",
+    "Simultaneous",
     "Strategy",
     "Symplectic",
     "Unrolled",

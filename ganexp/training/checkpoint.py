@@ -29,6 +29,8 @@ DEEPEST = 40
 MOST_VALUES = 500_000
 MOST = 10**15
 """The largest count in a checkpoint; no run counts further."""
+PLAIN = (bool, int, str, tuple)
+"""The types of a plain value besides floats."""
 
 
 class CheckpointError(ValueError):
@@ -162,8 +164,9 @@ def _values(value: Any, depth: int = 0) -> Iterator[Any]:
 def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> None:
     """Refuse a state that has other keys, shapes or types than a part's own, tensors that are not finite, or NaN.
 
-    State that grows over a run is a list: of numbers or strings, of one tensor (or None) per parameter of the GAN, or of
-    tensors with equally many rows, one per sample. Optimisers are left to `refuse_unlike_optimizer`.
+    State that grows over a run is a list: of numbers or strings, of one tensor (or None) per parameter of the GAN, G's first,
+    or of tensors with equally many rows, one per sample. Optimisers are left to `refuse_unlike_optimizer`. On the meta device
+    all values are taken for finite.
 
     Raises:
         ValueError: The state differs; the text says where.
@@ -178,15 +181,17 @@ def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> No
     elif isinstance(own, Tensor):
         if not isinstance(given, Tensor) or given.shape != own.shape or given.dtype != own.dtype:
             raise ValueError(f"{name} should be {_described(own)}, not {_described(given)}")
-        if not given.isfinite().all() and (own.is_meta or own.isfinite().all()):
+        if not given.is_meta and not given.isfinite().all() and (own.is_meta or own.isfinite().all()):
             raise ValueError(f"{name} is not finite")
-        if gan and name.endswith("rng"):
+        if gan and name.endswith("rng") and gan.prior.device.type != "meta":
             torch.Generator(gan.prior.device).set_state(given)  # which checks it
     elif own is None or type(own) is float:
         if given is not None and (type(given) is not float or math.isnan(given)):
-            raise ValueError(f"{name} should be a number, not {_described(given)}")
-    elif type(given) is not type(own) or (type(own) is int and not 0 <= given <= MOST):
+            raise ValueError(f"{name} should be None or a number, not {_described(given)}")
+    elif type(given) is not type(own) or type(own) not in PLAIN:
         raise ValueError(f"{name} should be {_described(own)}, not {_described(given)}")
+    elif type(given) is int and not 0 <= given <= MOST:
+        raise ValueError(f"{name} should be a count from 0 on, not {given}")
 
 
 def _refuse_unlike_list(name: str, own: list[Any], given: list[Any], gan: GAN | None) -> None:
@@ -194,7 +199,7 @@ def _refuse_unlike_list(name: str, own: list[Any], given: list[Any], gan: GAN | 
     if not tensors:
         kinds = {type(one) for one in own} or {int, float, str, type(None)}
         if not {type(one) for one in given} <= kinds:
-            raise ValueError(f"{name} should hold other values")
+            raise ValueError(f"{name} should hold {' or '.join(sorted(kind.__name__ for kind in kinds))} alone")
         return
     parameters = [*gan.generator.parameters(), *gan.discriminator.parameters()] if gan else []
     of_parameters = len(given) == len(parameters) and all(
@@ -203,8 +208,8 @@ def _refuse_unlike_list(name: str, own: list[Any], given: list[Any], gan: GAN | 
     )
     of_samples = len({one.shape[:1] for one in tensors}) == 1 and len(tensors) == len(given)
     if not (of_parameters or of_samples):
-        raise ValueError(f"{name} should hold a tensor for each parameter, or for as many samples")
-    if not all(one.isfinite().all() for one in tensors):
+        raise ValueError(f"{name} should hold a tensor for each parameter, G's first, or tensors with one row per sample")
+    if not all(one.is_meta or one.isfinite().all() for one in tensors):
         raise ValueError(f"{name} is not finite")
 
 

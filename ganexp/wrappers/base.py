@@ -17,12 +17,20 @@ from ganexp.strategies.steps import d_step
 Part = TypeVar("Part")
 
 
+REPLACED = ("sample", "sample_for_g", "shown_to_d", "loss", "move_d", "move_g")
+"""What a view of a GAN replaces."""
+
+
 def seen(part: Part, **instead: Any) -> Part:
     """Return a view of a GAN, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
 
-    Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too: wrappers
-    replace `sample`, `sample_for_g`, `shown_to_d`, `loss`, `move_d` and `move_g`, and nothing else.
+    Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too.
+
+    Raises:
+        ValueError: Something of a GAN besides `REPLACED` would be replaced.
     """
+    if isinstance(part, GAN) and (others := instead.keys() - {*REPLACED}):
+        raise ValueError(f"a view of the GAN replaces {', '.join(REPLACED)} alone, and not {', '.join(sorted(others))}")
     view = copy.copy(part)
     vars(view).update(instead)
     return view

@@ -12,7 +12,7 @@ from ganexp.config.targets import target
 from ganexp.data import Dataset
 from ganexp.losses import Hinge, Loss
 from ganexp.optimizers import adam
-from ganexp.strategies import detach
+from ganexp.strategies import Strategy, detach
 from tests.composing import composed
 from tests.small_runs import SMALL
 
@@ -75,7 +75,7 @@ def test_a_module_of_ones_own_is_imported_only_if_it_is_trusted(mine, tmp_path):
     cfg = composed(*SMALL)
     cfg.loss = mine
     for trust in ((), ["other"], ["mine_of"], "mine_of_a_test.Mine.x"):
-        with pytest.raises(ConfigError, match=r"^loss\._target_=mine_of_a_test\.Mine is not .* add trust=mine_of_a_test\.$"):
+        with pytest.raises(ConfigError, match=r"^loss\._target_=mine_of_a_test\.Mine is not .* add trust=mine_of_a_test"):
             build(cfg, trust=trust)
         assert not (tmp_path / "imported").exists()
     assert type(build(cfg, trust="mine_of_a_test").gan.loss).__name__ == "Mine"
@@ -142,6 +142,50 @@ def test_a_part_that_lacks_a_method_is_one_sentence():
     cfg.generator = {"_target_": f"{__name__}.Silent"}
     with pytest.raises(ConfigError, match=r"Silent cannot run on latents of .*\(NotImplementedError\): "):
         check(cfg, trust="tests")
+
+
+class Keeping(Strategy):
+    """Keeps something for the next iteration, as `keep` makes it from the gradients of both networks."""
+
+    def __init__(self, keep="nothing"):
+        self.keep, self.kept = keep, [] if keep in ("in order", "of D first") else None
+
+    def __call__(self, gan, reals, *, d_steps, g_steps):
+        d, g = gan.losses(next(reals), gan.generate(gan.sample()))
+        d_gradients, g_gradients = gradients = gan.gradients(d, g)
+        gan.update_both(d, g, gradients)
+        self.kept = {
+            "in order": [*g_gradients, *d_gradients],
+            "of D first": [*d_gradients, *g_gradients],
+            "tuple": gradients,
+            "number": 0.5,
+            "nothing": None,
+        }[self.keep]
+
+    def state_dict(self):
+        return {"kept": self.kept}
+
+    def load_state_dict(self, state):
+        self.kept = state["kept"]
+
+
+def keeping(keep):
+    cfg = composed(*SMALL)
+    cfg.strategy = {"_target_": f"{__name__}.Keeping", "keep": keep}
+    return cfg
+
+
+@pytest.mark.parametrize("keep", ["in order", "number", "nothing"])
+def test_a_state_that_resumes_is_accepted(keep):
+    trainer = build(keeping(keep), trust="tests")
+    trainer.step(trainer.reals)
+    build(keeping(keep), trust="tests").load_state_dict(trainer.state_dict())
+
+
+@pytest.mark.parametrize(("keep", "said"), [("of D first", "should hold a tensor for each"), ("tuple", "should be None or a")])
+def test_a_state_that_would_not_resume_is_refused_beforehand(keep, said):
+    with pytest.raises(ConfigError, match=rf"^strategy.* could not be resumed, as its state\.kept {said}"):
+        check(keeping(keep), trust="tests")
 
 
 def test_a_data_set_without_a_shape_is_one_sentence():

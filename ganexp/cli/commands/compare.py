@@ -108,8 +108,9 @@ def row(name: str, one: Measured, baseline: Measured, loss: str, batch_size: int
 
 def conditions(options: argparse.Namespace) -> str:
     """Return what was measured, on what, and when."""
+    threads = torch.get_num_threads()
     return (
-        f"Measured on {date.today()} on {machine()}, with {torch.get_num_threads()} threads: medians "
+        f"Measured on {date.today()} on {machine()}, on {'1 thread' if threads == 1 else f'{threads} threads'}: medians "
         f"[{CONFIDENCE:.0%} confidence intervals] of {options.repeats} interleaved repeats of {options.iterations} iterations; "
         f"`{' '.join(options.overrides)}`. Ratios are times relative to `{BASELINE}`; "
         f"peak is {'what an iteration allocates' if torch.cuda.is_available() else 'activations kept by autograd'}."
