@@ -131,10 +131,13 @@ def _prepare(config: DictConfig, values: dict[str, Any]) -> tuple[Path, Path | N
     if checkpoint is None:
         from ganexp.config.build import refuse_used_folder  # imports torch
 
+        if folder == Path():
+            raise ConfigError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
         refuse_used_folder(folder)
         if Sweep.is_in(folder):
             raise ConfigError(f"{folder} holds a sweep: choose another hydra.run.dir.")
-    lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
+    remedy = "wait for it, or begin a new run without resume" if checkpoint else "choose another hydra.run.dir, or wait"
+    lock_or_refuse(folder, remedy)
     return folder, checkpoint
 
 
@@ -147,6 +150,8 @@ def _begin(config: DictConfig, folder: Path, hydra_overrides: list[str]) -> Path
         raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
     if runs.is_run(folder):
         raise ConfigError(f"{folder} holds a run: choose another hydra.sweep.dir.")
+    if folder == Path():
+        raise ConfigError("hydra.sweep.dir should name a folder of the sweep's own, as in hydra.sweep.dir=outputs/mine.")
     overrides = typed_overrides(config.hydra)
     parsed = _parsed([f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))

@@ -60,8 +60,9 @@ def sentence(error: Exception) -> str:
     if isinstance(error, OverrideParseException):
         override = str(error.override)
         shown = override if override.isprintable() else repr(override)
-        reason = "; ".join(line.strip() for line in str(error).replace(override, "").splitlines()[1:2])
-        return f"{shown} cannot be read as key=value{f': {reason}' if reason else ''}."
+        reason = "; ".join(line.strip(" ^") for line in str(error).replace(override, "").splitlines()[1:2])
+        quoting = "; quote a value with spaces or signs, \"key='value'\"" if "=" in override and "'" not in override else ""
+        return f"{shown} cannot be read as key=value{f': {reason}' if reason else ''}{quoting}."
     cause = error.__cause__
     if isinstance(error, ConfigCompositionException) and isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
         siblings = cause.parent_node if isinstance(cause.parent_node, DictConfig) else {}

@@ -20,9 +20,11 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
     options, overrides = config_options(arguments)
     if any(one.startswith("sweep.resume=") for one in overrides):
         return _expand_sweep(options, overrides)
-    (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("resume=")]
+    (*_, name) = [one.partition("=")[2] for one in overrides if one.startswith("resume=")]
     if name in ("auto", "null", ""):
         return list(arguments)
+    if any(one.startswith("hydra.run.dir=") for one in overrides):
+        raise ConfigError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")
     checkpoint = _fetched(name) if "wandb://" in name[:9] else find_checkpoint(name)
     recorded, recorded_options = recorded_command(RunFolder.of_checkpoint(checkpoint).path, f"resume={name}")
     _refuse_missing_options(options, recorded_options, f"resume={name}")
@@ -36,14 +38,15 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
 
 def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]:
     """Return the command line of the sweep that `sweep.resume=<folder>` names, to be run again in its folder."""
-    (name, *_) = [one.partition("=")[2] for one in overrides if one.startswith("sweep.resume=")]
+    (*_, name) = [one.partition("=")[2] for one in overrides if one.startswith("sweep.resume=")]
     further = [one for one in overrides if not one.startswith("sweep.resume=") and one not in ("-m", "--multirun")]
     try:
         folder = _path(name)
         sweep = Sweep.load(folder)
     except (OSError, ValueError, RuntimeError):
         raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
-    foreign = [one for one in further if not one.startswith(("hydra", "trust=")) and one not in sweep.overrides]
+    counting = {_key(one): one for one in sweep.overrides}  # the last of each key
+    foreign = [one for one in further if not one.startswith(("hydra", "trust=")) and counting.get(_key(one)) != one]
     if foreign:
         raise ConfigError(f"sweep.resume runs the rest of a sweep as it was started: leave out {' '.join(foreign)}.")
     if not sweep.jobs:
@@ -75,6 +78,8 @@ def find_checkpoint(name: str) -> Path:
         checkpoint = RunFolder(path).last if path.is_dir() else path
         if checkpoint.is_file() and checkpoint.parent == RunFolder.of_checkpoint(checkpoint).checkpoints:
             return checkpoint
+        if path.is_dir() and (earlier := RunFolder(path).numbered):
+            raise ConfigError(f"resume={name} has no {checkpoint.name}: go on from an earlier one, resume={earlier[-1]}.")
         if Sweep.is_in(path):
             raise ConfigError(f"resume={name} is a sweep: continue it with sweep.resume={name}.")
     except (OSError, RuntimeError):  # a name too long, a link to itself

@@ -23,7 +23,9 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     try:
         state = load(path)
     except CheckpointError as error:
-        raise ConfigError(f"resume: {error}.") from error
+        earlier = [one for one in RunFolder.of_checkpoint(path).numbered if one != path]
+        remedy = f": go on from an earlier one, resume={earlier[-1]}" if earlier else ""
+        raise ConfigError(f"resume: {error}{remedy}.") from error
     values = completed(values)
     reals = state["run"].get("reals")
     has_digest = isinstance(reals, dict) and reals.get("digest")
@@ -38,7 +40,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
     iteration = state["run"]["iteration"]
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
-        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, as in iterations=10000.")
+        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, iterations={2 * iteration}.")
     _know_best(state, values, RunFolder.of_checkpoint(path).best)
     return state
 

@@ -63,6 +63,32 @@ def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
         expand_resume(["-m", "sweep.resume=loop"])
 
 
+def test_of_two_folders_the_last_is_meant_and_a_run_stays_in_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded_run(tmp_path / "run")
+    assert expand_resume(["resume=nowhere", "resume=run"])[-1] == "resume='run/checkpoints/last.pt'"
+    with pytest.raises(ConfigError, match=r"leave out hydra\.run\.dir"):
+        expand_resume(["resume=run", "hydra.run.dir=outputs/other"])
+
+
+def test_a_sweep_goes_on_with_the_last_value_of_each_key(tmp_path):
+    Sweep(("iterations=20", "iterations=30", "seed=0,1"), ("seed",), (("seed=0",), ("seed=1",))).save(tmp_path)
+    assert "iterations=30" in expand_resume(["-m", f"sweep.resume={tmp_path}", "iterations=30"])
+    with pytest.raises(ConfigError, match="leave out iterations=20"):
+        expand_resume(["-m", f"sweep.resume={tmp_path}", "iterations=20"])
+
+
+def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
+    small_run(tmp_path, "iterations=20", "checkpoint_every=5", "keep_checkpoints=2").fit()
+    last = tmp_path / "checkpoints" / "last.pt"
+    last.write_bytes(last.read_bytes()[:5000])
+    with pytest.raises(ConfigError, match=r"cannot be read as a checkpoint .*resume=\S+iteration_0000000\d\d\.pt\.$"):
+        small_run(tmp_path, "iterations=40", checkpoint=last)
+    last.unlink()
+    with pytest.raises(ConfigError, match=r"has no last\.pt: .*resume=\S+iteration_0000000\d\d\.pt\.$"):
+        find_checkpoint(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "3", '{"jobs": 3}', '{"overrides": "ab", "differing": [], "jobs": [["a"]]}', "[" * 100_000]
 )
