@@ -480,7 +480,7 @@ def _unfinished(block: Block) -> str:
     said = ""
     if block.missing:
         names = ", ".join(f"`{rule}`" for rule in block.missing)
-        said += f" **Not complete**: not run to the end are {names}."
+        said += f" **Not complete**: {names} still to be run."
     if block.lost:
         said += f" Every tuning run diverged for {', '.join(f'`{rule}`' for rule in block.lost)}."
     for rule, why in block.misfits.items():

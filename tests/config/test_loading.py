@@ -113,7 +113,7 @@ def test_a_generator_of_ones_own_must_be_trusted(tmp_path):
     cfg = composed(*SMALL, "iterations=1")
     cfg.generator._target_ = f"{__name__}.Own"
     ganexp.build(cfg, tmp_path, trust="tests").fit()
-    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.test_loading\.Own is not .* add trust=tests"):
+    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.test_loading\.Own is not .* add trust=tests \("):
         ganexp.load(tmp_path)
     assert type(ganexp.load(tmp_path, trust=["tests"]).network).__name__ == "Own"
 

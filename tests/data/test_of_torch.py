@@ -176,7 +176,7 @@ def test_a_dataset_of_an_untrusted_module_is_not_even_imported(tmp_path, monkeyp
     cfg = configured("faces_of_a_test.Faces")
     for trust in ((), "other", ["faces_of"]):
         with pytest.raises(
-            ConfigError, match=r"^dataset\.dataset\._target_=faces_of_a_test\.Faces .* add trust=faces_of_a_test"
+            ConfigError, match=r"^dataset\.dataset\._target_=faces_of_a_test\.Faces .* add trust=faces_of_a_test \("
         ):
             build(cfg, trust=trust)
         assert not (tmp_path / "imported").exists()

@@ -56,6 +56,14 @@ def test_figures_are_those_of_each_by_itself_and_the_first_have_the_usual_keys()
     assert {*both(measures("fid"), {"two": Doubled((2,))}).keys} == {"eval/fid"}
 
 
+def test_a_figure_that_no_key_declares_is_named(monkeypatch):
+    chosen = measures("sliced_wasserstein")
+    (measure,) = chosen.values()
+    monkeypatch.setattr(type(measure), "__call__", lambda *_: {"eval/other": 1.0})
+    with pytest.raises(EvaluationError, match=r"^SlicedWasserstein\w* returned eval/other, without"):
+        both(chosen, {"raw": Raw((2,))})(points(1, 120).split(30))
+
+
 def test_each_has_statistics_of_its_own_in_the_cache(tmp_path):
     def seen(features, *, fresh):
         evaluator = Evaluators(measures("kid"), features, samples=120)

@@ -118,7 +118,7 @@ def test_data_whose_place_was_left_out_are_a_sentence(tmp_path):
 def test_a_class_of_ones_own_must_be_trusted(tmp_path):
     G = trained(tmp_path / "run", target=f"{__name__}.Own", trust="tests")
     folder = save(G, tmp_path / "x")
-    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.Own is not ganexp's, .* add trust=tests"):
+    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.Own is not ganexp's, .* add trust=tests \("):
         ganexp.load(folder)
     assert type(ganexp.load(folder, trust="tests").network).__name__ == "Own"
 

@@ -9,6 +9,7 @@ import torch
 from ganexp.compare.tracing import TracingGAN
 from ganexp.strategies import Competitive, detach
 from ganexp.wrappers import Balanced, LatentStep, Lookahead, Replay, TopK, WarmUp
+from ganexp.wrappers.base import seen
 from tests.composing import suited
 from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, real_batches, tiny_gan, train
 
@@ -147,3 +148,9 @@ def test_losses_say_which_scores_are_real_ones():
         (by_real,) = torch.autograd.grad(loss.d_loss(real, fake), real)
         assert (by_real > 0).all() if loss.low_is_real else (by_real < 0).all(), name
         assert loss.pairs == (name == "rpgan")
+
+
+def test_a_view_replaces_nothing_but_what_wrappers_may():
+    for wrong in ("smaple", "generate"):
+        with pytest.raises(ValueError, match=rf"alone, and not {wrong}$"):
+            seen(tiny_gan(CASES["nonsaturating"]), **{wrong: None})
