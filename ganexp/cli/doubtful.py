@@ -1,4 +1,4 @@
-"""What Hydra resolves silently but users should know: a key that was given twice, a penalty that replaced a loss's own."""
+"""What Hydra resolves silently but users should know: what was given twice, a penalty that replaced a loss's own."""
 
 import re
 from collections import Counter
@@ -8,6 +8,7 @@ from typing import Any
 
 from ganexp.cli.naming import typed_overrides
 from ganexp.cli.options import option
+from ganexp.config.schema import LISTS
 
 BROUGHT = "override /penalty@_global_.penalty"
 """The key by which an option's YAML brings a penalty along."""
@@ -19,7 +20,11 @@ def doubtful(hydra: Any) -> Iterator[str]:
     values = {key: value for key, _, value in overrides}
     for key, count in Counter(key for key, *_ in overrides).items():
         if count > 1:
-            yield f"{key} is given {'twice' if count == 2 else f'{count} times'}: the last one counts, {key}={values[key]}."
+            yield f"{key} is given {_times(count)}: the last one counts, {key}={values[key]}."
+    for key in values.keys() & {*LISTS}:
+        for name, count in Counter(re.findall(r"\w+", values[key])).items():
+            if count > 1:
+                yield f"{key}={values[key]} names {name} {_times(count)}: it counts once."
     if "penalty" not in values:
         return
     names = re.findall(r"\w+", values["penalty"])
@@ -34,3 +39,7 @@ def doubtful(hydra: Any) -> Iterator[str]:
             f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "
             f"loss={chosen}: leave it out, or have both by penalty=[{','.join(dict.fromkeys([*brought, *names]))}]."
         )
+
+
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count} times"

@@ -27,7 +27,7 @@ def run_name(cfg: Any) -> str:
     """Return the name of a run from its composed configuration, Hydra's part included."""
     overrides = typed_overrides(cfg.hydra)
     called = class_names(overrides)
-    choices = [str(called.get(group) or cfg[group].get("name")) for group in ("dataset", "loss", "strategy")]
+    choices = [called.get(group) or _called(cfg[group]) for group in ("dataset", "loss", "strategy")]
     name = "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
     return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a sweep makes a job's folder before the job is checked
 
@@ -63,6 +63,11 @@ def changes(overrides: Sequence[str]) -> str:
 def short(path: Path) -> Path:
     """Return a path relative to the working directory, if it lies below that: shorter to read and to copy."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _called(node: Any) -> str:
+    """Return the name of a group's choice; that of its class if its YAML gives it none."""
+    return str(node.get("name") or str(node.get("_target_")).rpartition(".")[2])
 
 
 def _settings(overrides: Sequence[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from tests.small_runs import SMALL
     [
         ("loss=hinge loss=wgan", ["loss is given twice: the last one counts, loss=wgan."]),
         ("seed=1 seed=2 d_steps=2 seed=3", ["seed is given 3 times: the last one counts, seed=3."]),
+        ("penalty=[r1,r2,r1]", ["penalty=[r1,r2,r1] names r1 twice: it counts once."]),
         (
             "penalty=r1 loss=wgan_gp",
             [

@@ -44,6 +44,12 @@ def test_a_class_of_ones_own_gives_its_name():
     assert class_names(["loss._target_=mine.Loss", "loss.name=best"]) == {}
 
 
+def test_an_option_without_a_name_is_called_as_its_class_is():
+    named = {group: {"name": group} for group in ("dataset", "strategy")}
+    cfg = {**named, "loss": {"_target_": "mine.losses.Loss"}, "seed": 0, "hydra": {"overrides": {"task": []}}}
+    assert run_name(OmegaConf.create(cfg)) == "dataset_Loss_strategy_seed0"
+
+
 def test_a_name_is_one_part_of_a_path_whatever_the_names_of_its_choices_are():
     """The folder of a job is made before the job's configuration is checked, and a sweep that is resumed may be anyone's."""
     named = {group: {"name": f"../../{group}"} for group in ("dataset", "loss", "strategy")}
