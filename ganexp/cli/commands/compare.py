@@ -35,6 +35,8 @@ def main(options: argparse.Namespace) -> Path:
     if options.overrides is None:
         options.overrides = CASES["dcgan 64"]
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
+    if (folder / "table.md").exists():
+        raise ConfigError(f"--output={folder} holds a comparison already: choose another folder.")
     refuse_unwritable(folder / "table.md")
     rows: list[Row] = []
     for loss in tqdm(options.losses, disable=None, unit="loss"):

@@ -77,3 +77,11 @@ def test_a_mistake_is_one_sentence(arguments, tmp_path, capsys):
         call("compare", *arguments, "--output", str(tmp_path / "results"))
     assert str(end.value).startswith("Error: ") or "should be" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+def test_earlier_results_are_not_replaced(results):
+    folder, _ = results
+    before = (folder / "table.md").read_text()
+    with pytest.raises(SystemExit, match="holds a comparison already: choose another folder"):
+        call("compare", "--overrides", *TINY, "--output", str(folder))
+    assert (folder / "table.md").read_text() == before
