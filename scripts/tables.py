@@ -205,7 +205,7 @@ def _compared(one: Overall | None) -> tuple[str, str, str]:
     if one is None:
         return "", "", ""
     low, middle, high = (two_digits(value) for value in (one.ratio.low, one.ratio.middle, one.ratio.high))
-    return f"{middle} [{low}, {high}]", one.counts, one.losses
+    return f"{middle} [{low}, {high}]{one.share}", one.counts, one.losses
 
 
 @functools.cache

@@ -2,10 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -23,12 +25,13 @@ from benching.verdicts import (
     Block,
     Verdict,
     ahead_at_equal_time,
-    beside_the_luckiest,
+    beside_next_best,
     blocks,
     conclusions,
     consistent,
     edge_share,
     edges,
+    moved_by_plateaus,
     overall,
     overturned,
     two_digits,
@@ -45,14 +48,18 @@ SHADES = {"better": "#8fd18f", "worse": "#f2a3a0", "unclear": "#ececec"}
 TITLES = {"adam": "Adam", "sgd": "SGD"}
 WITHIN = JUDGEMENTS // BUDGETS
 """How many judgements of a run over twice the budget lie within the budget."""
-SHOWN = (0.25, 4.0)
+SHOWN = (0.5, 2.0)
 """The ratios that the figure shows; others lie beyond its panels."""
 BEST_OF = (5, 10, POINTS, POINTS + FURTHER)
+UNSTABLE = 5
+"""Rules that lose at least so many seeds more than `detach` are hatched in the figure."""
 
 ANSWER = """# Which update rule, and when?
 
-Each update rule of [the strategies' page](strategies.md) that makes updates of its own was tuned with equal effort, run over
-{seeds} seeds, and compared with `detach`: ordinary alternating training, D first. {counts}
+Each update rule of [the strategies' page](strategies.md) that makes updates of its own was tuned with equally many runs and
+compared over {seeds} seeds with `detach`: ordinary alternating training, D first. {scope}
+
+{counts}
 
 {short}
 """
@@ -64,63 +71,65 @@ Every rule is tuned alike on every workload, separately with {optimisers}:
 - **Points.** {points} tuning runs with one seed, at the same quasi-random points for all rules: D's rate over three decades,
   G's rate at 1/5 to 5 times D's, the momentum ({momentum}), and the rule's own coefficients in ranges that hold its
   paper's values. {further} further points beyond the ranges of the rates count once every rule has them.
-- **Choice.** The point with the best plateau (the mean of the last three of {judgements} judgements of the averaged generator)
-  on the validation split is run on {seeds} other seeds, and judged on the test split.
+- **Choice.** The point with the lowest mean of the last three of {judgements} evaluations (averaged weights, validation split)
+  is run on {seeds} other seeds, and evaluated on the test split.
 - **Budget.** All runs of a workload see equally many real samples: a rule that draws two batches for an iteration makes half as
   many iterations.
-- **Comparisons** were fixed beforehand: each rule with `detach`, paired by seed. The correction for many comparisons, some
-  budgets and one penalty were settled later ([power](#power), [why](development.md)).
+- **Fixed beforehand**: each rule against `detach`, paired by seed. **Settled later**: the correction for many comparisons, some
+  budgets and one penalty ([power](#power), [why](development.md)).
 
 The columns of the tables:
 
-- **Figure**: the distance to real data at the end of the budget, lower is better: the interquartile mean over seeds, finite as
-  long as no more than a quarter of them diverge, with its 95 % interval by bootstrap over seeds.
+- **Distance** to real data at the end of the budget, lower is better: the interquartile mean over seeds, with its 95 % interval
+  by bootstrap over seeds; ∞ if more than a quarter of them diverge.
 - **× `detach`**: the ratio of these means, with its interval. Over workloads it is the geometric mean, bootstrapped within each
-  workload, without workloads on which `detach` loses most of its seeds. Intervals are not corrected for the number of rules.
+  workload, over those on which both means are finite; "(4 of 5)" says that one is left out. Workloads on which `detach` loses
+  most of its seeds are left out for all. Intervals are not corrected for the number of rules. {floors}
 - **Chance**: the probability that a run of the rule ends better than one of `detach`.
 - **p**: Wilcoxon's signed-rank test of the logarithms of the ratios, paired by seed, corrected by Holm for all comparisons on
   the workload with the optimiser. A rule is **better** or **worse** (p is bold) if p is below 5 % and ratio and chance point
-  the same way, and worse if all its tuning runs diverged; else {seeds} seeds do not decide, and it is **unclear**.
-- **Lost**: seeds that diverged, or ended no closer to the real data than real data without half of the classes.
-- **Target**: how many seeds came as far as the tuned `detach` with Adam on the validation split after {target} of its
-  {judgements} judgements; and if more than half did, the median share of the budget that it took.
-- **Time**: what the budget takes, in units of `detach`, from races side by side on an idle machine, with Adam; it is used
-  for SGD too. {spread}
-- **At equal time**: the ratio when the slower of the two is stopped at the time at which the faster one ends; neither is tuned
-  anew for that. A rule is still better, or behind, if the 95 % interval lies on one side of 1. It is not judged if it was not
-  timed, or one of the two takes more than ten times as long as the other.
+  the same way, and worse if all its tuning runs diverged; else {seeds} seeds do not decide, and it is **unclear**. Unclear is
+  not equal: see *lost*. {one_sided}{plateaus}
+- **Lost**: seeds that diverged, or ended no better than real data from half of the modes or classes.
+- **Target**: how many seeds ever came as close as `detach` does after {target} of its {judgements} evaluations; if more than
+  half did, also the median share of the budget that it took.
+- **Time** for the budget, × `detach`, raced side by side on an idle machine, with Adam, and used for SGD too. {spread}
+- **At equal time**: the ratio when the slower of the two is stopped as the faster one ends, without new tuning. A rule is still
+  better, or behind, if the 95 % interval lies on one side of 1. It is blank if the rule was not timed, or one of the two takes
+  more than ten times as long as the other.
 """
 
 PLATEAUS = """## Learning curves, smaller budgets and spread
 
-Left: interquartile means over the budget. Middle: what fewer tuning runs would have found, the mean over all choices of
-so many of the points. Right: the share of seeds that end at or below each distance. Shown are `detach`, the three best rules,
-the middle one and the worst with a finite figure, and on the right in grey all others.
+Left: interquartile means over the budget; dotted, the target, and dashed, real data. Middle: what fewer tuning runs would have
+found, the mean over all choices of so many of the points; a curve begins where no choice can have diverged throughout. Right:
+the share of seeds that end at or below each distance. Shown are `detach`, the three best rules, the middle one and the worst
+with a finite distance, and on the right in grey all others.
 
 ![Curves over the budget, best-of-n curves, and performance profiles]({picture})
 """
 
 POWER = """## Power
 
-With {seeds} seeds and {comparisons} comparisons, the strictest of Holm's steps finds a difference of {effect:.2f} standard
-deviations (of the differences of pairs) with a chance of {power:.0f} %. Later steps find smaller ones. For the rule with the
-median spread, counting only seeds that did not diverge, this means:
+With {seeds} seeds and {comparisons} comparisons, a difference of {effect:.2f} standard deviations of the pairs passes Holm's
+strictest step in {power:.0f} % of cases; later steps find smaller ones. For the rule with the median spread, counting only
+seeds that did not diverge, this means:
 
 {table}
 Holm's correction is for the comparisons of one workload with one optimiser, so that no verdict changes when another workload
 is run. That was settled after the first two workloads; before, it was for the whole page. Corrected for all {all} comparisons
-so far, {stood} of the {of} verdicts would stand{overturned}.
+so far, {stood} of the {of} verdicts would stand; † marks the p of the others.
 """
 
 TUNING = """## Tuning
 
-{held} of {of} optima lie in the lowest or highest tenth of a range, beyond which there may be a better one; of all points
-that were tried, {chance:.0f} % do. {extended} A rule's own ranges are the same on all workloads and are not extended; some
+{held} of {of} chosen points lie in an outer tenth of a range ({chance:.0f} % of all tried points do); a better one may lie
+beyond. {extended} A rule's own ranges are the same on all workloads and are not extended; some
 coefficients are tuned with Adam only, and keep their default with SGD.
 
 Each point was tried with one seed, and so few points cover three or more settings only thinly: any rule may have better
 ones. Intervals and p-values are for the chosen point, and leave out the uncertainty of choosing it. {moved}*Best of n* is the
-figure on the validation split that n of the points would have found, the mean over all choices of n; – where all points of a
+distance on the validation split that n of the points would have found, the mean over all choices of n; – where all points of a
 choice may have diverged.
 
 {luck}### What each rule was tuned to, and what fewer points would have found
@@ -129,23 +138,27 @@ choice may have diverged.
 
 LUCK = """\
 All comparisons of a block rest on the one point that was chosen for `detach`: if the choice was unlucky, every rule looks
-better. So `detach` was run on the test seeds at its {count} next-best points too (`--runners-up`). The last column compares the
-rules that are better than `detach` with the best of its points, the hardest comparison. Their advantage stands where the
-interval lies below 1: {stood} of {of}{fallen}.
+better. So `detach` was run on the test seeds at its {count} next-best points too (`--runners-up`). {missed}The last column
+compares the rules that are better than `detach` with `detach` at each of these points, and shows the ratio that is least in
+their favour. Their advantage stands where its interval lies below 1: {stood} of {of}{fallen}.
+
+No other rule was run at its next-best points. So where two rules differ by no more than that, luck in choosing may be all there
+is, whatever p says.
 
 {table}
 """
 
 LONGER = """## Are the budgets long enough?
 
-`detach` with Adam at points {points} of the space, over twice the budget, on the validation split; the vertical line is the
-budget. Each curve is one run with the tuning seed, so changes of a few percent mean nothing. The table has the point that is
-best at the budget. A run that gets worse later has been trained for too long, as happens with GANs.
+`detach` with Adam at points {points} of the space, over twice the budget, on the validation split. Black: the point that is
+best at the budget, as in the table. Grey: the other two. Each curve is one run with the tuning seed, so changes of a few
+percent mean nothing. A run that gets worse later has been trained for too long, as happens with GANs. The last columns are the
+change of the tuned `detach`, over {seeds} seeds, in the last tenth of the budget.
 
-![The figure of detach over two budgets]({picture})
+![The distance of detach over two budgets]({picture})
 
 {table}
-{last}Where `detach` is still falling, a ratio says which rule is faster, not which one ends better; where it rises, also which
+Where `detach` is still improving, a ratio says which rule is faster, not which one ends better; where it gets worse, also which
 one degrades later.
 """
 
@@ -208,15 +221,15 @@ def write(results: Results, page: Path) -> None:
 
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
-    short = "\n\n".join(_in_short(found, division) for division in DIVISIONS)
-    parts = [ANSWER.format(seeds=SEEDS, counts=_counts(found), short=short)]
+    parts = [ANSWER.format(seeds=SEEDS, scope=_scope(found), counts=_counts(found), short=_in_short(found))]
     if pictures:
         parts.append(f"![Every rule on every workload: better than detach, worse, or unclear]({pictures[0]})\n")
-    parts += [_protocol(results), "## What was found\n"]
+    parts += [_protocol(results, found), "## What was found\n"]
     parts += [*(_overall(found, name) for name in DIVISIONS), "### On each workload\n", _folded("In words", _said(found))]
     if pictures:
-        parts.append(f"![The figure of every rule relative to that of detach, with its interval]({pictures[1]})\n")
-    parts += [_each_rule(block) for block in found]
+        parts.append(f"![Every rule's distance relative to that of detach, with its interval]({pictures[1]})\n")
+    fallen = {(block.name, one.rule) for block, one in overturned(found)}
+    parts += [_each_rule(block, fallen) for block in found]
     if pictures:
         parts.append(PLATEAUS.format(picture=pictures[2]))
     parts += [
@@ -238,10 +251,12 @@ def at_a_glance(found: Sequence[Block]) -> Figure:
     axes = figure.subplots()
     for x, block in enumerate(columns):
         ratios = {one.rule: one.ratio.middle for one in block.verdicts if one.ratio} | dict.fromkeys(block.lost, math.inf)
+        lost = {one.rule: one.lost for one in block.verdicts} | dict.fromkeys(block.lost, SEEDS)
         for y, rule in enumerate(rules):
             if rule in ratios:
                 colour = SHADES[block.standing(rule)]
-                axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour))
+                hatch = "////" if lost[rule] >= block.base.lost + UNSTABLE else None
+                axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour, edgecolor="white", hatch=hatch))
                 axes.text(x, y, two_digits(ratios[rule]), ha="center", va="center", fontsize=9)
     adam = sum(block.division == "adam" for block in columns)
     axes.axvline(adam - 0.5, color="0.2", linewidth=1)
@@ -254,8 +269,10 @@ def at_a_glance(found: Sequence[Block]) -> Figure:
     axes.tick_params(length=0, labeltop=True, labelbottom=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    title = "Distance to real data after equally many images, relative to detach"
-    figure.suptitle(f"{title}. Green: better. Red: worse. Grey: {SEEDS} seeds do not decide.", fontsize=9)
+    title = "Distance to real data after equally many samples, relative to detach; the best chance with Adam first"
+    colours = f"Green: better. Red: worse. Grey: {SEEDS} seeds do not decide."
+    losses = f"Hatched: at least {UNSTABLE} more lost seeds than detach. ∞: more than a quarter of the seeds diverged."
+    figure.suptitle(f"{title}.\n{colours} {losses}", fontsize=9)
     return figure
 
 
@@ -291,17 +308,19 @@ def courses(found: Sequence[Block]) -> Figure:
         for one in block.verdicts:
             row[2].plot(at, statistics.profile(one.ends, at), color="0.8", linewidth=0.8)
         for one in picked:
-            style = {"color": "black", "linewidth": 2} if one.rule == BASE else {"linewidth": 1.2}
+            style = _style(one.rule)
             row[0].plot(over, one.curve, label=one.rule, **style)
             budgets = range(1, len(one.searched) + 1)
             row[1].plot(budgets, [_best_of(one, n) for n in budgets], **style)
             row[2].plot(at, statistics.profile(one.ends, at), **style)
         if block.target is not None:
-            row[0].axhline(block.target, color="0.6", linestyle=":", linewidth=1)
+            row[0].axhline(block.target, color="0.4", linestyle=":", linewidth=1)
+        if block.floor is not None:
+            row[0].axhline(block.floor, color="0.4", linestyle="--", linewidth=1)
         row[0].set(yscale="log", xlabel="thousands of real samples", ylabel=block.workload.unit)
         row[0].set_title(f"{block.name}: over the budget")
         row[1].set(yscale="log", xlabel="tuning runs", title="best of n, on the validation split")
-        row[2].set(xscale="log", xlabel=block.workload.unit, ylabel="share of seeds at most", title="profiles")
+        row[2].set(xscale="log", xlabel=block.workload.unit, ylabel="share of seeds", title="seeds at or below a distance")
         row[1].set_ylim(top=min(row[1].get_ylim()[1], 2 * worst))
         handles, labels = row[0].get_legend_handles_labels()
         row[2].legend(handles, labels, fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1))
@@ -322,7 +341,7 @@ def over_two_budgets(results: Results) -> Figure:
             best = line is _best_at_the_budget(runs)
             axes.plot(over, line.figures, color="black" if best else "0.75", linewidth=2 if best else 1.2)
         axes.axvline(1, color="tab:red", linewidth=0.8)
-        axes.set(yscale="log", title=workload.name, xlabel="budgets")
+        axes.set(yscale="log", title=workload.name, xlabel="share of the budget", ylabel=workload.unit.partition(" in ")[0])
         axes.grid(alpha=0.3)
         _plain(axes, "y")
     return figure
@@ -372,6 +391,16 @@ def _picked(block: Block) -> list[Verdict]:
     return [block.base, *dict.fromkeys([*others[:3], *others[len(others) // 2 :][:1], *others[-1:]])]
 
 
+def _style(rule: str) -> dict[str, Any]:
+    """Return how a rule is drawn in every panel."""
+    if rule == BASE:
+        return {"color": "black", "linewidth": 2}
+    colours, dashes = colormaps["Dark2"].colors, ("-", "--", "-.")  # type: ignore[attr-defined]
+    number = [*RULES].index(rule) if rule in RULES else len(RULES)
+    dash = dashes[number // len(colours) % len(dashes)]
+    return {"color": colours[number % len(colours)], "linestyle": dash, "linewidth": 1.2}
+
+
 def _best_of(one: Verdict, n: int) -> float:
     value = statistics.best_of(one.searched, n)
     return value if math.isfinite(value) else math.nan
@@ -382,13 +411,24 @@ def _folded(summary: str, hidden: str) -> str:
     return f'<details markdown="1">\n<summary>{summary}</summary>\n\n{hidden}\n</details>\n'
 
 
-def _protocol(results: Results) -> str:
+def _protocol(results: Results, found: Sequence[Block]) -> str:
     momentum = "; ".join(
         f"{', '.join(f'{float(one):g}' for one in division.momentum)} with {TITLES[name]}"
         for name, division in DIVISIONS.items()
     )
+    compared = [one for block in found for one in block.fixed]
+    one_sided = sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in compared if one.ratio)
+    moved = moved_by_plateaus(found)
     return PROTOCOL.format(
         spread=_spread_of_times(results),
+        floors=_floors(found),
+        one_sided="The interval of the ratio ignores the best and the worst quarter of the seeds and is not corrected, so "
+        f"{one_sided} unclear ones have it on one side of 1. "
+        if one_sided
+        else "",
+        plateaus=f"By the mean of the last three evaluations, as in the choice, {moved} of {len(compared)} would differ."
+        if compared
+        else "",
         points=POINTS,
         further=FURTHER,
         optimisers=" and ".join(TITLES.values()),
@@ -399,32 +439,59 @@ def _protocol(results: Results) -> str:
     )
 
 
+def _floors(found: Sequence[Block]) -> str:
+    """Say how close real data come, below which no distance is to be expected."""
+    floors = {block.workload.name.partition("_")[0]: block.floor for block in found if block.floor is not None}
+    said = " and ".join(f"{_number(floor)} on {name}" for name, floor in floors.items())
+    return f"Real training data score {said}: near that, ratios understate differences." if said else ""
+
+
+def _scope(found: Sequence[Block]) -> str:
+    """Say on what rules were compared."""
+    names = [*dict.fromkeys(f"`{block.workload.name}`" for block in found if block.tells)]
+    if not names:
+        return ""
+    points = all(block.workload.splits == "drawn" for block in found if block.tells)
+    said = " Images are not run yet." if points else ""
+    return f"So far this was done on {len(names)} workloads, {', '.join(names)}{', all of points in the plane' * points}.{said}"
+
+
 def _counts(found: Sequence[Block]) -> str:
     """Say how the fixed comparisons came out."""
     standings = Counter(one.standing for block in found for one in block.fixed)
     standings["worse"] += sum(rule in RULES for block in found for rule in block.lost)
     better, worse, unclear = (standings[name] for name in ("better", "worse", "unclear"))
+    timed = [one.at_equal_time for block in found for one in block.fixed if one.at_time]
+    at_time = (
+        f" At equal time, the interval lies below 1 for {timed.count('better')} of {len(timed)}, and above for "
+        f"{timed.count('worse')}."
+    )
     return (
-        f"After equally many images, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "
-        f"and {unclear} do not decide."
+        f"After equally many samples, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "
+        f"and {unclear} do not decide.{at_time if timed else ''}"
     )
 
 
-def _in_short(found: Sequence[Block], division: str) -> str:
+def _in_short(found: Sequence[Block]) -> str:
     """Return the answer in a sentence."""
-    count = sum(block.division == division and block.tells for block in found)
-    if not count:
-        return f"With {TITLES[division]}, no workload is complete yet."
-    ahead = ahead_at_equal_time(found, division)
-    worse = Counter(rule for one in overall(found, division) for rule in [one.rule] * one.standings.count("worse"))
-    rules = ", ".join(
-        f"`{rule}` on {' and '.join(f'`{one}`' for one in names)}"
-        + (f" (worse than `detach` on {worse[rule]} other{'s' if worse[rule] > 1 else ''})" if worse[rule] else "")
-        for rule, names in ahead.items()
+    divisions = [division for division in DIVISIONS if any(block.division == division and block.tells for block in found)]
+    if not divisions:
+        return "No workload is complete yet."
+    said = []
+    for division in divisions:
+        telling = [block for block in found if block.division == division and block.tells]
+        for rule, names in ahead_at_equal_time(telling, division).items():
+            others = [block for block in telling if block.workload.name not in names and rule in block.pairs]
+            behind = sum(
+                rule in block.lost or any(one.rule == rule and one.at_equal_time == "worse" for one in block.verdicts)
+                for block in others
+            )
+            where = " and ".join(f"`{name}`" for name in names)
+            said.append(f"`{rule}` with {TITLES[division]} on {where} (behind on {behind} of {len(others)} others)")
+    return (
+        "Better also at equal time, and better than `detach` at each of its [next-best points](#tuning), after equally many "
+        f"samples: {'; '.join(said) or 'no rule'}."
     )
-    workloads = f"{count} workload{'s' if count > 1 else ''}"
-    beside = "Better than `detach` at equal time, and than `detach` at its [next-best points](#tuning)"
-    return f"{beside}, with {TITLES[division]} on {workloads}: {rules or 'no rule'}."
 
 
 def _spread_of_times(results: Results) -> str:
@@ -453,7 +520,7 @@ def _overall(found: Sequence[Block], division: str) -> str:
     rows = [
         {
             "rule": f"`{one.rule}`",
-            "× `detach`": _of(one.ratio),
+            "× `detach`": f"{_of(one.ratio)}{one.share}",
             "chance": f"{one.improvement.middle:.2f}",
             "better, worse, unclear": one.counts,
             "lost": one.losses,
@@ -469,11 +536,12 @@ def _overall(found: Sequence[Block], division: str) -> str:
     return f"{title}\n\n{short}\n\n{table(rows)}" if rows else ""
 
 
-def _each_rule(block: Block) -> str:
+def _each_rule(block: Block, fallen: Collection[tuple[str, str]]) -> str:
     """Return every rule's results in a block; what is missing there can be seen without opening it."""
-    unit = f"{block.workload.unit[0].upper()}{block.workload.unit[1:]}."
-    summary = f"{block.name}{' (not complete)' if block.missing else ''}: every rule's figure, ratio, p, target and time"
-    return _folded(summary, f"{unit}{_unfinished(block)}\n\n{_table(block)}")
+    unit = f"{block.workload.unit[0].upper()}{block.workload.unit[1:]}"
+    unit += "." if block.floor is None else f"; that of real training data is {_number(block.floor)}."
+    summary = f"{block.name}{' (not complete)' if block.missing else ''}: every rule's distance, ratio, p, target and time"
+    return _folded(summary, f"{unit}{_unfinished(block)}\n\n{_table(block, fallen)}")
 
 
 def _unfinished(block: Block) -> str:
@@ -488,18 +556,19 @@ def _unfinished(block: Block) -> str:
     return said
 
 
-def _table(block: Block) -> str:
+def _table(block: Block, fallen: Collection[tuple[str, str]]) -> str:
     rows = []
     for one in block.verdicts:
         came, taken = np.isfinite(one.reached), float(np.median(one.reached))
         p = f"{one.p:.3f}" if one.p >= 0.001 else "<0.001"
+        p = p if one.standing == "unclear" else f"**{p}**{'†' * ((block.name, one.rule) in fallen)}"
         rows.append(
             {
                 "rule": f"`{one.rule}`",
-                "figure": _of(one.figure),
+                "distance": _of(one.figure),
                 "× `detach`": _of(one.ratio) if one.ratio else "1",
                 "chance": f"{one.improvement.middle:.2f}" if one.improvement else "",
-                "p": "" if one.ratio is None else f"**{p}**" if one.standing != "unclear" else p,
+                "p": p if one.ratio else "",
                 "lost": f"{one.lost}" if one.lost else "",
                 "target": f"{came.sum()}: {100 * taken:.0f} %" if math.isfinite(taken) else f"{came.sum()}",
                 "time": f"{one.time:.2f}" if math.isfinite(one.time) else "",
@@ -532,13 +601,12 @@ def _power(found: Sequence[Block]) -> str:
             rows.append(
                 {
                     "block": block.name,
-                    "standard deviation of log ratios": f"{middle:.2f}",
+                    "spread of log ratios": f"{middle:.2f}",
                     "found by the strictest step": f"below {ends[0]:.2f} or above {ends[1]:.2f}",
                 }
             )
     verdicts = sum(one.standing != "unclear" for block in found for one in block.fixed)
     fallen = overturned(found)
-    names = ", ".join(f"`{one.rule}` ({block.name})" for block, one in fallen)
     return POWER.format(
         seeds=SEEDS,
         comparisons=count,
@@ -548,7 +616,6 @@ def _power(found: Sequence[Block]) -> str:
         all=sum(block.comparisons for block in found),
         stood=verdicts - len(fallen),
         of=verdicts,
-        overturned=f", all but {names}" if names else "",
     )
 
 
@@ -586,30 +653,35 @@ def _tuned(results: Results, found: Sequence[Block]) -> str:
 
 
 def _luck(found: Sequence[Block]) -> str:
-    """Return what `detach` reaches at its next-best points, and which rules are better than the best of them."""
+    """Return what `detach` reaches at its next-best points, and which rules are better than at all of them."""
     rows = []
+    missed = []
     ratios: dict[str, Interval] = {}
     for block in found:
         if not block.runners_up:
             continue
-        beside = beside_the_luckiest(block)
+        beside = beside_next_best(block)
         ratios |= {f"`{rule}` ({block.name})": ratio for rule, ratio in beside.items()}
-        figures = {number: statistics.interquartile_mean(ends) for number, ends in block.runners_up.items()}
+        figures = {number: float(statistics.interquartile_mean(ends)) for number, ends in block.runners_up.items()}
+        if min(figures.values()) < block.base.figure.middle:
+            missed.append(100 * (1 - min(figures.values()) / block.base.figure.middle))
         rows.append(
             {
                 "block": block.name,
                 "`detach` as tuned": f"{_number(block.base.figure.middle)} (point {block.base.chosen.point})",
-                "at its next-best points": ", ".join(f"{_number(float(one))} ({number})" for number, one in figures.items()),
-                "× the best of these": ", ".join(f"`{rule}` {_of(ratio)}" for rule, ratio in beside.items()),
+                "at its next-best points": ", ".join(f"{_number(one)} ({number})" for number, one in figures.items()),
+                "× the least favourable": ", ".join(f"`{rule}` {_of(ratio)}" for rule, ratio in beside.items()),
             }
         )
     fallen = [name for name, ratio in ratios.items() if ratio.high >= 1]
+    by = f"{min(missed):.0f} to {max(missed):.0f} %" if missed else ""
     return (
         LUCK.format(
             count=NEXT_BEST,
             stood=len(ratios) - len(fallen),
             of=len(ratios),
             fallen=f", all but {', '.join(fallen)}" if fallen else "",
+            missed=f"In {len(missed)} of {len(rows)} blocks one of these was better, by {by}. " if missed else "",
             table=table(rows),
         )
         if rows
@@ -659,12 +731,15 @@ def _longer(results: Results, found: Sequence[Block], picture: str) -> str:
                 "lowest after": f"{_number(min(after))} ({round(100 * (min(after) / at_budget - 1)):+d} %)" if after else "",
                 "at twice the budget": _number(after[-1]) if best.state == "finished" else "diverged",
             }
+            | {
+                f"last tenth, {TITLES[division]}": "".join(
+                    _change(block.base.curve) for block in found if (block.workload, block.division) == (workload, division)
+                )
+                for division in DIVISIONS
+            }
         )
     points = ", ".join(map(str, TRIED[:-1])) + f" and {TRIED[-1]}"
-    changes = [f"{_change(block.base.curve)} ({block.name})" for block in found]
-    of_tuned = "Over the last tenth of the budget, the interquartile mean of the tuned `detach` changes by"
-    last = f"{of_tuned} {', '.join(changes)}. " if changes else ""
-    return LONGER.format(points=points, picture=picture, table=table(rows), last=last) if rows else ""
+    return LONGER.format(points=points, picture=picture, table=table(rows), seeds=SEEDS) if rows else ""
 
 
 def _change(curve: np.ndarray) -> str:
@@ -689,7 +764,7 @@ def _what_there_is(results: Results) -> str:
             "workload": f"`{workload.name}`",
             "version": workload.version,
             "real samples": f"{workload.images:,}",
-            "judge": workload.unit,
+            "distance": workload.unit,
             "for": {"cpu": "CPU", "gpu": "GPU"}[workload.machine],
         }
         for division in DIVISIONS:

@@ -23,7 +23,7 @@ class Line:
     Args:
         part: `tuning` or `test`, a run; `runner-up`, a test run of a next-best point of `detach`; `longer`, a run over
             twice the budget; `time`, how long the budget of images takes, relative to `detach`; `bound`, the figure from which
-            a run has collapsed; `machine`, what made the lines below.
+            a run has collapsed; `floor`, the figure of real data; `machine`, what made the lines below.
         workload: Name and version.
         space: The version of the tuning space.
         division: The optimiser.
@@ -32,7 +32,7 @@ class Line:
         seed: The seed of the run.
         state: `finished` or `diverged`; `misfit` where the rule does not fit the workload, one line for all of its runs.
         cpu_s: Core-seconds of the training.
-        figures: The figures of the run's judgements; for a time, the ratio; for a bound, the bound itself.
+        figures: The figures of the run's judgements; for a time, the ratio; for a bound and a floor, the figure itself.
         said: For a tuning run, the settings as one types them; for a machine, what it is, with the versions and the date; for a
             misfit, why the rule does not fit; for a bound, the features that judge.
     """
@@ -165,6 +165,10 @@ class Results:
     def bound(self, workload: str) -> Line | None:
         """Return the line that has the figure from which a run counts as collapsed, and the features that judge."""
         return next((line for line in self.of_part("bound") if line.workload == workload), None)
+
+    def floor(self, workload: str) -> Line | None:
+        """Return the line that has the figure of real data."""
+        return next((line for line in self.of_part("floor") if line.workload == workload), None)
 
     def runners_up(self, workload: str, division: str) -> dict[int, dict[int, Line]]:
         """Return the runs of `detach` at its next-best points, by point and seed."""

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import statistics
 import time
 import warnings
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ JUDGEMENTS = 10
 """How many times every run is judged, evenly over its iterations."""
 TRIAL = 5
 """How many iterations are timed to tell how long one takes."""
+REAL_SETS = 20
+"""Of how many sets of real data the mean figure is taken, since a single one scatters."""
 COMMON = ("sample_every=0", "checkpoint_every=0", "evaluate_every=0", "logger=[]", "threads=1")
 Part = Literal["tuning", "test"]
 
@@ -169,6 +172,20 @@ def collapsed(workload: Workload) -> float:
     drawn = torch.randint(len(there), (workload.samples,), generator=stream(0, "half of the classes"))
     batches = to_range(there[drawn], torch.float32).split(250)
     return evaluators(workload)[0](batches)[workload.judge]
+
+
+@cache
+def floor(workload: Workload) -> float:
+    """Return the figure of real training data against the test split: the mean over sets as large as those of a run.
+
+    They are drawn with replacement, since small data sets have fewer samples.
+    """
+    generator, training = stream(0, "real data"), _data(workload).training
+    figures = []
+    for _ in range(REAL_SETS):
+        real = training[torch.randint(len(training), (workload.samples,), generator=generator)]
+        figures.append(evaluators(workload)[1](to_range(real, torch.float32).split(250))[workload.judge])
+    return statistics.fmean(figures)
 
 
 class _Judge(Callback):

@@ -208,7 +208,7 @@ def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.w
                     break
                 if line not in running_now.values():
                     task = plan.task(line)
-                    _write_bound(task.workload, results)
+                    write_bounds(task.workload, results)
                     running_now[pool.submit(_made_quietly, task) if pool else _made_here(task)] = line
             if not running_now:
                 break
@@ -225,8 +225,8 @@ def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.w
                 bar.update()
 
 
-def _write_bound(workload: Workload, results: Results) -> None:
-    """Write down the figure from which a run on a workload has collapsed, and what judges, unless that is known."""
+def write_bounds(workload: Workload, results: Results) -> None:
+    """Write down the figure from which a run on a workload has collapsed, with what judges, and that of real data."""
     known, judge = results.bound(workload.key), running.judge_of(workload)
     if known is None:
         results.append(Line("bound", workload.key, figures=(running.collapsed(workload),), said=judge))
@@ -235,6 +235,8 @@ def _write_bound(workload: Workload, results: Results) -> None:
             f"{workload.name}: {judge} judges here, and in {results.path} it is {known.said}: bring that classifier here, or "
             "name another file with --results, whose rules are all judged anew."
         )
+    if results.floor(workload.key) is None:
+        results.append(Line("floor", workload.key, figures=(running.floor(workload),)))
 
 
 def machine_line() -> Line:

@@ -109,9 +109,12 @@ def detectable(n: int, comparisons: int) -> float:
 
 
 def spread(pair: Pair) -> float:
-    """Return the standard deviation of log ratios over the seeds with which neither run diverged."""
+    """Return the spread of log ratios over the seeds with which neither run diverged.
+
+    It is the interquartile range in units of the standard deviation of a normal distribution, which outliers do not move.
+    """
     finite = _logs(pair)[np.isfinite(np.asarray(pair)).all(0)]
-    return float(np.std(finite, ddof=1)) if len(finite) > 1 else math.nan
+    return float(stats.iqr(finite, scale="normal")) if len(finite) > 1 else math.nan
 
 
 def best_of(values: Sequence[float], budget: int) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benching import statistics
-from benching.results import Line, Results
+from benching.results import PLATEAU, Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
@@ -19,7 +19,7 @@ from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import ALPHA, holm
 
 TARGET_AT = 8
-"""The target is the figure that the tuned `detach` with Adam had at this judgement, counted from 1, on the validation split."""
+"""The target is the interquartile mean of `detach` at this judgement, counted from 1."""
 
 
 @dataclass(eq=False)
@@ -30,6 +30,7 @@ class Verdict:
         rule: Its name.
         chosen: The tuning run whose point was taken.
         ends: The last figure of each seed, infinite where it diverged.
+        plateaus: The mean of the last figures of each seed, as points are rated; infinite where it diverged.
         figure: The interquartile mean of `ends`.
         lost: How many seeds diverged, or collapsed: ended no better than real data without the latter half of the classes.
         curve: The interquartile mean at each judgement.
@@ -46,6 +47,7 @@ class Verdict:
     rule: str
     chosen: Line
     ends: np.ndarray
+    plateaus: np.ndarray
     figure: Interval
     lost: int
     curve: np.ndarray
@@ -61,11 +63,16 @@ class Verdict:
     @property
     def standing(self) -> str:
         """`better` or `worse` than `detach`, where means, pairs and the test agree; else `unclear`."""
-        if self.ratio is None or self.improvement is None or self.p >= ALPHA:
+        if self.ratio is None or self.improvement is None:
             return "unclear"
-        if self.ratio.middle < 1 and self.improvement.middle > 0.5:
-            return "better"
-        return "worse" if self.ratio.middle > 1 and self.improvement.middle < 0.5 else "unclear"
+        return _standing(self.ratio.middle, self.improvement.middle, self.p)
+
+    @property
+    def at_equal_time(self) -> str:
+        """`better` or `worse` than `detach` at equal time, where the interval lies on one side of 1; else `unclear`."""
+        if self.at_time is None:
+            return "unclear"
+        return "better" if self.at_time.high < 1 else "worse" if self.at_time.low > 1 else "unclear"
 
 
 @dataclass
@@ -79,7 +86,8 @@ class Block:
         lost: Rules all of whose points diverged.
         missing: Rules whose runs are not complete.
         misfits: Rules that do not fit, and why.
-        target: The figure that counts as good; None before `detach` was tuned.
+        target: The figure that counts as good; None before `detach` was run.
+        floor: What real data score; None if it was not computed.
         runners_up: The last figures of `detach` at its next-best points, by point, as far as these are complete.
         extended: Whether the points of the extension count.
     """
@@ -91,6 +99,7 @@ class Block:
     missing: list[str] = field(default_factory=list)
     misfits: dict[str, str] = field(default_factory=dict)
     target: float | None = None
+    floor: float | None = None
     extended: bool = False
     runners_up: dict[int, np.ndarray] = field(default_factory=dict)
 
@@ -142,7 +151,9 @@ class Overall:
 
     Args:
         rule: Its name.
-        ratio: The ratio to `detach`: the geometric mean over workloads, with its interval by bootstrap stratified by workload.
+        ratio: The ratio to `detach`: the geometric mean over the workloads on which both have a finite one, with its interval
+            by bootstrap stratified by workload; infinite if there are none.
+        finite: How many workloads these are.
         improvement: The probability that a run is better than one of `detach`, the mean over workloads.
         standings: How it compares with `detach` on each workload.
         lost: How many seeds diverged or collapsed, over all workloads.
@@ -150,6 +161,7 @@ class Overall:
 
     rule: str
     ratio: Interval
+    finite: int
     improvement: Interval
     standings: tuple[str, ...]
     lost: int
@@ -158,6 +170,11 @@ class Overall:
     def counts(self) -> str:
         """On how many workloads it is better, worse, and unclear."""
         return counted(self.standings)
+
+    @property
+    def share(self) -> str:
+        """Of how many workloads the ratio is; empty if it is of all."""
+        return "" if self.finite == len(self.standings) else f" ({self.finite} of {len(self.standings)})"
 
     @property
     def losses(self) -> str:
@@ -194,7 +211,7 @@ def overturned(found: Sequence[Block]) -> list[tuple[Block, Verdict]]:
 
 
 def overall(found: Sequence[Block], division: str) -> list[Overall]:
-    """Return what each rule reached with an optimiser over all workloads that tell, the best first.
+    """Return what each rule reached with an optimiser over all workloads that tell, first the one with the best chance.
 
     Rules that were not run on all of them, for example because they do not fit, come after the others.
     """
@@ -204,16 +221,18 @@ def overall(found: Sequence[Block], division: str) -> list[Overall]:
         of = [block for block in telling if rule in block.pairs]
         pairs = [block.pairs[rule] for block in of]
         lost = sum(one.lost for block in of for one in block.verdicts if one.rule == rule)
+        finite = [pair for pair in pairs if np.isfinite(statistics.interquartile_mean(np.array(pair))).all()]
         entries.append(
             Overall(
                 rule,
-                statistics.interval(statistics.ratio, pairs),
+                statistics.interval(statistics.ratio, finite) if finite else Interval(math.inf, math.inf, math.inf),
+                len(finite),
                 statistics.interval(statistics.improvement, pairs),
                 tuple(block.standing(rule) for block in of),
                 lost + SEEDS * sum(rule in block.lost for block in of),
             )
         )
-    return sorted(entries, key=lambda one: (len(one.standings) < len(telling), one.ratio.middle, -one.improvement.middle))
+    return sorted(entries, key=lambda one: (len(one.standings) < len(telling), -one.improvement.middle, one.ratio.middle))
 
 
 def consistent(entries: Sequence[Overall]) -> tuple[list[str], list[str]]:
@@ -229,10 +248,9 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
     rules = [rule for rule in (*RULES, *sorted(tuned - {*RULES})) if rule not in misfits]
     numbers = results.numbers(workload.key, division)
     block = Block(workload, division, misfits=misfits, extended=len(numbers) > POINTS)
-    adam = results.arms[workload.key, "adam", BASE].chosen(results.numbers(workload.key, "adam"))
-    block.target = adam.figures[TARGET_AT - 1] if adam else None
-    bound = results.bound(workload.key)
+    bound, floor = results.bound(workload.key), results.floor(workload.key)
     collapsed = bound.figures[0] if bound else math.inf
+    block.floor = floor.figures[0] if floor else None
     curves: dict[str, np.ndarray] = {}
     for rule in rules:
         arm = results.arms[workload.key, division, rule]
@@ -245,6 +263,8 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
         else:
             seeds = [runs[seed] for seed in range(SEEDS)]
             curves[rule] = np.array([_curve(line) for line in seeds])
+            if rule == BASE:
+                block.target = float(statistics.interquartile_mean(curves[rule].T)[TARGET_AT - 1])
             searched = [arm.tuning[number].plateau for number in numbers]
             block.verdicts.append(_alone(rule, chosen, searched, curves[rule], block.target, collapsed))
     for number, runs in results.runners_up(workload.key, division).items():
@@ -264,12 +284,12 @@ def _curve(line: Line) -> np.ndarray:
 
 
 def _alone(rule: str, chosen: Line, searched: list[float], curves: np.ndarray, target: float | None, bound: float) -> Verdict:
-    ends = curves[:, -1]
+    ends, plateaus = curves[:, -1], curves[:, -PLATEAU:].mean(1)
     figure = statistics.interval(lambda pairs: statistics.interquartile_mean(pairs[0][0]), [(ends, ends)])
     good = curves <= (-math.inf if target is None else target)
     reached = np.where(good.any(1), (good.argmax(1) + 1) / JUDGEMENTS, math.inf)
     curve = statistics.interquartile_mean(curves.T)
-    return Verdict(rule, chosen, ends, figure, int((ends >= bound).sum()), curve, searched, reached)
+    return Verdict(rule, chosen, ends, plateaus, figure, int((ends >= bound).sum()), curve, searched, reached)
 
 
 def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[str, float]) -> None:
@@ -302,13 +322,16 @@ def conclusions(found: Sequence[Block]) -> list[str]:
             continue
         better = [one for one in block.verdicts if one.standing == "better"]
         worse = [one for one in block.verdicts if one.standing == "worse"]
-        timed = [(f"`{one.rule}`", one.at_time) for one in better if one.at_time]
-        ahead = [rule for rule, ratio in timed if ratio.high < 1]
-        unclear = [rule for rule, ratio in timed if ratio.low <= 1 <= ratio.high]
-        behind = [rule for rule, ratio in timed if ratio.low > 1]
-        open_ = [f"`{one.rule}`" for one in better if not one.at_time]
-        standings = {"still better": ahead, "unclear": unclear, "behind": behind, "not judged": open_}
-        at_time = "; ".join(f"{', '.join(rules)} {how}" for how, rules in standings.items() if rules)
+        at_time = "; ".join(
+            f"{', '.join(f'`{one.rule}`' for one in rules)} {how}"
+            for how, rules in (
+                ("still better", [one for one in better if one.at_equal_time == "better"]),
+                ("unclear", [one for one in better if one.at_time and one.at_equal_time == "unclear"]),
+                ("behind", [one for one in better if one.at_equal_time == "worse"]),
+                ("not judged", [one for one in better if not one.at_time]),
+            )
+            if rules
+        )
         failed = f" `detach` itself is lost for {block.base.lost} of {SEEDS} seeds, so this budget tells little."
         said.append(
             f"- **{block.name}.**{'' if block.tells else failed}"
@@ -319,25 +342,51 @@ def conclusions(found: Sequence[Block]) -> list[str]:
     return said
 
 
-def beside_the_luckiest(block: Block) -> dict[str, Interval]:
-    """Return the ratios of the rules better than `detach` to `detach` at whichever of its points is best on the test split."""
-    luckiest = min([block.base.ends, *block.runners_up.values()], key=lambda ends: float(statistics.interquartile_mean(ends)))
-    better = [one for one in block.verdicts if one.standing == "better"]
-    return {one.rule: statistics.interval(statistics.ratio, [(one.ends, luckiest)]) for one in better}
+def beside_next_best(block: Block) -> dict[str, Interval]:
+    """Return the ratios of the rules better than `detach` to `detach` at whichever of its points they are least ahead of.
+
+    Empty if `detach` was not run at its next-best points.
+    """
+    points = [block.base.ends, *block.runners_up.values()] if block.runners_up else []
+    return {
+        one.rule: max(
+            (statistics.interval(statistics.ratio, [(one.ends, ends)]) for ends in points), key=lambda ratio: ratio.high
+        )
+        for one in block.verdicts
+        if one.standing == "better" and points
+    }
 
 
 def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list[str]]:
     """Return which rules are better than `detach` at equal time too, each with the workloads on which it is.
 
-    Those that are no better than `detach` at one of its next-best points are left out.
+    Those that are no better than `detach` at one of its next-best points are left out, and so are those not compared with it.
     """
     ahead: dict[str, list[str]] = defaultdict(list)
     for block in (block for block in found if block.division == division and block.tells):
-        beside = beside_the_luckiest(block)
+        beside = beside_next_best(block)
         for one in block.verdicts:
-            if one.rule in beside and beside[one.rule].high < 1 and one.at_time and one.at_time.high < 1:
+            if one.rule in beside and beside[one.rule].high < 1 and one.at_equal_time == "better":
                 ahead[one.rule].append(block.workload.name)
     return ahead
+
+
+def moved_by_plateaus(found: Sequence[Block]) -> int:
+    """Return how many verdicts would be others if seeds were compared by their plateaus, and not by their last figures."""
+    moved = 0
+    for block in found:
+        pairs = [(one.plateaus, block.base.plateaus) for one in block.fixed]
+        values = [*map(statistics.p_of, pairs), *[1.0] * (block.comparisons - len(pairs))]
+        for one, pair, p in zip(block.fixed, pairs, holm(values), strict=False):
+            ratio, improvement = float(statistics.ratio([pair])), float(statistics.improvement([pair]))
+            moved += _standing(ratio, improvement, p) != one.standing
+    return moved
+
+
+def _standing(ratio: float, improvement: float, p: float) -> str:
+    if p < ALPHA and ratio < 1 and improvement > 0.5:
+        return "better"
+    return "worse" if p < ALPHA and ratio > 1 and improvement < 0.5 else "unclear"
 
 
 def _ratios(verdicts: Sequence[Verdict]) -> str:

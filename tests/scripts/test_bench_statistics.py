@@ -49,7 +49,13 @@ def test_wilcoxons_p_is_exact_and_two_divergences_are_equal():
 
 def test_the_spread_leaves_out_seeds_with_which_a_run_diverged():
     pair = ([1.0, 2.0, math.inf, math.inf, 1.0], [1.0, 1.0, math.inf, 1.0, math.inf])
-    assert statistics.spread(pair) == pytest.approx(np.std([0, np.log(2)], ddof=1))
+    assert statistics.spread(pair) == pytest.approx(np.log(2) / 2 / 1.349, rel=1e-3)
+
+
+def test_the_spread_of_normal_differences_is_their_standard_deviation_in_spite_of_outliers():
+    logs = np.random.default_rng(4).normal(0, 0.3, 4000)
+    logs[:40] = 9
+    assert statistics.spread((np.exp(logs), np.ones(4000))) == pytest.approx(0.3, rel=0.05)
 
 
 def test_profiles_are_shares_of_runs():
