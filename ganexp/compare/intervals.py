@@ -33,9 +33,9 @@ def of_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     return of_median([a / b for a, b in zip(mine, theirs, strict=True)])
 
 
-def of_mean(values: Sequence[float]) -> Interval:
+def of_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean and Student's confidence interval, infinite for one value, which tells nothing about the spread."""
-    mean, half = _mean_and_half(values)
+    mean, half = _mean_and_half(values, confidence)
     return Interval(mean - half, mean, mean + half)
 
 
@@ -80,8 +80,8 @@ def of_share_mean(values: Sequence[float]) -> Interval:
     return Interval(float(special.expit(middle - reach)), mean, float(special.expit(middle + reach)))
 
 
-def _mean_and_half(values: Sequence[float]) -> tuple[float, float]:
+def _mean_and_half(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, np.inf
-    return mean, float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
+    return mean, float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values))

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from experiments.finding import NOTICEABLE, Finding, about, at_least, together
+from experiments.finding import NOTICEABLE, Finding, about, at_least, rule_of, together
 from experiments.racing import case_of, raced
 from experiments.training import weights_after
 from ganexp.cli.commands.cases import CASES, REDUNDANT
@@ -92,7 +92,7 @@ def one_backward_pass(*, overrides: tuple[str, ...] = CASES["dcgan 64"], turns: 
     return Finding(
         "One backward pass (one-stage training) trains the same GAN 1.5 times as fast.",
         verdict,
-        f"{reason}. (A speed-up counts as about 1.5 from √1.5 = {1.5**0.5:.2f}.)",
+        f"{reason}. {rule_of(1.5)}",
         f"{table(rows)}\nIts updates are those of `joint` (to rounding, as tests check), not those of `detach` or `resample`.",
     )
 

@@ -17,7 +17,9 @@ class Verdict(StrEnum):
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
-    DEPENDS = "depends"
+    DEPENDS = "depends"  # confirmed in some cases, refuted in others
+    CONFIRMED_IN_PART = "confirmed in part"  # in some cases, and undecided in the others
+    REFUTED_IN_PART = "refuted in part"
     UNDECIDED = "undecided"  # the interval is too wide for any of the others
 
 
@@ -40,12 +42,20 @@ def at_least(bound: float, interval: Interval) -> Verdict:
 
 
 def about(factor: float, interval: Interval) -> Verdict:
-    """Confirm a claimed speed-up if the measured one lies nearer to it than to none, on a logarithmic scale."""
+    """Confirm a claimed speed-up if the measured one is larger, or nearer to it than to none, on a logarithmic scale."""
     return at_least(factor**0.5, interval)
 
 
+def rule_of(factor: float) -> str:
+    """Return the rule of `about` in words."""
+    return f"(A speed-up counts as about {factor:g}, or more, from √{factor:g} = {factor**0.5:.4g}.)"
+
+
 def together(verdicts: Mapping[tuple[str, str], Verdict]) -> tuple[Verdict, str]:
-    """Join verdicts, each on a case under a condition: one word if they agree, else `depends`, and on what."""
+    """Join verdicts, each on a case under a condition, and say which is which if they differ.
+
+    It depends only where some are confirmed and others refuted: cases that are undecided show no difference.
+    """
     kinds = list(dict.fromkeys(verdicts.values()))
     if len(kinds) == 1:
         return kinds[0], f"{kinds[0].capitalize()} in every case"
@@ -58,4 +68,7 @@ def together(verdicts: Mapping[tuple[str, str], Verdict]) -> tuple[Verdict, str]
         in_all = {case: len(found) == sum(name == case for name, _ in verdicts) for case, found in cases.items()}
         named = [case if in_all[case] else f"{case} ({', '.join(found)})" for case, found in cases.items()]
         said.append(f"{kind}: {'; '.join(named)}")
-    return Verdict.DEPENDS, ". ".join(part[0].upper() + part[1:] for part in said)
+    in_part = {Verdict.CONFIRMED: Verdict.CONFIRMED_IN_PART, Verdict.REFUTED: Verdict.REFUTED_IN_PART}
+    decided = [kind for kind in kinds if kind is not Verdict.UNDECIDED]
+    joined = in_part[decided[0]] if len(decided) == 1 else Verdict.DEPENDS
+    return joined, ". ".join(part[0].upper() + part[1:] for part in said)

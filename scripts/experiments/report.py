@@ -67,7 +67,9 @@ def page(text: str, folder: Path) -> str:
     """Return Markdown as a self-contained HTML page: pictures are embedded, verdicts are coloured."""
     body = MarkdownIt("commonmark").enable("table").render(text)
     body = re.sub(r'src="([^"]+\.png)"', lambda found: f'src="{_inlined(folder / found[1])}"', body)
-    body = re.sub(r"<strong>(confirmed|refuted|depends|undecided)</strong>", r'<span class="verdict \1">\1</span>', body)
+    body = re.sub(
+        r"<strong>((confirmed|refuted|depends|undecided)[a-z ]*)</strong>", r'<span class="verdict \2">\1</span>', body
+    )
     return html.page(text.splitlines()[0].removeprefix("# "), f"<article>\n{body}</article>")
 
 

@@ -79,10 +79,11 @@ def black_at_one_to_one(
         "SoftmaxGAN with one D and one G step gives black images; with 1 : 2 it works.",
         verdict,
         f"{reason}. (An arm works if every seed ends nearer to the data than halfway from all-black images.)",
-        f"Means over {len(seeds)} seeds. Brightness is 0 for black, 1 for white; a G without gradient keeps to whatever blank "
-        "image it was at. The mass on the real half is what D's softmax gives to a batch of real images beside as many "
-        "generated ones: 1/2 if it cannot tell them apart, 1 if it can perfectly, 3/4 where accumulated gradients leave G "
-        f"without any. {FEATURES}\n\n{table(rows)}",
+        f"Means over {len(seeds)} seeds. *Accumulated*: both backward passes fill the gradients of both networks, and then "
+        "both step; *clean*: each network steps by its own. Brightness is 0 for black, 1 for white; an arm that fails need "
+        "not be black. The mass on the real half is what D's softmax gives to a batch of real images beside as many generated "
+        "ones: 1/2 if it cannot tell them apart, 1 if it can perfectly, 3/4 where accumulated gradients leave G without any. "
+        f"{FEATURES}\n\n{table(rows)}",
         {
             "Samples of the four arms, seed " + str(seeds[0]): last_samples({arm: runs[0] for arm, runs in by_arm.items()}),
             "Over the updates of D, mean and range over seeds": curves(by_arm, distance, black),

@@ -43,7 +43,9 @@ def retain_for_a_heavy_discriminator(
     crossing = crossings(weights, [ratio.middle for ratio in redundant]), crossings(weights, counted)
     by_width = Verdict.CONFIRMED if crossing[0] is not None else Verdict.REFUTED
     always = all(at_least(NOTICEABLE, ratio) is not Verdict.CONFIRMED for ratio in own)
-    where = f"at d/g = {crossing[0]:.2f}" if crossing[0] is not None else "nowhere in the range"
+    above = max((w for w, ratio in zip(weights, redundant, strict=True) if ratio.low > 1), default=0)
+    below = min((w for w, ratio in zip(weights, redundant, strict=True) if ratio.high < 1), default=np.inf)
+    where = f"at d/g between {above:.2g} and {below:.2g}" if crossing[0] is not None else "nowhere in the range"
     by_count = f"{crossing[1]:.2f}" if crossing[1] is not None else "none"
     verdict = by_width if not always else Verdict.DEPENDS if by_width is Verdict.CONFIRMED else Verdict.REFUTED
     return Finding(
@@ -51,7 +53,7 @@ def retain_for_a_heavy_discriminator(
         verdict,
         f"With redundant gradients the two cross {where} by time (by operations: {by_count}; 8d + 5g = 9d + 3g at 2); with own "
         f"gradients only, retain (`joint`) is {'nowhere noticeably slower' if always else 'slower in places'}, "
-        "so there is nothing to choose" + ("." if always else " only where it is not."),
+        f"so G first {'never pays' if always else 'pays there'}.",
         f"`joint` over `g_first`; below 1, keeping the graph is cheaper.\n\n{table(rows)}",
         {"`joint` against `g_first` as D grows heavier": _plot(weights, redundant, own, counted)},
     )

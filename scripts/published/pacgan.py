@@ -8,19 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy import stats
 
 from benching import rows
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.cli.commands.pages.markdown import table
+from ganexp.compare.ranking import ALPHA
 
 PUBLISHED = {
-    ("ring", 1): (6.3, 0.5),
-    ("ring", 2): (7.9, 0.1),
-    ("grid", 1): (17.3, 0.8),
-    ("grid", 2): (23.8, 0.7),
+    ("ring", 1): ((6.3, 0.5), (98.2, 0.2), (0.45, 0.09)),
+    ("ring", 2): ((7.9, 0.1), (95.6, 2.0), (0.07, 0.03)),
+    ("grid", 1): ((17.3, 0.8), (94.8, 0.7), (0.70, 0.07)),
+    ("grid", 2): ((23.8, 0.7), (91.3, 0.8), (0.13, 0.04)),
 }
-"""Modes of GAN and PacGAN2 after `EPOCHS`: mean and standard error of ten trials (Lin et al. 2018, table 1)."""
-EPOCHS = 400
+"""Modes, samples of high quality in percent and KL divergence of GAN and PacGAN2 after `EPOCHS`: mean and standard error of
+`TRIALS` trials (Lin et al. 2018, table 1)."""
+EPOCHS, TRIALS = 400, 10
+UNITS = {"modes": (1, 1), "of high quality, %": (100, 1), "KL divergence": (1, 2)}
+"""By what each figure is multiplied for the table, and its number of decimals."""
 READINGS = (0.2, 0.8)
 """What the authors' `beta1` of 0.8 may mean as Adam's β₁: 0.2, since in Blocks it was the share of the new gradient in the mean
 until January 2017, or 0.8, the share of the past. Their code names no version of Blocks."""
@@ -90,21 +95,28 @@ def means(found: Mapping[Trial, Course]) -> list[dict[str, str]]:
         courses = _courses(found, data, pack, beta)
         common = _common(courses)
         if common:
-            modes, quality, divergence = np.array([course[common[-1]] for course in courses]).T
-            told.append(
-                {
-                    "data": data,
-                    "packs of": str(pack),
-                    "β₁": str(beta),
-                    "trials": str(len(courses)),
-                    "epochs": str(common[-1]),
-                    "modes": _mean(modes, 1),
-                    f"published, {EPOCHS} epochs": "{:.1f} ± {:.1f}".format(*PUBLISHED[data, pack]),
-                    "of high quality": f"{_mean(100 * quality, 1)} %",
-                    "KL divergence": _mean(divergence, 2),
-                }
-            )
+            row = {
+                "data": data,
+                "packs of": str(pack),
+                "β₁": str(beta),
+                "trials": str(len(courses)),
+                "epochs": str(common[-1]),
+            }
+            figures = np.array([course[common[-1]] for course in courses]).T
+            for (name, (unit, digits)), values, published in zip(UNITS.items(), figures, PUBLISHED[data, pack], strict=True):
+                star = "*" if p_of(unit * values, published) < ALPHA else ""
+                beside = "{:.{digits}f} ± {:.{digits}f}".format(*published, digits=digits)
+                row[f"{name} (published)"] = f"{_mean(unit * values, digits)}{star} ({beside})"
+            told.append(row)
     return told
+
+
+def p_of(values: np.ndarray, published: tuple[float, float]) -> float:
+    """Return the p of Welch's test of trials against a published mean and standard error; NaN for a single trial."""
+    mean, error = published
+    spreads = np.std(values, ddof=1) if len(values) > 1 else np.nan, error * np.sqrt(TRIALS)
+    test = stats.ttest_ind_from_stats(values.mean(), spreads[0], len(values), mean, spreads[1], TRIALS, equal_var=False)
+    return float(test.pvalue)
 
 
 def drawn(found: Mapping[Trial, Course]) -> Figure:
@@ -126,9 +138,9 @@ def drawn(found: Mapping[Trial, Course]) -> Figure:
         for axes in column:
             axes.grid(alpha=0.3)
         for pack, colour in COLOURS.items():
-            mean, error = PUBLISHED[data, pack]
-            column[0].axhline(mean, color=colour, linestyle="--", linewidth=1)
-            column[0].axhspan(mean - error, mean + error, color=colour, alpha=0.1)
+            for axes, (mean, error) in zip(column, PUBLISHED[data, pack][:2], strict=True):
+                axes.axhline(mean, color=colour, linestyle="--", linewidth=1)
+                axes.axhspan(mean - error, mean + error, color=colour, alpha=0.1)
         column[0].set(title=data, ylabel="modes covered", ylim=(0, 1.08 * column[0].get_ylim()[1]))
         column[1].set(xlabel="epochs", ylabel="samples of high quality, %", ylim=(0, 100), xlim=(0, None))
         column[0].legend(loc="lower right")

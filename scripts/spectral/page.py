@@ -45,16 +45,18 @@ def section(settings: Mapping[str, Found], machine: str) -> str:
     paragraphs = [
         answer(settings),
         f"Every rule was trained by plain descent, which is what predictions are about, with {seeds} seeds: {trained}. Lower "
-        f"is better. A prediction is the factor that a rule has on the game with the eigenvalues found along the run of "
-        f"`{REFERENCE}`, a geometric mean over the run. `lookahead` stands around `joint`, `anchoring` around "
-        f"`extragradient`. To save time, some take few inner steps: {shortened}. Intervals are of 95 % over seeds.",
-        f"With the spectrum along each rule's own run in place of that of `{REFERENCE}`, the correlation is {own}; with the "
-        f"iterations to what `{REFERENCE}` reaches in place of the last figure, {times}. A factor above 1, predicted for "
-        f"{leaving}, says that a rule would leave an equilibrium with this spectrum. But a moment of training is no "
-        f"equilibrium, only eigenvalues of the largest modulus and of the smallest real part are known, and the Jacobian of "
-        f"a real game is not normal, as that of the game behind the prediction is.",
+        f"is better. The rate is the best of four for `{REFERENCE}` with another seed. A prediction is the factor that a rule "
+        f"has on the game with the eigenvalues found along the run of `{REFERENCE}`, a geometric mean over the run. "
+        f"`lookahead` wraps `joint`, and `anchoring` wraps `extragradient`. To save time, some take few inner steps: "
+        f"{shortened}. Intervals are of 95 % over seeds.",
+        f"With the spectrum at the end of each rule's own run in place of those along that of `{REFERENCE}`, and without runs "
+        f"that diverged before it was looked at, the correlation is {own}; with the iterations to what `{REFERENCE}` reaches "
+        f"in place of the last figure, {times}. A factor above 1, predicted for {leaving}, says that a rule would leave an "
+        f"equilibrium with this spectrum. But a moment of training is no equilibrium, only eigenvalues of the largest modulus "
+        f"and of the smallest real part are known, and the Jacobian of a real game is not normal, as the prediction assumes.",
         f"`python scripts/spectra.py` measured [every figure](spectra.csv), on {machine}.",
         "![What the spectrum predicts of each rule, and what its runs reached](spectra.png)",
+        "A cross marks a rule some of whose runs diverged.",
     ]
     wrapped = (textwrap.fill(one, 140, break_long_words=False, break_on_hyphens=False) for one in paragraphs)
     return "\n\n".join([*wrapped, table(rows)])
@@ -112,9 +114,13 @@ def _draw(axes: Axes, name: str, found: Found) -> None:
             label=rule,
         )
     axes.set_xscale("symlog", linthresh=1)
+    ticks = [factor for factor in (1, 1.5, 3, 10, 100) if np.log(factor) < edge / 2]
+    beyond = [] if len(finite) == len(logs) else [edge]
+    axes.set_xticks([*np.log(ticks), *beyond], [*(f"{factor:g}" for factor in ticks), *("∞" for _ in beyond)])
+    axes.set_xticks([], minor=True)
     axes.set_yscale("log")
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
-    axes.set_xlabel("predicted: log of the factor per iteration")
+    axes.set_xlabel("predicted: factor per iteration")
     axes.set_ylabel(f"reached: {SETTINGS[name].unit}")
     axes.set_title(f"{name}: rank correlation {signed(found.correlation(found.predicted, found.figures))}", fontsize=10)
 

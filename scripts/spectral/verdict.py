@@ -127,12 +127,13 @@ def answer(settings: Mapping[str, Found]) -> str:
         rank = one.ranking.index(place) + 1
         how = one.correlation(one.predicted, one.figures)
         best.append((place.standing in ("best", "not distinguishable") and not place.lost, how.low > 0, how.high < 0))
-        standing = {"best": "the best", "not distinguishable": "not to be told from the best"}.get(
-            place.standing, place.standing
-        )
+        ties = sum(other.standing in ("best", "not distinguishable") for other in one.ranking if other is not place)
+        tied = f"tied with the best, as are {ties} of the other {len(one.ranking) - 1}"
+        standing = {"best": "the best", "not distinguishable": tied}.get(place.standing, place.standing)
+        will = "contract best" if np.mean(np.log(one.predicted[one.foremost])) < 0 else "expand least"
         lost = f", though {len(place.lost)} of its runs diverged" if place.lost and place.values else ""
         said.append(
-            f"On the {name}, `{one.foremost}` is predicted to contract best; of {len(one.ranking)} rules it came out "
+            f"On the {name}, `{one.foremost}` is predicted to {will}; of {len(one.ranking)} rules it came out "
             f"{_ordinal(rank)}, {standing if place.values else 'diverged with every seed'}{lost}, and "
             f"`{one.ranking[0].combination}` first. The rank correlation of prediction and result is {signed(how)}."
         )

@@ -9,6 +9,7 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from scipy import stats
 
 import claims
 from experiments import batch_size, cost, dirac, evaluators, finding, order, softmaxgan, training, width_ratio
@@ -43,12 +44,13 @@ def test_claims_1_to_4_show_what_pytorch_says(tmp_path):
 def test_the_html_page_is_whole_by_itself(tmp_path):
     figure = Figure(figsize=(1, 1))
     figure.subplots().plot([1, 2])
-    made = Finding("A < B & `c`.", Verdict.DEPENDS, "On <this>.", "| a | b |\n| --- | --- |\n| 1 | 2 |", {"Drawn": figure})
+    rows = "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    made = Finding("A < B & `c`.", Verdict.CONFIRMED_IN_PART, "On <this>.", rows, {"Drawn": figure})
     claims.report.write({7: made}, tmp_path, how="a command", minutes=3.2)
     page = (tmp_path / "claims.html").read_text()
     assert '<img src="data:image/png;base64,' in page
     assert not re.search(r'(src|href)="(?!data:)', page)
-    assert '<span class="verdict depends">depends</span>' in page
+    assert '<span class="verdict confirmed">confirmed in part</span>' in page
     assert "A &lt; B &amp; <code>c</code>" in page
     assert "<td>2</td>" in page
     assert (tmp_path / re.search(r"\((claims/.*png)\)", (tmp_path / "claims.md").read_text())[1]).exists()
@@ -216,7 +218,9 @@ def test_being_behind_is_measured_at_equal_updates_and_at_equal_time():
         {"g_first": 1.0, "detach": 2.0, "resample": 2.0, "one_stage": 0.5},
         "distance",
     )
-    behind = order.behind(outcome)
+    behind, strict = order.behind(outcome), order.behind(outcome, 0.99)
+    half = stats.t.ppf(0.995, 1) * stats.sem([2, 3])
+    assert strict["at equal updates"].high == pytest.approx(2.5 + half)
     assert behind["at equal updates"].middle == 2.5
     # G first ends after 20 ms, when `detach` has made 10 iterations and stands at 6; as one_stage after 10 ms, at 5: still 6.
     assert behind["at equal time"].middle == -1.5
@@ -255,3 +259,9 @@ def test_verdicts_are_joined():
     assert finding.together({("a", "x"): C, ("b", "y"): C}) == (C, "Confirmed in every case")
     mixed = finding.together({("a", "x"): C, ("a", "y"): C, ("b", "x"): C, ("b", "y"): R})
     assert mixed == (Verdict.DEPENDS, "Confirmed: a; b (x). Refuted: b (y)")
+    assert finding.together({("a", "x"): C, ("b", "x"): R, ("b", "y"): U})[0] is Verdict.DEPENDS
+
+
+@pytest.mark.parametrize(("kind", "joined"), [(C, Verdict.CONFIRMED_IN_PART), (R, Verdict.REFUTED_IN_PART)])
+def test_undecided_cases_do_not_make_a_claim_depend_on_them(kind, joined):
+    assert finding.together({("a", "x"): kind, ("b", "y"): U})[0] is joined

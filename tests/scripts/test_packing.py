@@ -4,12 +4,14 @@ import math
 import threading
 import time
 
+import numpy as np
 import pytest
 from filelock import FileLock
+from scipy import stats
 
 import packing
 from ganexp.logging.layout import RunFolder
-from published.pacgan import Figures, Trial, append, results, summary
+from published.pacgan import TRIALS, Figures, Trial, append, p_of, results, summary
 from tests.forked import train
 
 SHORT = ["evaluate_every=2", "checkpoint_every=2", "dataset.n=2000", "generator.width=4", "discriminator.width=4"]
@@ -64,10 +66,18 @@ def test_means_come_with_standard_errors_beside_the_published_ones(tmp_path):
     error = 1 / math.sqrt(3)
     append(tmp_path / "p.csv", Trial("ring", 2, 0), {5: Figures(3, 1, 0)})
     found = results(tmp_path / "p.csv")
-    assert "| ring | 2 | 0.2 | 1 | 5 | 3.0 | 7.9 ± 0.1 | 100.0 % | 0.00 |" in summary(found)
-    assert f"| ring | 2 | 0.8 | 3 | 10 | 7.0 ± {error:.1f} | 7.9 ± 0.1 | 50.0 ± 0.0 % | 0.25 ± 0.00 |" in summary(found)
+    assert "| ring | 2 | 0.2 | 1 | 5 | 3.0 (7.9 ± 0.1) | 100.0 (95.6 ± 2.0) | 0.00 (0.07 ± 0.03) |" in summary(found)
+    of_three = f"7.0 ± {error:.1f} (7.9 ± 0.1) | 50.0 ± 0.0* (95.6 ± 2.0) | 0.25 ± 0.00* (0.07 ± 0.03) |"
+    assert f"| ring | 2 | 0.8 | 3 | 10 | {of_three}" in summary(found)
     assert "grid" not in summary(found)
     assert summary({}) == "No trial has ended yet."
+
+
+def test_the_comparison_with_published_means_is_welchs_test_of_the_trials_behind_them():
+    ours, theirs = np.array([7.0, 8.0, 7.0]), np.random.default_rng(0).normal(6, 1, TRIALS)
+    published = (theirs.mean(), theirs.std(ddof=1) / math.sqrt(TRIALS))
+    assert p_of(ours, published) == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue)
+    assert math.isnan(p_of(ours[:1], published))
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
