@@ -196,7 +196,7 @@ python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10
 It runs on all workloads for a CPU, or on those that `--workloads` names. The bench says first how long that takes, and
 may be stopped and begun again at any time. `--results` and `--page` name other files than the committed ones; a copy of
 [study.csv](study.csv) there brings the other rules along. It has a line for each run: point, seed, settings, seconds of a
-core, and the figures of its {judgements} judgements. `--times` with the same words races the rule with `detach`, on an idle
+core, and the figures of its {judgements} evaluations. `--times` with the same words races the rule with `detach`, on an idle
 machine. A rule that you have changed is another rule: give it another name.
 """
 
@@ -461,6 +461,12 @@ def _counts(found: Sequence[Block]) -> str:
     standings = Counter(one.standing for block in found for one in block.fixed)
     standings["worse"] += sum(rule in RULES for block in found for rule in block.lost)
     better, worse, unclear = (standings[name] for name in ("better", "worse", "unclear"))
+    beside = [ratio for block in found for ratio in beside_next_best(block).values()]
+    stood = sum(ratio.high < 1 for ratio in beside)
+    also = (
+        f" Of {len(beside)} better ones, {stood} are also better than `detach` at each of its [next-best points](#tuning); the "
+        "others may owe it to an unlucky choice for `detach`."
+    )
     timed = [one.at_equal_time for block in found for one in block.fixed if one.at_time]
     at_time = (
         f" At equal time, the interval lies below 1 for {timed.count('better')} of {len(timed)}, and above for "
@@ -468,7 +474,7 @@ def _counts(found: Sequence[Block]) -> str:
     )
     return (
         f"After equally many samples, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "
-        f"and {unclear} do not decide.{at_time if timed else ''}"
+        f"and {unclear} do not decide.{also if beside else ''}{at_time if timed else ''}"
     )
 
 
@@ -488,10 +494,7 @@ def _in_short(found: Sequence[Block]) -> str:
             )
             where = " and ".join(f"`{name}`" for name in names)
             said.append(f"`{rule}` with {TITLES[division]} on {where} (behind on {behind} of {len(others)} others)")
-    return (
-        "Better also at equal time, and better than `detach` at each of its [next-best points](#tuning), after equally many "
-        f"samples: {'; '.join(said) or 'no rule'}."
-    )
+    return f"Better at equal time too, and than `detach` at each of its next-best points: {'; '.join(said) or 'no rule'}."
 
 
 def _spread_of_times(results: Results) -> str:
