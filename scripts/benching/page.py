@@ -448,12 +448,18 @@ def _floors(found: Sequence[Block]) -> str:
 
 def _scope(found: Sequence[Block]) -> str:
     """Say on what rules were compared."""
-    names = [*dict.fromkeys(f"`{block.workload.name}`" for block in found if block.tells)]
-    if not names:
-        return ""
-    points = all(block.workload.splits == "drawn" for block in found if block.tells)
-    said = " Images are not run yet." if points else ""
-    return f"So far this was done on {len(names)} workloads, {', '.join(names)}{', all of points in the plane' * points}.{said}"
+    complete = [*dict.fromkeys(block.workload for block in found if block.tells)]
+    said = ""
+    if complete:
+        names = ", ".join(f"`{workload.name}`" for workload in complete)
+        points = ", all of points in the plane" * all(workload.splits == "drawn" for workload in complete)
+        said = f"Complete are {len(complete)} workloads, {names}{points}."
+    begun = ", ".join(
+        f"`{block.workload.name}` with {TITLES[block.division]} ({len(block.fixed)} of {block.comparisons} rules)"
+        for block in found
+        if block.missing and block.fixed
+    )
+    return f"{said}{f' Begun: {begun}.' if begun else ''}".strip()
 
 
 def _counts(found: Sequence[Block]) -> str:

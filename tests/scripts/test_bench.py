@@ -315,6 +315,7 @@ def test_the_page_says_which_rules_are_better_than_detach_at_each_of_its_points(
     assert f"`joint` {of_joint:.3g} [" in said
     assert "interval lies below 1: 1 of 2, all but `joint` (ring_nonsaturating, adam)." in " ".join(said.split())
     assert "In 1 of 1 blocks one of these was better, by 10 to 10 %." in said
+    assert f"Begun: `{RING.name}` with Adam (2 of {len(RULES) - 2} rules)." in said
 
 
 def test_what_is_better_at_equal_time_counts_once_detach_was_run_at_its_next_best_points(tmp_path):
