@@ -89,7 +89,7 @@ The columns of the tables:
 - **p**: Wilcoxon's signed-rank test of the logarithms of the ratios, paired by seed, corrected by Holm for all comparisons on
   the workload with the optimiser. A rule is **better** or **worse** (p is bold) if p is below 5 % and ratio and chance point
   the same way, and worse if all its tuning runs diverged; else {seeds} seeds do not decide, and it is **unclear**. Unclear is
-  not equal: see *lost*. {one_sided}{plateaus}
+  not equal: see *lost*. {caveats}
 - **Lost**: seeds that diverged, or ended no better than real data from half of the modes or classes.
 - **Target**: how many seeds ever came as close as `detach` does after {target} of its {judgements} evaluations; if more than
   half did, also the median share of the budget that it took.
@@ -416,19 +416,10 @@ def _protocol(results: Results, found: Sequence[Block]) -> str:
         f"{', '.join(f'{float(one):g}' for one in division.momentum)} with {TITLES[name]}"
         for name, division in DIVISIONS.items()
     )
-    compared = [one for block in found for one in block.fixed]
-    one_sided = sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in compared if one.ratio)
-    moved = moved_by_plateaus(found)
     return PROTOCOL.format(
         spread=_spread_of_times(results),
         floors=_floors(found),
-        one_sided="The interval of the ratio ignores the best and the worst quarter of the seeds and is not corrected, so "
-        f"{one_sided} unclear ones have it on one side of 1. "
-        if one_sided
-        else "",
-        plateaus=f"By the mean of the last three evaluations, as in the choice, {moved} of {len(compared)} would differ."
-        if compared
-        else "",
+        caveats=_caveats(found),
         points=POINTS,
         further=FURTHER,
         optimisers=" and ".join(TITLES.values()),
@@ -436,6 +427,19 @@ def _protocol(results: Results, found: Sequence[Block]) -> str:
         judgements=JUDGEMENTS,
         seeds=SEEDS,
         target=TARGET_AT,
+    )
+
+
+def _caveats(found: Sequence[Block]) -> str:
+    """Say how many verdicts look otherwise by the interval of the ratio, and how many would be others by another figure."""
+    compared = [one for block in found for one in block.fixed]
+    if not compared:
+        return ""
+    off = sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in compared if one.ratio)
+    return (
+        "The interval of the ratio ignores the best and the worst quarter of the seeds and is not corrected, so "
+        f"{off} unclear ones have it on one side of 1. By the mean of the last three evaluations, as in the choice, "
+        f"{moved_by_plateaus(found)} of {len(compared)} would differ."
     )
 
 
