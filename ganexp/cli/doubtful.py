@@ -21,7 +21,7 @@ def doubtful(hydra: Any) -> Iterator[str]:
     for key, count in Counter(key for key, *_ in overrides).items():
         if count > 1:
             yield f"{key} is given {_times(count)}: the last one counts, {key}={values[key]}."
-    for key in values.keys() & {*LISTS}:
+    for key in [one for one in values if one in LISTS]:
         for name, count in Counter(re.findall(r"\w+", values[key])).items():
             if count > 1:
                 yield f"{key}={values[key]} names {name} {_times(count)}: it counts once."

@@ -456,8 +456,8 @@ def _scope(found: Sequence[Block]) -> str:
     said = ""
     if complete:
         names = ", ".join(f"`{workload.name}`" for workload in complete)
-        points = ", all of points in the plane" * all(workload.splits == "drawn" for workload in complete)
-        said = f"Complete are {len(complete)} workloads, {names}{points}."
+        points = ", all of them points in the plane" * all(workload.splits == "drawn" for workload in complete)
+        said = f"Complete so far: {names}{points}."
     begun = ", ".join(
         f"`{block.workload.name}` with {TITLES[block.division]} ({len(block.fixed)} of {block.comparisons} rules)"
         for block in found
