@@ -2,14 +2,29 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 Discriminator = Callable[..., Tensor]
 """A module, or any function from samples and what they are conditioned on to scores, such as a module with other weights.
 
 A module with other weights has a method `read(what)`, which returns what the function `what` reads in it with these weights.
 """
+
+
+def read(discriminator: Discriminator, what: Callable[[nn.Module], Any]) -> Any:
+    """Return what a function finds in D itself, which a strategy or an augmentation may hand to the penalty as a function.
+
+    Raises:
+        ValueError: The discriminator is a function without a method `read`.
+    """
+    if isinstance(discriminator, nn.Module):
+        return what(discriminator)
+    own: Any = getattr(discriminator, "read", None)
+    if own is None:
+        raise ValueError("a penalty on weights needs a discriminator that is a module, or has its method `read`")
+    return own(what)
 
 
 @dataclass(slots=True)

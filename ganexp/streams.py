@@ -8,6 +8,7 @@ import random
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,26 @@ def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: i
     device = "cpu" if torch.device(device).type == "meta" else device
     entropy = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), index])
     return torch.Generator(device).manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+
+class Drawing:
+    """What may draw random numbers from a stream of its own: that stream is its state."""
+
+    rng: torch.Generator | None = None
+    """The stream, if it has one: it draws numbers for the global batch, of which each process takes its share."""
+
+    def streams(self) -> list[torch.Generator]:
+        """Return the random streams that it draws from."""
+        return [] if self.rng is None else [self.rng]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the stream's state, if there is a stream."""
+        return {} if self.rng is None else {"rng": self.rng.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the stream from a state."""
+        if self.rng is not None:
+            self.rng.set_state(state["rng"])
 
 
 def seed_global_streams(seed: int) -> None:

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch, Discriminator
+from ganexp.batch import Batch, Discriminator, read
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit, Part
 from ganexp.instruments.scalar import Scalar
-from ganexp.streams import stream
+from ganexp.streams import Drawing, stream
 
 
-class Augmentation(Part):
+class Augmentation(Drawing, Part):
     """A random transformation T of images, drawn separately for every batch that D scores, real or generated.
 
     D only ever sees T(x): in its own updates; in G's updates, whose gradient flows through T; and in penalties, whose gradient
@@ -30,9 +30,6 @@ class Augmentation(Part):
     gathers = False
     """Whether gradients flow through `gather`, whose deterministic kernel waits for the host, so no CUDA graph can hold it."""
 
-    rng: torch.Generator | None = None
-    """The random stream that it draws from, if any."""
-
     processes = Processes()
     """The processes that train together: each draws random numbers for the global batch and takes its own share of them."""
 
@@ -43,10 +40,6 @@ class Augmentation(Part):
         """Seed the random stream, and create the state on the device; called once, by the GAN."""
         self.rng = stream(seed, "augmentation", device)
         self.pack = pack
-
-    def streams(self) -> list[torch.Generator]:
-        """Return the random streams that it draws from."""
-        return [] if self.rng is None else [self.rng]
 
     def transform(self, images: Tensor) -> Tensor:
         """Transform images `(B, C, H, W)` in [-1, 1] differentiably, each independently, and keep their shape."""
@@ -95,13 +88,6 @@ class Augmentation(Part):
         """Return what `measures` declares."""
         return {}
 
-    def state_dict(self) -> dict[str, Any]:
-        return {} if self.rng is None else {"rng": self.rng.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self.rng is not None:
-            self.rng.set_state(state["rng"])
-
     def uniform(self, images: Tensor, low: float = 0, high: float = 1) -> Tensor:
         """Draw a number from [low, high) for each image, `(B, 1, 1, 1)`."""
         return self.processes.own(self._one_each(images).uniform_(low, high, generator=self.rng))
@@ -142,7 +128,7 @@ class Augmented:
 
     def read(self, what: Callable[[nn.Module], Any]) -> Any:
         """Return what `what`, a function of a module, reads in D; penalties on weights need it."""
-        return what(self.discriminator) if isinstance(self.discriminator, nn.Module) else self.discriminator.read(what)  # type: ignore[attr-defined]
+        return read(self.discriminator, what)
 
 
 class NoAugmentation(Augmentation):

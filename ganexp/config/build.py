@@ -193,7 +193,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
     several = "several processes train" if processes.count > 1 else ""
-    reason = several or reason_against(strategy, gan.penalty, schedule, gan.augment, (gan.optimizer_g, gan.optimizer_d))
+    reason = several or reason_against(step)
     if reason:
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step

@@ -1,6 +1,6 @@
 """Penalties on both networks, and constraints on D's weights: the terms of the objectives besides the loss."""
 
-from ganexp.batch import Discriminator
+from ganexp.batch import Discriminator, read
 from ganexp.penalties.base import NoPenalty, Penalty, Seen
 from ganexp.penalties.consistency import BalancedConsistency, Consistency, LatentConsistency
 from ganexp.penalties.gradients import R1, R1R2, R2, DivergencePenalty, Dragan, GradientPenalty, LipschitzPenalty, OneCentred
@@ -8,7 +8,7 @@ from ganexp.penalties.lazy import Lazy
 from ganexp.penalties.lecam import LeCam
 from ganexp.penalties.path_length import PathLength
 from ganexp.penalties.sum import Sum, total
-from ganexp.penalties.weights import Orthogonal, Spectral, WeightClipping, read
+from ganexp.penalties.weights import Orthogonal, Spectral, WeightClipping
 
 __all__ = [
     "R1",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ganexp.batch import Batch, Discriminator, scores_of
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit, Part
+from ganexp.streams import Drawing
 
 Demand = Literal["gradient norm 0", "gradient norm 1", "gradient norm up to 1", "small weights"]
 """What a penalty demands of the norm of D's gradient, or of D's weights, where another penalty could demand the opposite."""
@@ -29,7 +30,7 @@ class Seen:
     generate: Callable[[Batch], Batch]
 
 
-class Penalty(Part):
+class Penalty(Drawing, Part):
     """A further term of D's loss or of G's, or a constraint on D's weights.
 
     By default its methods do nothing, so that any penalty can be combined with any loss.
@@ -58,9 +59,6 @@ class Penalty(Part):
     gathers = False
     """Whether gradients flow through `gather`, as for an augmentation."""
 
-    rng: torch.Generator | None = None
-    """The random stream that it draws from, if any: numbers for the global batch, of which each process takes its share."""
-
     processes = Processes()
     """The processes that train together."""
 
@@ -77,10 +75,6 @@ class Penalty(Part):
     def share_among(self, processes: Processes) -> None:
         """Train together with other processes; called once, by the GAN."""
         self.processes = processes
-
-    def streams(self) -> list[torch.Generator]:
-        """Return the random streams that it draws from."""
-        return [] if self.rng is None else [self.rng]
 
     def begin(self, seed: int, device: torch.device) -> None:
         """Seed the random stream, if it has one; called once, by the GAN."""
@@ -125,13 +119,6 @@ class Penalty(Part):
 
     def advance_g(self) -> None:
         """Update the state of its term of G's loss; called likewise after each update of G."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {} if self.rng is None else {"rng": self.rng.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self.rng is not None:
-            self.rng.set_state(state["rng"])
 
 
 class NoPenalty(Penalty):

@@ -1,6 +1,5 @@
 """Penalties on D's weights, whatever the samples are, and the constraint that clips them."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import torch
@@ -10,7 +9,7 @@ from torch.nn.modules.conv import _ConvTransposeNd
 from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from ganexp.batch import Batch, Discriminator
+from ganexp.batch import Batch, Discriminator, read
 from ganexp.penalties.base import Penalty
 from ganexp.penalties.lazy import Lazy
 from ganexp.ranges import checked
@@ -102,20 +101,6 @@ def matrices(discriminator: Discriminator) -> list[Tensor]:
         ValueError: The discriminator is a function without a method `read`, or a hook computes a layer's weight.
     """
     return read(discriminator, _of_layers)
-
-
-def read(discriminator: Discriminator, what: Callable[[nn.Module], Any]) -> Any:
-    """Return what a function finds in D itself, which a strategy or an augmentation may hand to the penalty as a function.
-
-    Raises:
-        ValueError: The discriminator is a function without a method `read`.
-    """
-    if isinstance(discriminator, nn.Module):
-        return what(discriminator)
-    own: Any = getattr(discriminator, "read", None)
-    if own is None:
-        raise ValueError("a penalty on weights needs a discriminator that is a module, or has its method `read`")
-    return own(what)
 
 
 def _of_layers(network: nn.Module) -> list[Tensor]:

@@ -21,9 +21,6 @@ Buffers = dict[str, Tensor | None]
 class Average(Part):
     """The contract of an average; the class itself averages nothing, and leaves both networks as they are."""
 
-    discriminator: nn.Module | None = None
-    """The averaged D, if there is one. Nothing in a run reads it: it is kept in checkpoints, for `load_discriminator`."""
-
     def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None) -> None:
         self.generator = generator
         """What samples come from."""
@@ -56,7 +53,6 @@ class RunningAverage(Average):
             trained["discriminator"] = discriminator
         self._averaged = {name: copy_of(network).requires_grad_(False).eval() for name, network in trained.items()}
         super().__init__(self._averaged["generator"])
-        self.discriminator = self._averaged.get("discriminator")
         self._fast: list[Tensor] = [p for network in trained.values() for p in network.parameters()]
         self._slow: list[Tensor] = [p for network in self._averaged.values() for p in network.parameters()]
         self._buffers = [slot for name, network in trained.items() for slot in _buffers(self._averaged[name], network)]

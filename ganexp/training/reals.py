@@ -61,7 +61,7 @@ class Reals:
         self.seeks = hasattr(reals, "seek")
         self.passes_once = hasattr(reals, "__next__") and not self.seeks
         self.batches, self.images = 0, 0
-        self.last: Batch
+        self._last: Batch | None = None
         self._full: Iterator[Batch] = self._full_batches()
         self._first: list[Tensor] = []
         self._looked = False
@@ -78,11 +78,16 @@ class Reals:
             self._skip_to(batches)
         self.batches, self.images = batches, images
 
-    def ahead(self) -> Tensor:
-        """Return the values of the batch that is drawn next."""
+    @property
+    def last(self) -> Batch:
+        """The batch that was drawn last; before any was drawn, the first one."""
+        return self.ahead() if self._last is None else self._last
+
+    def ahead(self) -> Batch:
+        """Return the batch that is drawn next."""
         batch = next(self._full)
         self._full = itertools.chain([batch], self._full)
-        return batch.values
+        return batch
 
     def close(self) -> None:
         """Close a feed that reads ahead. Only one that can seek is closed: a plain generator may still be needed."""
@@ -100,22 +105,17 @@ class Reals:
 
     def __next__(self) -> Batch:
         with self.phase("data"):
-            self.last = next(self._full)
+            self._last = batch = next(self._full)
         if not self._looked:
-            self._look(self.last.values)
-        if self.last.values.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
-            self._first.append(self.processes.gather(self.last.values.clone()))
+            self._look(batch.values)
+        if batch.values.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
+            self._first.append(self.processes.gather(batch.values.clone()))
         self.batches += 1
-        self.images += len(self.last) * self.processes.count
-        return self.last
+        self.images += len(batch) * self.processes.count
+        return batch
 
     def shown(self) -> Tensor:
-        """Return what a picture shows as real: the last batch of images, or the first thousand points, so that axes stay fixed.
-
-        Before anything is drawn, it is the first batch.
-        """
-        if not self.batches:
-            return self.ahead()
+        """Return what a picture shows as real: the last images, or the first thousand points, so that axes stay fixed."""
         return self._points() if self._first else self.last.values
 
     def _points(self) -> Tensor:

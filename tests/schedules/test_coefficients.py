@@ -188,7 +188,7 @@ def test_what_is_read_on_the_device_moves_in_a_recorded_iteration_too(settings, 
 @pytest.mark.parametrize("moving", ["optimizer.betas.1:0.9", "strategy.gamma:2"])
 def test_what_is_read_on_the_host_is_not_recorded(moving):
     made = build(composed(*SMALL, "strategy=consensus", f"moving={{{moving}}}"))
-    assert "reads a moving" in reason_against(made.step.strategy, made.gan.penalty, made.step.schedule)
+    assert "reads a moving" in reason_against(made.step)
 
 
 @pytest.mark.parametrize(

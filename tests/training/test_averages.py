@@ -158,7 +158,7 @@ def test_both_networks_are_averaged_by_the_formula(name):
 def test_a_discriminator_is_loaded_averaged_or_not(tmp_path):
     made = build(composed(*SMALL, "average.of=both", "iterations=6"), tmp_path)
     made.fit()
-    for averaged, network in ((True, made.step.average.discriminator), (False, made.gan.discriminator)):
+    for averaged, network in ((True, made.step.average.networks()["discriminator"]), (False, made.gan.discriminator)):
         loaded = load_discriminator(tmp_path, averaged=averaged)
         assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), network.parameters(), strict=True))
 

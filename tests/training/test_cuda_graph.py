@@ -8,8 +8,8 @@ import torch
 
 from ganexp import build, strategies, wrappers
 from ganexp.augmentations import DiffAugment
-from ganexp.penalties import R1, BalancedConsistency, NoPenalty, Sum
-from ganexp.strategies.base import as_strategy
+from ganexp.penalties import BalancedConsistency, Sum
+from ganexp.training import Step
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, each_with_a_usual_one, every_strategy, suited
 from tests.small_runs import NARROW, Rows
@@ -148,25 +148,28 @@ def test_a_batch_of_another_shape_is_refused_and_an_end_is_an_end(width, sentenc
 
 
 def test_strategies_that_remember_are_not_recorded():
+    gan = tiny_gan(CASES["hinge"], fused=True)
     within = wrappers.LatentStep(strategies.detach)
-    assert reason_against(within, NoPenalty()) == ""
-    assert reason_against(wrappers.TopK(within), NoPenalty()) == "TopK keeps count of iterations"
+    assert reason_against(Step(gan, within)) == ""
+    assert reason_against(Step(gan, wrappers.TopK(within))) == "TopK keeps count of iterations"
     around = wrappers.LatentStep(wrappers.WarmUp(strategies.detach))
-    assert reason_against(around, NoPenalty()) == "WarmUp keeps count of iterations"
-    assert all(reason_against(as_strategy(strategy), R1()) == "" for strategy in STRATEGIES.values())
-    counting = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(1))], lr_decay=0.1)
-    said = reason_against(as_strategy(strategies.detach), NoPenalty(), optimizers=[counting])
-    assert said == "Adagrad may count its steps on the host"
+    assert reason_against(Step(gan, around)) == "WarmUp keeps count of iterations"
+    assert all(reason_against(Step(gan, strategy)) == "" for strategy in STRATEGIES.values())
+    gan._d.optimizer = torch.optim.Adagrad(gan.discriminator.parameters(), lr_decay=0.1)
+    assert reason_against(Step(gan, strategies.detach)) == "Adagrad may count its steps on the host"
     with pytest.raises(ValueError, match="cannot be recorded: Lookahead keeps count"):
         small("hinge", wrappers.Lookahead(strategies.detach, every=2))
 
 
 def test_gradients_of_gathered_pixels_are_recorded_unless_they_must_be_deterministic(monkeypatch):
-    gathering = {"penalty": Sum(parts={"bcr": BalancedConsistency()})}, {"penalty": NoPenalty(), "augment": DiffAugment()}
-    for parts in gathering:
+    gathering = ("penalty", Sum(parts={"bcr": BalancedConsistency()}), "Sum"), ("augment", DiffAugment(), "DiffAugment")
+    for kind, part, name in gathering:
+        step = Step(tiny_gan(CASES["hinge"], fused=True), strategies.detach)
+        setattr(step.gan, kind, part)
         for deterministic in (False, True):
             monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda answer=deterministic: answer)
-            assert bool(reason_against(as_strategy(strategies.detach), **parts)) == deterministic
+            said = f"the gradient of {name} waits for the host with deterministic=true"
+            assert reason_against(step) == (said if deterministic else "")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -68,7 +68,11 @@ class Evaluation(Callback):
         """
         with looking(prior, generator):
             generator = standing(generator, prior, self.standing)
-            return self.evaluate(_labelled(generator, z) for z in prior.measured(self.samples).split(BATCH))
+            return self._compared(generator, prior, prior.measured(self.samples).split(BATCH))
+
+    def _compared(self, generator: nn.Module, prior: Prior, latents: list[Batch]) -> dict[str, float]:
+        """Return the figures of the samples from batches of latents."""
+        return self.evaluate(_labelled(generator, z) for z in latents)
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`."""
@@ -103,42 +107,27 @@ class SharedEvaluation(Evaluation):
     numbers of their own draw different ones.
 
     Args:
-        every, samples, of, standing: As for `Evaluation`.
+        every: The interval in iterations.
         evaluator: The evaluators; in the process that writes, they have already seen the real set.
         processes: All processes of the run.
+        settings: `samples`, `of` and `standing`, as for `Evaluation`.
     """
 
     failures = (EvaluationError,)
     """No other errors, since the other processes would wait for the one that goes on."""
 
-    def __init__(
-        self,
-        every: int,
-        evaluator: Evaluators,
-        *,
-        samples: int,
-        of: Of = "average",
-        standing: int = 0,
-        processes: Processes,
-    ) -> None:
-        super().__init__(every, evaluator, samples=samples, of=of, standing=standing)
+    def __init__(self, every: int, evaluator: Evaluators, *, processes: Processes, **settings: Any) -> None:
+        super().__init__(every, evaluator, **settings)
         self.evaluator, self.processes = evaluator, processes
 
-    def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
-        """Return the figures of a generator, by key, and none in a process that does not write.
-
-        Raises:
-            EvaluationError: A measure has no value.
-        """
-        with looking(prior, generator):
-            generator = standing(generator, prior, self.standing)
-            latents = prior.measured(self.samples).split(BATCH)
-            batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
-            if self.processes.writes:
-                return self.evaluator.compare([one.to(prior.device) for one in seen] for seen in batches)
-            for _ in batches:  # it yields none here, but this process does its share
-                pass
-            return {}
+    def _compared(self, generator: nn.Module, prior: Prior, latents: list[Batch]) -> dict[str, float]:
+        """Return the figures of all samples, and none in a process that does not write."""
+        batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
+        if self.processes.writes:
+            return self.evaluator.compare([one.to(prior.device) for one in seen] for seen in batches)
+        for _ in batches:  # it yields none here, but this process does its share
+            pass
+        return {}
 
 
 def _labelled(generator: nn.Module, z: Batch) -> Batch:
