@@ -43,9 +43,14 @@ def obtain_run(plan: "Plan", processes: "Processes | None" = None) -> None:
     handlers, root.handlers = root.handlers, [keeping]
     try:
         state.obtained = obtain(plan, processes)
+        state.messages = keeping.buffer
+    except ConfigError:
+        root.handlers = handlers
+        for message in keeping.buffer:  # which no run's log will hold
+            root.handle(message)
+        raise
     finally:
         root.handlers = handlers
-    state.messages = keeping.buffer
 
 
 def refuse_change_of_folder(config: DictConfig) -> None:

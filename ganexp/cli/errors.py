@@ -20,6 +20,7 @@ from ganexp.cli.state import state
 from ganexp.cli.sweeping import stopping
 from ganexp.cli.sweeping.tables import has_a_value
 from ganexp.config.schema import ConfigError
+from ganexp.logging.reading import find
 from ganexp.printable import printable
 
 
@@ -55,6 +56,8 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # which names no file
     if full or (isinstance(error, OSError) and error.filename):  # about a folder that Hydra makes: `folders` makes ours
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
+    if state.search and isinstance(error, ValueError) and not find(state.search):
+        return f"Error: the search cannot begin: {printable(error)}."
     if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     if isinstance(error, BrokenProcessPool):  # one of joblib's, which then ends the others

@@ -52,10 +52,11 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
     if not sweep.jobs:
         raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
     _refuse_missing_options(options, sweep.options, f"sweep.resume={name}")
-    kept = _without(sweep.overrides, [*further, "hydra.sweep.dir", "trust"])
-    refuse_risky(kept, f"sweep.resume={name}")
+    new = [one for one in further if one.startswith(("hydra", "trust="))]
+    kept = _without(sweep.overrides, [*new, "hydra.sweep.dir", "trust"])  # what is typed again stays where it was
+    refuse_risky(_without(kept, further), f"sweep.resume={name}")
     own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
-    return [*options, "-m", *kept, *further, *_trusting(further), *own]
+    return [*options, "-m", *kept, *new, *_trusting(further), *own]
 
 
 def _fetched(name: str) -> Path:

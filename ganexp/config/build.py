@@ -53,7 +53,6 @@ from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
-NEVER_BEGUN: Summary = {"state": "failed", "iteration": 0, "wall_s": 0.0, "notes": [], "paths": {}, "last": {}}
 
 
 def refuse_used_folder(folder: Path) -> None:
@@ -223,6 +222,7 @@ def _loggers(
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
     run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
     loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
+    never_begun = Summary(state="failed", iteration=0, wall_s=0.0, notes=[], paths={}, last={})
     with ExitStack() as begun:  # if a later logger cannot be opened, the earlier ones are closed
         begun.callback(rows.abandon)
         for key, logger in loggers.items():
@@ -231,7 +231,7 @@ def _loggers(
                     logger.open(run)
             except OSError as error:
                 raise ConfigError(f"{key} cannot write: {error}.") from error
-            begun.callback(logger.close, NEVER_BEGUN)
+            begun.callback(logger.close, never_begun)
         begun.pop_all()
     return [rows, ProgressLogger(config.iterations, measures), *loggers.values()]
 

@@ -39,7 +39,7 @@ from ganexp.evaluation.vision_transformers import NETWORKS, missing, weights_fol
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
 from ganexp.streams import undisturbed
-from ganexp.training import Evaluation, SharedEvaluation
+from ganexp.training import Evaluation
 from ganexp.training.execution import Machine
 
 log = logging.getLogger(__name__)
@@ -267,9 +267,7 @@ class EvaluationPlan:
         except OSError as error:
             raise ConfigError(f"dataset: {error}.") from error
         of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
-        if processes.count == 1:
-            return Evaluation(self.config.evaluate_every, evaluator, **of)
-        return SharedEvaluation(self.config.evaluate_every, evaluator, **of, processes=processes)
+        return Evaluation(self.config.evaluate_every, evaluator, **of, processes=processes)
 
     def compared_with(self, reals: Resident | Streamed) -> Compared:
         """Return the data that samples are compared with: the training data, or the held-out data.

@@ -1,5 +1,6 @@
 """How a game turns on the way to where it ended (Berard et al. 2020, section 4)."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -15,11 +16,12 @@ def path_angle(
     end: Sequence[Tensor],
     places: Iterable[float],
     v: Callable[[], Vector],
-) -> list[float]:
+) -> list[float | None]:
     """Return the cosine of the angle between −v and the direction from start to end, at places on the line through both.
 
     Where the end only attracts, the cosine is near 1 before it (place 1) and near −1 beyond it; a game that rotates about the
-    end has a bump beside that change of sign. The networks have their own weights again afterwards.
+    end has a bump beside that change of sign. Where the field is 0 or not finite, there is none. The networks have their own
+    weights again afterwards.
 
     Args:
         gan: The networks that are moved along the line.
@@ -31,12 +33,13 @@ def path_angle(
     parameters = [*gan.d_parameters, *gan.g_parameters]
     before = [one.detach().clone() for one in parameters]
     way = concatenated([after - first for first, after in zip(start, end, strict=True)])
-    cosines = []
+    cosines: list[float | None] = []
     try:
         for place in places:
             _put(parameters, [torch.lerp(first, after, place) for first, after in zip(start, end, strict=True)])
             along = concatenated(v())
-            cosines.append(float(-(along @ way) / (along.norm() * way.norm())))
+            cosine = float(-(along @ way) / (along.norm() * way.norm()))
+            cosines.append(cosine if math.isfinite(cosine) else None)
     finally:
         _put(parameters, before)
     return cosines

@@ -70,9 +70,9 @@ class FolderLogger(Logger):
         self._file.close()
         if self._ended:
             write_summary(self.folder.path, self._ended)
-        self._lock.release()
         if self._fresh:
             self.folder.rows.unlink()
+        self._lock.release()
 
     def write(self, row: Row) -> None:
         for key, value in row.items():

@@ -33,7 +33,8 @@ class ProgressLogger(Logger):
         self._figures = {key: measure for key, measure in measures.items() if key.startswith("eval/")}
         self._evaluated: Row = {}
         self._on_terminal = sys.stderr.isatty()
-        self._bar = tqdm(total=iterations, unit="it", disable=not self._on_terminal, dynamic_ncols=True)
+        # With a delay, however short, the bar is drawn at the first iteration, not by a trainer that is built and never fits.
+        self._bar = tqdm(total=iterations, unit="it", disable=not self._on_terminal, dynamic_ncols=True, delay=1e-3)
 
     def tick(self) -> None:
         self._bar.update()
@@ -54,8 +55,7 @@ class ProgressLogger(Logger):
             log.info("%s/%s  %s", f"{row['progress/iteration']:,}", f"{self.iterations:,}", text)
 
     def rewind(self, iteration: int) -> Row:
-        self._bar.n = iteration
-        self._bar.refresh()
+        self._bar.n = self._bar.last_print_n = iteration
         return {}
 
     def close(self, summary: Summary) -> None:

@@ -1,7 +1,7 @@
 """The training loop and its instruments."""
 
 from ganexp.training.averages import EMA, Average, PowerAverage, UniformAverage
-from ganexp.training.callbacks import Diagnostics, Dynamics, Evaluation, Measures, Samples, SharedEvaluation
+from ganexp.training.callbacks import Diagnostics, Dynamics, Evaluation, Measures, Samples
 from ganexp.training.checkpoint import CheckpointError
 from ganexp.training.checkpoints import Checkpoints
 from ganexp.training.guard import Diverged, Guard
@@ -24,7 +24,6 @@ __all__ = [
     "Measures",
     "PowerAverage",
     "Samples",
-    "SharedEvaluation",
     "Step",
     "Stopping",
     "Trainer",

@@ -243,6 +243,8 @@ def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
         *("-m", "hydra/launcher=joblib", "seed=0,1", "hydra.launcher.n_jobs=1", "trust=[]"),
         *(f"hydra.sweep.dir='{tmp_path}'", f"sweep.resume='{tmp_path}'"),
     ]
+    Sweep(("data_root=/d", "seed=0,1"), ("seed",), (("data_root=/d", "seed=0"), ("data_root=/d", "seed=1"))).save(tmp_path)
+    assert expand_resume([f"sweep.resume={tmp_path}", "data_root=/d"])[:3] == ["-m", "data_root=/d", "seed=0,1"]
     with pytest.raises(ConfigError, match="leave out loss=hinge"):
         expand_resume([f"sweep.resume={tmp_path}", "loss=hinge", "seed=0,1"])
     Sweep(("seed=0,1",), ("seed",)).save(tmp_path / "search")

@@ -116,4 +116,5 @@ def test_the_angle_along_a_path_to_a_minimum_turns_over_there():
         return [one.detach() - there for one, there in zip((*gan.d_parameters, *gan.g_parameters), end, strict=True)]
 
     assert path_angle(gan, start, end, [0.0, 0.5, 1.5], v) == pytest.approx([1, 1, -1])
+    assert path_angle(gan, start, start, [0.0], v) == [None]
     assert all(map(torch.equal, start, (*gan.d_parameters, *gan.g_parameters)))

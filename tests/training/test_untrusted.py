@@ -54,7 +54,7 @@ def test_what_is_not_ours_is_refused(tmp_path):
         [1, 2],
         torch.zeros(3),
         {"format": 99, "config": {}},
-        {"format": 1, "config": 3},
+        {"format": checkpoint.FORMAT, "config": 3},
         {"format": torch.zeros(3)},
     ):
         torch.save(values, path)

@@ -58,21 +58,22 @@ def main(options: argparse.Namespace) -> Path:
     refuse_unwritable(output)
     choices = _choices(options.rules)
     seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
-    angles: list[float] = []
-    if len(seen) < 2 or options.path:
+    path: dict[str, Any] = {}
+    if options.path or (len(seen) < 2 and (folder.numbered or not seen)):
         looked, angles = _of_checkpoints(folder, options)
+        path = _path(angles, looked) if angles else {}
         seen = seen if len(seen) > len(looked) else looked
     largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
     if not largest:
         raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
     rate = options.rate or 1 / largest
     rules = _rules(choices, seen[-1].eigenvalues, rate)
-    html.write(output, page(folder.path.name, run.rows, seen, angles, rules, rate))
+    html.write(output, page(folder.path.name, run.rows, seen, path, rules, rate))
     print(f"Written to {output}")
     return output
 
 
-def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Moment], list[float]]:
+def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Moment], list[float | None]]:
     """Analyse the game at every checkpoint that a run has kept, and along the line from the first to the last."""
     files = folder.numbered
     if not files:
@@ -129,14 +130,14 @@ def page(
     title: str,
     rows: Iterable[Mapping[str, Any]],
     seen: Sequence[Moment],
-    angles: Sequence[float],
+    path: Mapping[str, Any],
     rules: Mapping[str, Sequence[float | None]],
     rate: float,
 ) -> str:
     """Return the page."""
-    charts = {"plane": _plane(seen), "losses": _losses(rows, seen), "ends": _ends(seen)}
-    if angles:
-        charts["path"] = _path(angles, seen)
+    charts: dict[str, Mapping[str, Any]] = {"plane": _plane(seen), "losses": _losses(rows, seen), "ends": _ends(seen)}
+    if path:
+        charts["path"] = path
     upper = [one for one in seen[-1].eigenvalues if one.imag >= 0]
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, factors in rules.items():
@@ -228,7 +229,7 @@ def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
     return {"data": data, "layout": _layout("Is it a minimum? Below 0 it is not", "iterations", "")}
 
 
-def _path(angles: Sequence[float], seen: Sequence[Moment]) -> dict[str, Any]:
+def _path(angles: Sequence[float | None], seen: Sequence[Moment]) -> dict[str, Any]:
     data = [{"type": "scatter", "mode": "lines", "x": PLACES, "y": list(angles)}]
     way = f"from iteration {seen[0].iteration:,} (0) to {seen[-1].iteration:,} (1)"
     return {"data": data, "layout": _layout("Cosine of −v and the way", way, "")}

@@ -3,8 +3,8 @@
 from ganexp.training.callbacks.contention import Contention
 from ganexp.training.callbacks.diagnostics import Diagnostics
 from ganexp.training.callbacks.dynamics import Dynamics
-from ganexp.training.callbacks.evaluation import Evaluation, SharedEvaluation
+from ganexp.training.callbacks.evaluation import Evaluation
 from ganexp.training.callbacks.measures import Measures
 from ganexp.training.callbacks.samples import Samples
 
-__all__ = ["Contention", "Diagnostics", "Dynamics", "Evaluation", "Measures", "Samples", "SharedEvaluation"]
+__all__ = ["Contention", "Diagnostics", "Dynamics", "Evaluation", "Measures", "Samples"]

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -18,6 +18,8 @@ from ganexp.training.run import Callback, Run
 
 log = logging.getLogger(__name__)
 BATCH = 250
+FAILURES: tuple[type[Exception], ...] = (EvaluationError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
+"""Errors in a measure that do not end the training."""
 
 Of = Literal["average", "generator"]
 
@@ -28,17 +30,20 @@ class Evaluation(Callback):
     Where a measure has no value, as for samples that are not finite, the log says why, and the row has no number. The same
     holds for whatever else goes wrong in a measure, such as a lack of memory: the training goes on.
 
+    Of several processes, each generates and sees its share of the batches, and the one that writes compares them. The batches
+    and their order are those of a single process, so the figures are the same; only networks that draw random numbers of
+    their own draw different ones.
+
     Args:
         every: The interval in iterations.
         evaluate: Takes the samples as batches, with their labels if they have any, and returns figures by key, as
-            `ganexp.evaluation.Evaluators` do.
+            `ganexp.evaluation.Evaluators` do, which several processes need.
         samples: How many.
         of: The averaged generator, or the one that is trained.
         standing: How many batches of 250 to recompute batch norm's statistics from; 0 keeps the running ones of training.
+        processes: All processes of the run. If there are several, only an `EvaluationError` does not end the training, since
+            the others would wait for the one that goes on.
     """
-
-    failures: tuple[type[Exception], ...] = (EvaluationError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
-    """Errors in a measure that do not end the training."""
 
     def __init__(
         self,
@@ -48,8 +53,11 @@ class Evaluation(Callback):
         samples: int,
         of: Of = "average",
         standing: int = 0,
+        processes: Processes | None = None,
     ) -> None:
         self.every, self.evaluate, self.samples, self.of, self.standing = every, evaluate, samples, of, standing
+        self.processes = processes or Processes()
+        self.failures = FAILURES if self.processes.count == 1 else (EvaluationError,)
 
     def __call__(self, run: Run) -> Row:
         generator = run.step.average.generator if self.of == "average" else run.gan.generator
@@ -61,18 +69,24 @@ class Evaluation(Callback):
             return {}
 
     def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
-        """Return the figures of a generator, by key.
+        """Return the figures of a generator, by key, and none in a process that does not write.
 
         Raises:
             EvaluationError: A measure has no value.
         """
         with looking(prior, generator):
             generator = standing(generator, prior, self.standing)
-            return self._compared(generator, prior, prior.measured(self.samples).split(BATCH))
-
-    def _compared(self, generator: nn.Module, prior: Prior, latents: list[Batch]) -> dict[str, float]:
-        """Return the figures of the samples from batches of latents."""
-        return self.evaluate(_labelled(generator, z) for z in latents)
+            latents = prior.measured(self.samples).split(BATCH)
+            if self.processes.count == 1:
+                return self.evaluate(_labelled(generator, z) for z in latents)
+            assert isinstance(self.evaluate, Evaluators)
+            extract, compare = self.evaluate.extract, self.evaluate.compare
+            batches = self.processes.each(lambda z: extract(_labelled(generator, z)), latents)
+            if self.processes.writes:
+                return compare([one.to(prior.device) for one in seen] for seen in batches)
+            for _ in batches:  # it yields none here, but this process does its share
+                pass
+            return {}
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`."""
@@ -98,36 +112,6 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
     for z in prior.standing(batches * BATCH).split(BATCH):
         made(generator, z)
     return generator.eval()
-
-
-class SharedEvaluation(Evaluation):
-    """Evaluates in several processes: each generates and sees its share of the batches, and the one that writes compares them.
-
-    The batches and their order are those of a single process, so the figures are the same; only networks that draw random
-    numbers of their own draw different ones.
-
-    Args:
-        every: The interval in iterations.
-        evaluator: The evaluators; in the process that writes, they have already seen the real set.
-        processes: All processes of the run.
-        settings: `samples`, `of` and `standing`, as for `Evaluation`.
-    """
-
-    failures = (EvaluationError,)
-    """No other errors, since the other processes would wait for the one that goes on."""
-
-    def __init__(self, every: int, evaluator: Evaluators, *, processes: Processes, **settings: Any) -> None:
-        super().__init__(every, evaluator, **settings)
-        self.evaluator, self.processes = evaluator, processes
-
-    def _compared(self, generator: nn.Module, prior: Prior, latents: list[Batch]) -> dict[str, float]:
-        """Return the figures of all samples, and none in a process that does not write."""
-        batches = self.processes.each(lambda z: self.evaluator.extract(_labelled(generator, z)), latents)
-        if self.processes.writes:
-            return self.evaluator.compare([one.to(prior.device) for one in seen] for seen in batches)
-        for _ in batches:  # it yields none here, but this process does its share
-            pass
-        return {}
 
 
 def _labelled(generator: nn.Module, z: Batch) -> Batch:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 import torch
@@ -44,11 +45,24 @@ def test_a_finished_run_is_looked_at_where_it_has_checkpoints(folder, capsys):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_page_may_lie_in_a_new_folder(tmp_path):
+def rows(*iterations):
     row = {"dynamics/real_1": 1.0, "dynamics/imag_1": 0.5, "dynamics/smallest_real": 1.0}
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps({"progress/iteration": i} | row) + "\n" for i in (1, 2)))
+    return "".join(json.dumps({"progress/iteration": i} | row) + "\n" for i in iterations)
+
+
+def test_the_path_is_that_of_the_checkpoints_where_rows_go_further(folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "run")
+    (copied / "metrics.jsonl").write_text(rows(1, 5, 9))
+    shown = charts(call("dynamics", copied, "--rules", "joint", "--path").read_text())
+    assert [frame["name"] for frame in shown["plane"]["frames"]] == ["1", "5", "9"]
+    assert shown["path"]["layout"]["xaxis"]["title"]["text"] == "from iteration 1 (0) to 2 (1)"
+
+
+@pytest.mark.parametrize("iterations", [(1, 2), (1,)])
+def test_a_page_may_lie_in_a_new_folder(iterations, tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(rows(*iterations))
     page = call("dynamics", tmp_path, "--rules", "joint", "--output", tmp_path / "new" / "page.html")
-    assert len(charts(page.read_text())["plane"]["frames"]) == 2
+    assert len(charts(page.read_text())["plane"]["frames"]) == len(iterations)
 
 
 def test_an_unknown_rule_is_refused_before_the_work(folder, monkeypatch):
