@@ -19,6 +19,7 @@ from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
 from ganexp.config.schema import AUTO, Config, ConfigError, Node, files_among
 from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
+from ganexp.data.cache import VERSION
 from ganexp.data.digest import of_data, of_number
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import (
@@ -51,11 +52,16 @@ def classifier_file(node: Node) -> Path:
     """Return the file of a dataset's classifier, beside the decoded sets: one for each choice of `WHICH`."""
     given = {key: node[key] for key in WHICH if node.get(key) is not None}
     path = given.get("path")
-    if isinstance(path, str) and "://" not in path:
-        place = Path(os.path.expanduser(path))
-        if place.exists() or name_of(node) != "hub":  # a repository has the same name in every working directory
-            given["path"] = str(place.resolve())
+    if path is not None:
+        given["path"] = _resolved(path, node) if isinstance(path, str) else [_resolved(one, node) for one in path]
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
+
+
+def _resolved(path: str, node: Node) -> str:
+    """Return the path of data that lie here, from wherever it is named; an address or a repository of the hub as it is."""
+    place = Path(os.path.expanduser(path))
+    elsewhere = "://" in path or (name_of(node) == "hub" and not place.exists())
+    return path if elsewhere else str(place.resolve())
 
 
 def _key_of(asked: str) -> str:
@@ -285,7 +291,7 @@ class EvaluationPlan:
             digest = of_data(data) if isinstance(data, Tensor) else ""
         settings = settings_of(self.config.dataset)
         prepared = {name: value for name, value in settings.items() if name not in ("root", "path")}
-        said = [digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
+        said = [VERSION, digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
         return Compared(dataset, data, json.dumps(said) if digest else "")
 
     @property

@@ -31,7 +31,10 @@ HELD_OUT = 5
 SHIFT = 2
 """Pixels by which training images are shifted at most."""
 IMAGES_SEEN, EPOCHS = 45_000, 25
-"""How many images training looks at, or up to four times as many if that takes at most `EPOCHS` epochs."""
+"""How many images training looks at, or up to four times as many if that takes at most `EPOCHS` epochs.
+
+Of a set that is larger still, so many are chosen at random.
+"""
 
 
 @dataclass
@@ -179,9 +182,16 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
         EvaluationError: There are too few images.
         OSError: The data are not available, or the file cannot be written.
     """
-    images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
-    if not isinstance(images, Tensor):  # the cache keeps no images of such a dataset
-        images = torch.stack([images[place] for place in range(len(labels))])
+    loaded = load_cached(dataset, default_folder(), place="auto")
+    labels = dataset.labels()
+    chosen = torch.arange(len(labels))
+    if epochs is None and len(chosen) > 4 * IMAGES_SEEN:
+        chosen = torch.randperm(len(chosen), generator=stream(0, "images of the classifier"))[: 4 * IMAGES_SEEN].sort().values
+    labels = labels[chosen]
+    if isinstance(loaded, Tensor):
+        images = loaded[chosen] if len(chosen) < len(loaded) else loaded
+    else:  # the cache keeps no images of such a dataset, or it is too large for memory
+        images = torch.stack([loaded[place] for place in chosen.tolist()])
     if len(images) < HELD_OUT:
         raise EvaluationError(f"a classifier of {name} needs {HELD_OUT} images, and there are {len(images)}")
     epochs, began = epochs or epochs_for(len(images)), time.perf_counter()

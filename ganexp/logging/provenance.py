@@ -32,12 +32,13 @@ def provenance(*plugins: str) -> dict[str, Any]:
 
 
 def _git() -> dict[str, Any] | None:
-    """Return the commit of the source, and whether tracked files differ from it."""
-    source = Path(__file__).parent
+    """Return the commit of the source, and whether tracked files differ from it; None if no repository tracks it."""
+    source = Path(__file__)
+    tracked = ["ls-files", "--error-unmatch", source.name]  # else it is installed within a repository of something else
     try:
-        commit, status = (
-            subprocess.run(["git", *command], cwd=source, capture_output=True, text=True, check=True, timeout=10).stdout
-            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        _, commit, status = (
+            subprocess.run(["git", *command], cwd=source.parent, capture_output=True, text=True, check=True, timeout=10).stdout
+            for command in (tracked, ["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         )
     except (OSError, subprocess.SubprocessError):
         return None

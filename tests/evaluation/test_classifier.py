@@ -34,7 +34,7 @@ NARROW = ("generator.width=4", "discriminator.width=4")
 def counted(monkeypatch, tmp_path):
     """A cache without a classifier, one epoch for each that is trained, and a file with a line for each."""
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "IMAGES_SEEN", 1)
+    monkeypatch.setattr(module, "epochs_for", lambda images: 1)
     really, note = module.train, tmp_path / "trained"
     note.touch()
 
@@ -260,6 +260,18 @@ def test_it_is_trained_for_the_first_run_that_needs_it_and_changes_no_bit_of_the
 
 def test_small_sets_are_gone_through_more_often():
     assert [module.epochs_for(n) for n in (500, 1_797, 10_000, 50_000, 60_000, 1_000_000)] == [90, 25, 18, 4, 3, 1]
+
+
+def test_so_many_of_a_large_set_are_looked_at(small, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "IMAGES_SEEN", 100)
+    monkeypatch.setattr(
+        module, "train", lambda images, labels, *_, **settings: seen.append((len(images), len(labels))) or small
+    )
+    for epochs in (None, 2):
+        module.train_and_store(tmp_path / "x.pt", Digits(image_size=8), "digits", epochs=epochs, device=torch.device("cpu"))
+    assert seen == [(400, 400), (1797, 1797)]
 
 
 def test_it_is_the_one_that_the_command_would_train(counted, tmp_path):
