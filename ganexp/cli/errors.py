@@ -17,8 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ganexp.cli import interrupting
 from ganexp.cli.hydra_errors import sentence
 from ganexp.cli.state import state
-from ganexp.cli.sweeping import stopping
-from ganexp.cli.sweeping.tables import has_a_value
+from ganexp.cli.sweeping import Results, stopping
 from ganexp.config.schema import ConfigError
 from ganexp.logging.reading import find
 from ganexp.printable import printable
@@ -58,7 +57,7 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not find(state.search):
         return f"Error: the search cannot begin: {printable(error)}."
-    if state.search and isinstance(error, ValueError) and not has_a_value(state.search):
+    if state.search and isinstance(error, ValueError) and not _has_a_value(Results.read(state.search)):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     if isinstance(error, BrokenProcessPool):  # one of joblib's, which then ends the others
         return (
@@ -67,3 +66,8 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
         )
     traceback.print_exception(error, file=sys.stderr)
     return 1
+
+
+def _has_a_value(found: Results) -> bool:
+    """Return whether a finished job of a search has logged what it optimises."""
+    return any(run.state == "finished" and found.sweep.metric in run.last for run in found.jobs.values())

@@ -33,7 +33,7 @@ from ganexp.cli.naming import CHOICES, rename_groups, run_name, short, typed_ove
 from ganexp.cli.recorded import config_options
 from ganexp.cli.resuming import find_checkpoint, literal, newest_unfinished, quoted
 from ganexp.cli.state import state
-from ganexp.cli.sweeping import Sweep, ranking_text, results, stopping, table, write_csv
+from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
 from ganexp.config.schema import ConfigError
 from ganexp.logging import reading as runs
@@ -85,14 +85,15 @@ class PrepareSweep(Callback):
         """Print the table, write it as CSV, and fail if a job has failed."""
         folder = Path(config.hydra.sweep.dir)
         with exiting_with_a_sentence():
-            tables = "\n\n".join(filter(None, (table(folder), ranking_text(folder))))
+            found = Results.read(folder)
+            tables = "\n\n".join(filter(None, (found.table(), found.ranking_text())))
             try:
-                where = f"Written to {short(write_csv(folder))}"
+                where = f"Written to {short(found.write_csv())}"
             except OSError as error:
                 where = f"No sweep.csv: {error}."
             print(f"\n{tables}\n\n{where}")
         stopping.exit_if_stopped(folder)
-        states = {job["job"]: job["state"] for job in results(folder)}
+        states = {job: run.state for job, run in found.jobs.items()}
         failed = [str(job) for job, ending in states.items() if ending not in ("finished", "skipped")]
         if failed:
             raise SystemExit(f"Error: job {', '.join(failed)} failed; its train.log says why.")

@@ -18,7 +18,7 @@ from ganexp.cli.folders import point_latest_at
 from ganexp.cli.naming import rename_groups, short, typed_overrides
 from ganexp.cli.recorded import record_command
 from ganexp.cli.state import state
-from ganexp.cli.sweeping import Sweep, results, stopping
+from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import share_of_the_machine
 from ganexp.config.build import build
 from ganexp.config.schema import ConfigError
@@ -65,8 +65,9 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     if hydra.launcher._target_.endswith(".BasicLauncher"):
         if summary.get("state") == "finished" and not state.timed:
             state.timed = True
-            later = results(Path(hydra.sweep.dir))[hydra.job.num + 1 :]
-            print(forecast(time.monotonic() - began, sum(job["state"] != "finished" for job in later)), end="", flush=True)
+            later = {job: run for job, run in Results.read(Path(hydra.sweep.dir)).jobs.items() if job > hydra.job.num}
+            left = sum(run.state != "finished" for run in later.values())
+            print(forecast(time.monotonic() - began, left), end="", flush=True)
         stopping.exit_if_stopped(Path(hydra.sweep.dir))
     return _metric(cfg, summary)
 

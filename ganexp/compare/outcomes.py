@@ -4,10 +4,27 @@ import json
 import math
 from collections.abc import Sequence
 
-from ganexp.compare.ranking import Outcome
+from ganexp.compare.ranking import Outcome, Ranking, ranked
 from ganexp.config.plain import flat
 from ganexp.logging.keys import known
 from ganexp.logging.reading import Run
+
+
+def rankings(
+    found: Sequence[Run], names: Sequence[str], combinations: Sequence[str], metric: str, direction: str = "auto"
+) -> tuple[list[Ranking], str]:
+    """Return rankings of combinations by a key of the rows, and which figures are best.
+
+    Args:
+        found: The runs.
+        names: What each is called.
+        combinations: What each is one of; runs of a combination differ in the seed.
+        metric: The key.
+        direction: As for `best_of`.
+    """
+    told = zip(found, names, combinations, bases(found, metric), strict=True)
+    best = best_of(found, metric, direction)
+    return ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in told], best), best
 
 
 def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> Outcome:

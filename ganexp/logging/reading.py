@@ -1,5 +1,6 @@
 """Run folders read back: finished, unfinished or broken. Nothing in them is trusted."""
 
+import functools
 import json
 import os
 import stat
@@ -51,6 +52,11 @@ class Run:
         return dict(one.lstrip("+").split("=", 1) for one in self.summary.get("overrides", []) if "=" in one)
 
     @property
+    def error(self) -> str:
+        """Why it failed or was skipped, if it was."""
+        return str(self.summary.get("error", ""))
+
+    @functools.cached_property
     def last(self) -> dict[str, Any]:
         """The last value of every key, pictures excepted."""
         return {key: value for row in self.rows for key, value in row.items() if not isinstance(value, str)}

@@ -6,7 +6,7 @@ import tempfile
 import psutil
 import pytest
 
-from ganexp.cli.sweeping import results
+from ganexp.cli.sweeping import Results
 from tests.cli.handmade_sweeps import TINY, sweep_folder
 from tests.processes import train
 
@@ -27,7 +27,7 @@ def test_jobs_are_tasks_of_ray(tmp_path, monkeypatch):
             "-m", "hydra/launcher=machines", *launcher, "seed=0,1", "loss=hinge,began", "logger=[]", *TINY, cwd=tmp_path
         )
         assert done.returncode == 0, done.stderr
-        assert [job["state"] for job in results(sweep_folder(tmp_path))] == ["finished", "skipped"] * 2
+        assert [job.state for job in Results.read(sweep_folder(tmp_path)).jobs.values()] == ["finished", "skipped"] * 2
         left = [one.pid for one in psutil.process_iter(["cmdline"]) if place in " ".join(one.info["cmdline"] or ())]
         assert left == [], "what the command has started has ended with it"
     finally:

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from ganexp.cli.recorded import config_options, record_command
 from ganexp.cli.resuming import expand_resume, find_checkpoint, newest_unfinished, quoted
-from ganexp.cli.sweeping import Sweep, results, table
+from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.schema import ConfigError
 from tests.small_runs import Interrupting, rows, small_run
 
@@ -105,8 +105,9 @@ def test_a_table_is_made_whatever_the_summaries_say(tmp_path):
         (tmp_path / f"{number}_run").mkdir()
         (tmp_path / f"{number}_run" / "summary.json").write_text(summary if isinstance(summary, str) else json.dumps(summary))
         (tmp_path / f"{number}_run" / "metrics.jsonl").write_bytes(b'{"progress/iteration": 1, "loss/d": [1]}\n\xff\n')
-    assert [job["settings"] for job in results(tmp_path)] == [{"seed": str(seed)} for seed in range(3)]
-    assert table(tmp_path).count("\n") >= 3
+    found = Results.read(tmp_path)
+    assert [found.settings(run) for run in found.jobs.values()] == [{"seed": str(seed)} for seed in range(3)]
+    assert found.table().count("\n") >= 3
 
 
 def test_lines_that_are_not_rows_are_dropped_and_counted(tmp_path, caplog):

@@ -5,8 +5,7 @@ import csv
 import pytest
 from scipy import stats
 
-from ganexp.cli.sweeping import Sweep, ranking_text, table, write_csv
-from ganexp.cli.sweeping.tables import rankings
+from ganexp.cli.sweeping import Results, Sweep
 from tests import forked
 from tests.cli.handmade_sweeps import make_sweep
 
@@ -31,7 +30,7 @@ Ranked by eval/fid, lowest first
 
 
 def test_only_finite_figures_in_the_last_row_of_finished_jobs_count_and_the_others_are_named(tmp_path):
-    text = ranking_text(make_sweep(tmp_path, COMBINATIONS), 100)
+    text = Results.read(make_sweep(tmp_path, COMBINATIONS)).ranking_text(100)
     assert text.startswith(TABLE)
     for said in (
         "No figure: job 4 failed.",
@@ -47,7 +46,7 @@ def test_the_csv_has_what_each_jobs_combination_reached(tmp_path):
     folder = make_sweep(
         tmp_path, {name: COMBINATIONS[name] for name in ("loss=hinge", "loss=wgan", "loss=lsgan", "loss=began")}
     )
-    with write_csv(folder).open() as file:
+    with Results.read(folder).write_csv().open() as file:
         rows = list(csv.DictReader(file))
     assert [row["ranking/standing"] for row in rows] == [
         standing for standing in ("best", "not distinguishable", "worse", "no figure") for _ in range(3)
@@ -67,8 +66,8 @@ def test_the_csv_has_what_each_jobs_combination_reached(tmp_path):
 def test_without_a_metric_all_is_as_before(tmp_path):
     folder = make_sweep(tmp_path, COMBINATIONS)
     Sweep(("a",), ("loss", "seed"), Sweep.load(folder).jobs).save(folder)
-    assert ranking_text(folder) == ""
-    assert "ranking" not in write_csv(folder).read_text()
+    assert Results.read(folder).ranking_text() == ""
+    assert "ranking" not in Results.read(folder).write_csv().read_text()
 
 
 @pytest.mark.parametrize(
@@ -85,27 +84,27 @@ def test_the_direction_is_what_was_said_else_what_the_key_declares(declared, dir
     measure = {"meaning": "recall", "best": declared} if declared else None
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
     make_sweep(tmp_path, each, "eval/recall", direction, dict.fromkeys(each, measure))
-    (ranking,), _ = rankings(tmp_path)
+    (ranking,), _ = Results.read(tmp_path).rankings()
     assert ranking.places[0].combination == first
 
 
 def test_what_every_run_logs_declares_its_direction_too(tmp_path):
     make_sweep(tmp_path, {"loss=a": [1.0], "loss=b": [3.0]}, "speed/images_per_s")
-    assert ranking_text(tmp_path).startswith("Ranked by speed/images_per_s, highest first\n")
+    assert Results.read(tmp_path).ranking_text().startswith("Ranked by speed/images_per_s, highest first\n")
 
 
 def test_figures_by_other_features_or_on_other_data_are_ranked_apart(tmp_path):
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1], "loss=c": [0.1, 0.2], "loss=d": [0.5, 0.6]}
     by = dict(zip(each, ("classifier 3f", "classifier 3f", "inception 0a", "inception 0a"), strict=True))
     measures = {name: {"meaning": "Fréchet distance", "basis": f"features: {basis}"} for name, basis in by.items()}
-    text = ranking_text(make_sweep(tmp_path / "features", each, measures=measures), 80)
+    text = Results.read(make_sweep(tmp_path / "features", each, measures=measures)).ranking_text(80)
     first, second, *_ = text.split("\n\n")
     assert first.startswith("Ranked by eval/fid, lowest first; features: classifier 3f\n")
     assert second.startswith("Ranked by eval/fid, lowest first; features: inception 0a\n")
     assert [line[3] for line in first.splitlines()[2:]] == ["a", "b"]
     assert [line[3] for line in second.splitlines()[2:]] == ["c", "d"]
     data = {"loss=a": {"name": "ring", "n": 10}, "loss=b": {"name": "ring", "n": 20}}
-    text = ranking_text(make_sweep(tmp_path / "data", dict(list(each.items())[:2]), datasets=data), 80)
+    text = Results.read(make_sweep(tmp_path / "data", dict(list(each.items())[:2]), datasets=data)).ranking_text(80)
     assert "lowest first; dataset.n=10\n" in text
     assert "lowest first; dataset.n=20\n" in text
 
@@ -116,14 +115,14 @@ def test_the_table_says_by_what_figures_were_measured_once(tmp_path):
         "basis": "features: raw, 9 samples",
     }
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
-    lines = table(make_sweep(tmp_path, each, measures=dict.fromkeys(each, told))).splitlines()
+    lines = Results.read(make_sweep(tmp_path, each, measures=dict.fromkeys(each, told))).table().splitlines()
     assert lines[5:] == [f"eval/fid: {told['meaning']}."]
 
 
 def test_seeds_alone_are_one_combination(tmp_path):
     Sweep(("a",), ("seed",), (("seed=0",), ("seed=1",)), "eval/fid").save(tmp_path)
-    assert "Nothing to rank: no finished job has a finite eval/fid" in ranking_text(tmp_path)
-    assert "No figure: job 0, job 1 missing." in ranking_text(tmp_path)
+    assert "Nothing to rank: no finished job has a finite eval/fid" in Results.read(tmp_path).ranking_text()
+    assert "No figure: job 0, job 1 missing." in Results.read(tmp_path).ranking_text()
 
 
 def test_two_directions_that_contradict_each_other_are_refused(tmp_path):

@@ -18,7 +18,7 @@ from ganexp.cli.ending import forecast
 from ganexp.cli.hooks import PrepareSweep
 from ganexp.cli.jobs import _set_aside, checkpoint_to_resume, run_job
 from ganexp.cli.resuming import expand_resume
-from ganexp.cli.sweeping import Sweep, ranking_text, results, table, write_csv
+from ganexp.cli.sweeping import Results, Sweep
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
 from ganexp.config.schema import ConfigError
 from ganexp.logging.summary import write_summary
@@ -40,20 +40,25 @@ def flaky(gan, reals, *, d_steps, g_steps, seed):
 """
 
 
+def states(folder):
+    return [run.state for run in Results.read(folder).jobs.values()]
+
+
 @pytest.mark.slow
 def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
     asked = ["sweep.metric=loss/g", "logger=[wandb]", "logger.wandb.mode=offline"]
     done = train("-m", "loss=hinge,began", "seed=range(2)", *asked, *TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = sweep_folder(tmp_path)
-    jobs = results(folder)
-    assert [job["state"] for job in jobs] == ["finished", "finished", "skipped", "skipped"]
-    assert jobs[1]["settings"] == {"loss": "hinge", "seed": "1"}
-    assert "discriminator=began" in jobs[2]["error"]
-    assert "discriminator=began" in (folder / jobs[2]["folder"] / "train.log").read_text()
-    assert table(folder) in done.stdout
+    found = Results.read(folder)
+    jobs = found.jobs
+    assert states(folder) == ["finished", "finished", "skipped", "skipped"]
+    assert found.settings(jobs[1]) == {"loss": "hinge", "seed": "1"}
+    assert "discriminator=began" in jobs[2].error
+    assert "discriminator=began" in (jobs[2].folder / "train.log").read_text()
+    assert found.table() in done.stdout
     assert "Ranked by loss/g, lowest first" in done.stdout
-    assert ranking_text(folder, 80) in done.stdout
+    assert found.ranking_text(80) in done.stdout
     assert re.findall(r"^This job took .* the (\d+) jobs that are left take about", done.stdout, re.M) == ["3"]
     assert "2, 3 skipped: loss=began needs" in done.stdout
     with (folder / "sweep.csv").open() as file:
@@ -63,7 +68,7 @@ def test_one_run_per_job_and_combinations_that_do_not_fit_are_skipped(tmp_path):
         ("hinge", "1", "finished"),
         ("began", "0", "skipped"),
     ]
-    last = json.loads((folder / jobs[0]["folder"] / "summary.json").read_text())["last"]
+    last = json.loads((jobs[0].folder / "summary.json").read_text())["last"]
     assert float(rows[0]["loss/d"]) == last["loss/d"]
     assert (tmp_path / "outputs" / "latest").resolve() == folder.resolve()
     recorded = [inspected(log)["run"][0] for log in tmp_path.glob("outputs/wandb/offline-run-*/*.wandb")]
@@ -88,18 +93,19 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
     assert done.returncode == 1
     assert done.stderr.strip().endswith("Error: job 1 failed; its train.log says why.")
     folder = sweep_folder(tmp_path)
-    assert [job["state"] for job in results(folder)] == ["finished", "failed", "finished"]
+    assert states(folder) == ["finished", "failed", "finished"]
     assert "1 failed: RuntimeError: as planned" in done.stdout
-    assert "Traceback" in (folder / results(folder)[1]["folder"] / "train.log").read_text()
-    assert [job["settings"] for job in results(folder)] == [{"strategy.seed": str(seed)} for seed in range(3)]
+    found = Results.read(folder)
+    assert "Traceback" in (found.jobs[1].folder / "train.log").read_text()
+    assert [found.settings(run) for run in found.jobs.values()] == [{"strategy.seed": str(seed)} for seed in range(3)]
 
     (tmp_path / "mended").touch()
     before = {path: path.stat().st_mtime_ns for path in folder.glob("[02]_*/metrics.jsonl")}
     done = forked.train("-m", f"sweep.resume={folder.relative_to(tmp_path)}", "trust=flaky", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [job["state"] for job in results(folder)] == ["finished"] * 3
+    assert states(folder) == ["finished"] * 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    attempt = json.loads((folder / results(folder)[1]["folder"] / "attempt1" / "summary.json").read_text())
+    attempt = json.loads((found.jobs[1].folder / "attempt1" / "summary.json").read_text())
     assert attempt["state"] == "failed"
     assert len(list(tmp_path.glob("outputs/*_multirun"))) == 1
 
@@ -161,7 +167,7 @@ def test_a_sweep_in_the_folder_of_a_run_and_a_run_in_that_of_a_sweep_are_refused
 def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
     done = train("-m", *launcher, "loss=hinge,began", "logger=[]", *TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [job["state"] for job in results(sweep_folder(tmp_path))] == ["finished", "skipped"]
+    assert states(sweep_folder(tmp_path)) == ["finished", "skipped"]
     assert done.stdout.count("\n0    hinge  finished") == 1
 
 
@@ -178,7 +184,7 @@ def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypat
         study = optuna.load_study(study_name="lr", storage=f"sqlite:///{tmp_path}/outputs/optuna.db")
         assert len(study.trials) == trials
     folders = sorted(tmp_path.glob("outputs/*_multirun"))
-    found = [job["last"].get("speed/images_per_s") for folder in folders for job in results(folder)]
+    found = [job.last.get("speed/images_per_s") for folder in folders for job in Results.read(folder).jobs.values()]
     values = [trial.value for trial in study.trials]
     assert values == found
     assert f"Best value: {max(values)}" in done.stdout, "the key says that its highest value is best"
@@ -192,8 +198,8 @@ def test_a_search_for_what_is_not_logged_says_so(tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: no trial of the search has a value")
     assert "Traceback" not in done.stderr
-    (job,) = results(sweep_folder(tmp_path))
-    assert "sweep.metric=eval/mine is not among what it logs: progress/iteration, " in job["error"]
+    (job,) = Results.read(sweep_folder(tmp_path)).jobs.values()
+    assert "sweep.metric=eval/mine is not among what it logs: progress/iteration, " in job.error
 
 
 def test_names_are_made_of_what_differs():
@@ -206,7 +212,7 @@ def test_hydras_own_keys_are_recorded_as_they_were_typed(tmp_path):
     done = forked.train("-m", "hydra.sweep.subdir=${hydra.job.num}_x", "seed=1,2", *TINY, "logger=[]", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = sweep_folder(tmp_path)
-    assert [job["folder"] for job in results(folder)] == ["0_x", "1_x"]
+    assert [job.folder.name for job in Results.read(folder).jobs.values()] == ["0_x", "1_x"]
     assert "hydra.sweep.subdir=${hydra.job.num}_x" in Sweep.load(folder).overrides
 
 
@@ -215,7 +221,7 @@ def test_a_table_rounds_no_seed_and_passes_over_other_folders(tmp_path):
     Sweep(("a",), ("seed",), tuple((f"seed={seed}",) for seed in seeds)).save(tmp_path)
     (tmp_path / "²_x").mkdir()
     (tmp_path / "²_x" / "metrics.jsonl").touch()
-    text = table(tmp_path)
+    text = Results.read(tmp_path).table()
     assert all(seed in text for seed in ("123456788", "123456789", "0.1235"))
 
 
@@ -229,10 +235,10 @@ def test_a_sweep_is_read_back_whatever_state_it_is_in(tmp_path):
         for name, text in {"metrics.jsonl": rows, "summary.json": summary}.items():
             if text is not None:
                 (folder / name).write_text(text)
-    assert [job["state"] for job in results(tmp_path)] == ["unfinished", "unfinished", "missing", "missing"]
-    assert results(tmp_path)[0]["last"]["loss/d"] == 0.5
-    assert re.search(r"^3 +3 +missing", table(tmp_path), re.M)
-    assert write_csv(tmp_path).read_text().count("\n") == 5
+    assert states(tmp_path) == ["unfinished", "unfinished", "missing", "missing"]
+    assert Results.read(tmp_path).jobs[0].last["loss/d"] == 0.5
+    assert re.search(r"^3 +3 +missing", Results.read(tmp_path).table(), re.M)
+    assert Results.read(tmp_path).write_csv().read_text().count("\n") == 5
 
 
 def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
@@ -385,8 +391,9 @@ def test_a_failed_job_begins_anew_however_far_the_attempt_before_was_set_aside(m
 
 def test_a_table_that_does_not_fit_on_the_disk_leaves_the_one_before(tmp_path):
     make_sweep(tmp_path, {"loss=hinge": [1.0, 2.0]})
-    before = write_csv(tmp_path).read_bytes()
-    assert on_a_full_disk(write_csv, tmp_path, room=20) == f"OSError: [Errno 27] File too large: '{tmp_path}/sweep.csv'"
+    write_csv = Results.read(tmp_path).write_csv
+    before = write_csv().read_bytes()
+    assert on_a_full_disk(write_csv, room=20) == f"OSError: [Errno 27] File too large: '{tmp_path}/sweep.csv'"
     assert (tmp_path / "sweep.csv").read_bytes() == before
 
 

@@ -16,8 +16,7 @@ from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
 from ganexp.cli.composing import compose
 from ganexp.cli.state import state
-from ganexp.cli.sweeping import Sweep, results
-from ganexp.cli.sweeping.tables import combinations
+from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
 from ganexp.config.parsing import parse
@@ -158,13 +157,13 @@ def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
 
     Beside other places, a combination is one of its sweep: equal names in two sweeps need not be equal settings.
     """
-    sweep = Sweep.find(place)
-    jobs = results(place) if sweep else []
-    names = combinations(sweep, jobs) if sweep else []
+    if not Sweep.find(place):
+        return {}
+    found = Results.read(place)
     return {
-        place / job["folder"]: (name if alone else f"{place}: {name}", job["settings"].get("seed", ""))
-        for job, name in zip(jobs, names, strict=True)
-        if job["folder"]
+        run.folder: (name if alone else f"{place}: {name}", found.settings(run).get("seed", ""))
+        for run, name in zip(found.jobs.values(), found.combinations, strict=True)
+        if run.state != "missing"
     }
 
 

@@ -16,8 +16,7 @@ except ModuleNotFoundError:
 
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
-from ganexp.cli.sweeping import Sweep
-from ganexp.cli.sweeping.tables import rankings as of_sweep
+from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.schema import ConfigError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
@@ -93,8 +92,8 @@ AVERAGED = (
 
 def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, direction: str) -> str:
     """Return the ranking by a key, or of one sweep alone by its own metric; what is missing of a sweep is listed too."""
-    sweep = Sweep.find(given[0]) if len(given) == 1 else None
-    own = sweep.metric if sweep else None
+    sweep = Results.read(given[0]) if len(given) == 1 and Sweep.find(given[0]) else None
+    own = sweep.sweep.metric if sweep else None
     metric = asked or own
     if metric is None:
         return ""
@@ -102,7 +101,7 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, dire
     if metric not in logged and metric != own:
         keys = ", ".join(sorted(logged)) or "none"
         raise ConfigError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
-    ranked = of_sweep(given[0], metric, direction) if sweep else ranking.rankings(found, metric, direction)
+    ranked = sweep.rankings(metric, direction) if sweep else ranking.rankings(found, metric, direction)
     return ranking.section(*ranked, metric)
 
 

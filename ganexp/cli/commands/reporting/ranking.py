@@ -6,7 +6,7 @@ from html import escape
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import comparing
 from ganexp.compare import outcomes
-from ganexp.compare.ranking import MARKS, Place, Ranking, notes, ranked
+from ganexp.compare.ranking import MARKS, Place, Ranking, notes
 from ganexp.logging.reading import Run
 
 WIDTH, HEIGHT, MARGIN = 200, 16, 5
@@ -16,10 +16,8 @@ WIDTH, HEIGHT, MARGIN = 200, 16, 5
 def rankings(found: Sequence[Run], metric: str, direction: str) -> tuple[list[Ranking], str]:
     """Return rankings by a key of the rows, and which values are best; runs that differ only in the seed form one group."""
     combinations = {id(run): group.name for group in comparing.grouped(found) for run in group.runs}
-    told = zip(found, comparing.folder_names(found), outcomes.bases(found, metric), strict=True)
-    reached = [outcomes.outcome(run, name, combinations[id(run)], metric, basis) for run, name, basis in told]
-    best = outcomes.best_of(found, metric, direction)
-    return ranked(reached, best), best
+    names = comparing.folder_names(found)
+    return outcomes.rankings(found, names, [combinations[id(run)] for run in found], metric, direction)
 
 
 def section(found: Sequence[Ranking], best: str, metric: str) -> str:
