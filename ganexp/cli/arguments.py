@@ -111,7 +111,7 @@ def sample(parser: ArgumentParser) -> None:
         tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
     which = parser.add_argument_group("which samples")
     which.add_argument(
-        "--n", type=_integer, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours"
+        "--n", type=_positive, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours"
     )
     which.add_argument("--seed", type=_integer, default=0)
     which.add_argument("--first", type=_integer, default=0, help="index of the first one")
@@ -122,23 +122,23 @@ def sample(parser: ArgumentParser) -> None:
     guided = parser.add_argument_group("by the discriminator")
     guided.add_argument("--method", choices=["rejection", "langevin"], help="D decides which latents are taken")
     guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact otherwise")
-    guided.add_argument("--steps", type=int, default=100, help="of langevin")
+    guided.add_argument("--steps", type=_positive, default=100, help="of langevin")
     guided.add_argument("--step-size", type=float, default=0.01, help="of langevin")
     parser.add_argument("--with-discriminator", action="store_true", help="--save it too")
     parser.add_argument("--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="of an export")
     files = parser.add_argument_group("images")
     files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
-    files.add_argument("--shard-size", type=int, default=10_000, help="samples in a tar file")
+    files.add_argument("--shard-size", type=_positive, default=10_000, help="samples in a tar file")
     films = parser.add_argument_group("film")
     films.add_argument("--movie", choices=["gif", "mp4"], default="gif")
     films.add_argument("--way", choices=["spherical", "linear"], default="spherical")
-    films.add_argument("--frames", type=int, default=16, help="from one sample to the next")
-    films.add_argument("--tiles", type=int, default=16, help="walks beside each other")
-    films.add_argument("--per-second", type=int, default=20)
-    films.add_argument("--enlarge", type=int, default=1, help="pixels along the side of a pixel")
+    films.add_argument("--frames", type=_positive, default=16, help="from one sample to the next")
+    films.add_argument("--tiles", type=_positive, default=16, help="walks beside each other")
+    films.add_argument("--per-second", type=_positive, default=20)
+    films.add_argument("--enlarge", type=_positive, default=1, help="pixels along the side of a pixel")
     films.add_argument("--open", action="store_true", help="end at the last sample, instead of where it began")
-    parser.add_argument("--nearest", type=int, default=7, help="neighbours of each sample")
-    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--nearest", type=_positive, default=7, help="neighbours of each sample")
+    parser.add_argument("--batch-size", type=_positive, default=256)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
     parser.add_argument("--output", type=Path, help="the file or folder of the result")
@@ -282,9 +282,9 @@ def _place_or_repository(typed: str) -> Path | str:
 
 
 def _positive(typed: str) -> int:
-    if not typed.isdecimal() or not int(typed):
+    if (number := _integer(typed)) < 1:
         raise argparse.ArgumentTypeError(f"should be a number of at least 1, not {typed}")
-    return int(typed)
+    return number
 
 
 def _integer(typed: str) -> int:

@@ -36,6 +36,12 @@ def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
     return image_grid(torch.stack([inputs, outputs], dim=1).flatten(0, 1), columns=8)
 
 
+def beside_the_nearest(samples: Tensor, found: Tensor) -> np.ndarray:
+    """Draw one row per sample `(N, …)`: from left to right the sample, a gap, and the real images nearest to it `(N, k, …)`."""
+    first = samples[:, None].to(found)
+    return image_grid(torch.cat([first, torch.ones_like(first), found], 1).flatten(0, 1), columns=2 + found.shape[1])
+
+
 def scatter(real: Tensor | None, fake: Tensor, *, within: Tensor | None = None) -> np.ndarray:
     """Draw points `(N, 2)`: real ones grey beneath, if there are any, and generated ones on top.
 

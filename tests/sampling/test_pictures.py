@@ -8,7 +8,10 @@ import torch
 from PIL import Image, ImageSequence
 from torch.utils.data import Dataset
 
-from ganexp.sampling import SamplingError, neighbours
+from ganexp.evaluation import evaluator
+from ganexp.evaluation.nearest import nearest
+from ganexp.logging.pictures import beside_the_nearest
+from ganexp.sampling import SamplingError
 from ganexp.sampling.films import frames_of, write_film
 from tests.sampling import tiny_generators as tiny
 
@@ -96,18 +99,17 @@ class Squares(Dataset):
 def test_neighbours_are_those_of_a_plain_search(streamed, monkeypatch):
     rng = np.random.default_rng(0)
     data, samples = rng.integers(256, size=(50, 1, 4, 4), dtype=np.uint8), rng.uniform(-1, 1, (3, 1, 4, 4))
-    monkeypatch.setattr(neighbours, "BYTES_AT_ONCE", 16 * 8 * 7)  # seven at a time
+    monkeypatch.setattr(evaluator, "BATCH", 7)
     reals = data.astype(np.float64) / 127.5 - 1
     apart = np.sqrt(((samples[:, None] - reals) ** 2).sum((2, 3, 4)))
     order = np.argsort(apart, 1)[:, :5]
     given = torch.from_numpy(data)
-    distances, found = neighbours.nearest(torch.from_numpy(samples), Squares(given) if streamed else given, k=5)
+    batches = evaluator.real_batches(Squares(given) if streamed else given, dtype=torch.float64)
+    distances, found = nearest(torch.from_numpy(samples), batches, lambda images: images.flatten(1), 5)
     np.testing.assert_allclose(distances, np.take_along_axis(apart, order, 1))
     np.testing.assert_allclose(found, reals[order])
-    copied, _ = neighbours.nearest(torch.from_numpy(reals[7:8]), given, k=100)
+    batches = evaluator.real_batches(given, dtype=torch.float64)
+    copied, _ = nearest(torch.from_numpy(reals[7:8]), batches, lambda images: images.flatten(1), 100)
     assert copied.shape == (1, 50)
     assert copied[0, 0] < 1e-12
-    assert neighbours.beside_their_nearest(torch.from_numpy(samples), found).shape == (2 + 3 * 6, 2 + 7 * 6, 3)
-    for said, data in {"no samples": given[:0], "of shape 1×2×4, and the samples of shape 1×4×4": given[:, :, :2]}.items():
-        with pytest.raises(SamplingError, match=said):
-            neighbours.nearest(torch.from_numpy(samples), data)
+    assert beside_the_nearest(torch.from_numpy(samples), found).shape == (2 + 3 * 6, 2 + 7 * 6, 3)

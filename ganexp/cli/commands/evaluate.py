@@ -14,6 +14,7 @@ import torch
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
+from ganexp.cli.commands.pages import html
 from ganexp.cli.composing import compose
 from ganexp.cli.state import state
 from ganexp.cli.sweeping import Results, Sweep
@@ -28,8 +29,8 @@ from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError
 from ganexp.logging import reading
-from ganexp.logging.documents import atomic_write, refuse_unwritable
 from ganexp.logging.layout import RunFolder
+from ganexp.sampling.files import refuse_place
 from ganexp.training import CheckpointError
 
 PICTURED = 24
@@ -60,10 +61,8 @@ def main(options: argparse.Namespace) -> Path:
     title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
     written = page(title, order, _beside(order.entries, options.nearest))
     document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
-    output.mkdir(parents=True, exist_ok=True)
     for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
-        with atomic_write(output / f"evaluation.{name}") as file:
-            file.write(text.encode(errors="replace"))
+        html.write(output / f"evaluation.{name}", text)
     print(f"Written to {output / 'evaluation.html'} and evaluation.json")
     return output / "evaluation.html"
 
@@ -211,7 +210,5 @@ def _output(options: argparse.Namespace) -> Path:
     else:
         folder = (first if first.is_dir() else RunFolder.beside(first)) / "evaluation"
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
-        if path.exists() and not options.overwrite:
-            raise ConfigError(f"{path} is there already: add --overwrite to replace it, or name another folder with --output")
-        refuse_unwritable(path)
+        refuse_place(path, options.overwrite)
     return folder

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,16 @@ from tqdm import tqdm
 from ganexp.cli.arguments import parser
 from ganexp.cli.state import state
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
-from ganexp.data.decoding import DecodingError
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
+from ganexp.evaluation.evaluator import real_batches
+from ganexp.evaluation.nearest import nearest
 from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
-from ganexp.logging.pictures import image_grid, scatter
+from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
 from ganexp.sampling import Langevin, Rejection, SamplingError, Trained, exporting, saved
 from ganexp.sampling.files import Series, refuse_place, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
-from ganexp.sampling.neighbours import beside_their_nearest, nearest
 
 MOST_COLUMNS = 16
 SAMPLED = ("--grid", "--images", "--film", "--neighbours")
@@ -31,6 +30,7 @@ GOES_WITH: dict[str, Sequence[str]] = {
     **dict.fromkeys(("n", "seed", "first", "indices", "label", "truncation"), SAMPLED),
     **dict.fromkeys(("format", "shard_size"), ("--images",)),
     **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "enlarge", "open"), ("--film",)),
+    "batch_size": ("--grid", "--images", "--neighbours"),
     "nearest": ("--neighbours",),
     "form": ("--export",),
     "with_discriminator": ("--save",),
@@ -57,11 +57,8 @@ def main(options: argparse.Namespace) -> Path:
         if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
             raise SamplingError(f"--{option.replace('_', '-')} goes with {' or '.join(needed)}")
     torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
-    try:
-        generator = processes.together(lambda: _loaded(options))
-        written = TASKS[options.task](generator, options)
-    except KeyboardInterrupt:
-        sys.exit("Interrupted: what is whole stays, and the same command goes on with what is missing.")
+    generator = processes.together(lambda: _loaded(options))
+    written = TASKS[options.task](generator, options)
     processes.close()
     if processes.writes:
         print(f"Written to {written}")
@@ -132,16 +129,15 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     path = _place(options, "neighbours", ".png", options.indices)
     if len(generator.shape) != 3:
         raise SamplingError("nearest neighbours are drawn for images only")
-    samples = torch.cat([*generator.batches(_indices(options, 8), options.seed, **_how(options))]).cpu()
-    try:
-        distances, found = nearest(samples, data_of(generator, trust=options.trust), options.nearest)
-    except DecodingError as error:
-        raise SamplingError(str(error)) from error
+    indices = _indices(options, 8)
+    samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
+    reals = real_batches(data_of(generator, trust=options.trust), dtype=samples.dtype)
+    distances, found = nearest(samples, reals, lambda images: images.flatten(1), options.nearest)
     pixels = samples[0].numel() ** 0.5
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
-    for index, distance in zip(_indices(options, 8), distances[:, 0].tolist(), strict=True):
+    for index, distance in zip(indices, distances[:, 0].tolist(), strict=True):
         print(f"{index:5d}  {distance / pixels:.4f}")
-    return _save_picture(beside_their_nearest(samples, found), path)
+    return _save_picture(beside_the_nearest(samples, found), path)
 
 
 def export(generator: Trained, options: argparse.Namespace) -> Path:
@@ -182,10 +178,7 @@ TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export
 
 
 def _indices(options: argparse.Namespace, n: int) -> Sequence[int]:
-    n = n if options.n is None else options.n
-    if n < 1:
-        raise SamplingError(f"--n should be 1 or more, not {n}")
-    return options.indices or range(options.first, options.first + n)
+    return options.indices or range(options.first, options.first + (options.n or n))
 
 
 def _how(options: argparse.Namespace) -> dict[str, Any]:

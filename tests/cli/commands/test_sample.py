@@ -97,7 +97,6 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
     for arguments, said in {
         (tmp_path / "nowhere",): "nowhere is not there",
         (copy, "--label", 10): "label should be one of 10 classes, counted from 0, not 10",
-        (copy, "--n", 0): "--n should be 1 or more, not 0",
         (copy, "--images", "--output", tmp_path / "full"): "full holds something else: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x"): "x is there already: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x" / "y.png"): "cannot be written",

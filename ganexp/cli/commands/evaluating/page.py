@@ -6,12 +6,12 @@ from html import escape
 
 import numpy as np
 from PIL import Image
-from torch import Tensor, cat, full_like
+from torch import Tensor
 
 from ganexp.cli.commands.evaluating.tables import Entry, Order, figure, keys_of, meanings
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import ranking
-from ganexp.logging.pictures import image_grid, scatter
+from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
 
 WIDEST = 1400
 """Larger pictures are scaled down to this many pixels on the longer side."""
@@ -68,14 +68,12 @@ def _pictures(entry: Entry, beside: Beside) -> str:
         return f'{head}<div class="pictures">{_figure(scatter(beside.reals, samples), "generated points on real ones")}</div>'
     assert beside.distances is not None
     n, k = beside.distances.shape
-    first = samples[:n, None]
-    row = cat([first, full_like(first, 1), beside.reals.to(first)], 1).flatten(0, 1)
     nearest = beside.distances[:, 0]
     said = (
         f"left: samples; right: the {k} training images nearest to each, in {beside.where}. The nearest one is at distances of "
         f"{nearest.min():.3g} to {nearest.max():.3g}, and a copy would be at 0"
     )
-    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(image_grid(row, columns=k + 2), said)
+    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(beside_the_nearest(samples[:n], beside.reals), said)
     return f'{head}<div class="pictures">{drawn}</div>'
 
 
