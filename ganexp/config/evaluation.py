@@ -256,10 +256,9 @@ class EvaluationPlan:
                 if processes.writes:
                     compared = self.compared_with(reals)
                     labels = labels_of(compared.dataset) if evaluator.looks_at_labels else None
-                    workers = reals.workers if isinstance(reals, Streamed) else 0
 
                     def batches() -> Iterable[Batch | Tensor]:
-                        values = real_batches(compared.data, machine.device, machine.dtype, workers=workers)
+                        values = real_batches(compared.data, machine.device, machine.dtype, workers=reals.workers)
                         return values if labels is None else labelled(values, labels)
 
                     # TF32 rounds features of real images as well.

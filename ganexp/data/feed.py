@@ -24,18 +24,11 @@ from ganexp.streams import stream
 
 
 def feed(
-    data: Tensor | MapStyle[Tensor],
-    batch_size: int,
-    *,
-    device: torch.device,
-    place: Place = "auto",
-    workers: int = 0,
-    **settings: Any,
+    data: Tensor | MapStyle[Tensor], batch_size: int, *, device: torch.device, place: Place = "auto", **settings: Any
 ) -> "Resident | Streamed":
     """Choose the feed for what a dataset has loaded; anything but a tensor is always streamed. `settings` are those of both."""
-    if isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True):
-        return Resident(data, batch_size, device=device, **settings)
-    return Streamed(data, batch_size, device=device, workers=workers, **settings)
+    resident = isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True)
+    return (Resident if resident else Streamed)(data, batch_size, device=device, **settings)
 
 
 CHUNK = 2**21
@@ -43,26 +36,53 @@ CHUNK = 2**21
 
 
 class _Feed(Iterator[Batch]):
-    """What the two feeds have in common; their arguments are those of `Resident`."""
+    """What the two feeds have in common.
+
+    Args:
+        data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
+        batch_size: Samples per batch, over all processes.
+        seed: Of the order.
+        device: Where the batches lie.
+        dtype: Their type.
+        workers: How many processes read ahead, if the data stay where they are.
+        flip: Whether each image is mirrored left to right with probability ½, drawn again in each epoch.
+        digest: What identifies the data when a run is resumed; by default computed from them.
+        labels: `(N,)`, the classes of the samples; every batch then has those of its samples as conditions.
+        processes: Those that train together; each gets its share of every batch.
+    """
 
     def __init__(
         self,
         data: Tensor | MapStyle[Tensor],
         batch_size: int,
         *,
-        dtype: torch.dtype,
-        digest: str | None,
-        labels: Tensor | None,
-        processes: Processes | None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        workers: int = 0,
+        flip: bool = False,
+        digest: str | None = None,
+        labels: Tensor | None = None,
+        processes: Processes | None = None,
     ) -> None:
-        if labels is not None and len(labels) != len(data):  # type: ignore[arg-type]
-            raise ValueError(f"labels should be as many as the samples, {len(data)}, not {len(labels)}")  # type: ignore[arg-type]
-        self.data = data
-        self.dtype = dtype
-        self._digest = digest
-        self._labels = labels
-        self._share = Share(processes or Processes(), batch_size)
-        self.batch_size = self._share.size
+        n, processes = len(data), processes or Processes()  # type: ignore[arg-type]
+        if labels is not None and len(labels) != n:
+            raise ValueError(f"labels should be as many as the samples, {n}, not {len(labels)}")
+        self.data, self.dtype, self.device, self.workers = data, dtype, torch.device(device), workers
+        self.batch_size = batch_size // processes.count
+        self._of, self._seed, self._flip, self._digest, self._labels = batch_size, seed, flip, digest, labels
+        # Not a method: a loader that refers to its feed would keep its processes alive.
+        self._share = functools.partial(_share, processes, batch_size)
+        self._begin()
+        self.seek(0)
+
+    def _begin(self) -> None:
+        """Prepare what `seek` needs."""
+        raise NotImplementedError
+
+    def seek(self, batches: int) -> None:
+        """Continue as if this many batches had been drawn."""
+        raise NotImplementedError
 
     @property
     def digest(self) -> str:
@@ -76,43 +96,20 @@ class _Feed(Iterator[Batch]):
 
 
 class Resident(_Feed):
-    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small.
-
-    Args:
-        data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
-        batch_size: Samples per batch, over all processes.
-        flip: Whether each image is mirrored left to right with probability ½, drawn again in each epoch.
-        digest: What identifies the data when a run is resumed; by default computed from them.
-        labels: `(N,)`, the classes of the samples; every batch then has those of its samples as conditions.
-        processes: Those that train together; each gets its share of every batch.
-    """
+    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small."""
 
     data: Tensor
 
-    def __init__(
-        self,
-        data: Tensor,
-        batch_size: int,
-        *,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        flip: bool = False,
-        digest: str | None = None,
-        labels: Tensor | None = None,
-        processes: Processes | None = None,
-    ) -> None:
-        labels = None if labels is None else labels.to(device)
-        super().__init__(data.to(device), batch_size, dtype=dtype, digest=digest, labels=labels, processes=processes)
-        at_once = CHUNK // (self.batch_size * data[0].numel() * dtype.itemsize)
-        size = batch_size * min(64, max(1, at_once))
-        self._order = functools.partial(index_batches, len(data), size, seed, device, flip=flip)
-        self._gather = functools.partial(_gather, self.data, flip=flip)
-        self.seek(0)
+    def _begin(self) -> None:
+        self.data = self.data.to(self.device)
+        self._labels = None if self._labels is None else self._labels.to(self.device)
+        at_once = CHUNK // (self.batch_size * self.data[0].numel() * self.dtype.itemsize)
+        size = self._of * min(64, max(1, at_once))
+        self._order = functools.partial(index_batches, len(self.data), size, self._seed, self.device, flip=self._flip)
+        self._gather = functools.partial(_gather, self.data, flip=self._flip)
 
     def seek(self, batches: int) -> None:
-        """Continue as if this many batches had been drawn."""
-        self._indices = map(self._share, self._order(batches * self._share.of))
+        self._indices = map(self._share, self._order(batches * self._of))
         self._ready: list[Batch] = []
 
     def close(self) -> None:
@@ -133,32 +130,14 @@ class Streamed(_Feed):
     memory and on a separate stream, while the current one is being used.
     """
 
-    def __init__(
-        self,
-        data: Tensor | MapStyle[Tensor],
-        batch_size: int,
-        *,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        workers: int = 0,
-        flip: bool = False,
-        digest: str | None = None,
-        labels: Tensor | None = None,
-        processes: Processes | None = None,
-    ) -> None:
-        super().__init__(data, batch_size, dtype=dtype, digest=digest, labels=labels, processes=processes)
-        self.device = torch.device(device)
-        self.workers = workers
-        self._seed = seed
-        self._order = functools.partial(index_batches, len(data), batch_size, seed, "cpu", flip=flip)  # type: ignore[arg-type]
-        on_gpu = self.device.type == "cuda"
-        self._loader = functools.partial(loader, _InBatches(data, flip), workers, pin_memory=on_gpu, collate_fn=default_convert)
+    def _begin(self) -> None:
+        n, on_gpu = len(self.data), self.device.type == "cuda"  # type: ignore[arg-type]
+        self._order = functools.partial(index_batches, n, self._of, self._seed, "cpu", flip=self._flip)
+        batches = _InBatches(self.data, self._flip)
+        self._loader = functools.partial(loader, batches, self.workers, pin_memory=on_gpu, collate_fn=default_convert)
         self._aside = torch.cuda.Stream(self.device) if on_gpu else None
-        self.seek(0)
 
     def seek(self, batches: int) -> None:
-        """Continue as if this many batches had been drawn."""
         self.close()
         self._drawn = batches
         self._start()
@@ -169,10 +148,10 @@ class Streamed(_Feed):
         self._ahead: Batch | None = None
 
     def _start(self) -> None:
-        indices = (batch.tolist() for batch in map(self._share, self._order(self._drawn * self._share.of)))
+        indices = (batch.tolist() for batch in map(self._share, self._order(self._drawn * self._of)))
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
-        self._indices = map(self._share, self._order(self._drawn * self._share.of))  # once more, for the labels
+        self._indices = map(self._share, self._order(self._drawn * self._of))  # once more, for the labels
 
     def __next__(self) -> Batch:
         if self._batches is None:
@@ -221,22 +200,9 @@ def index_batches(
         yield batch
 
 
-class Share:
-    """What one of several processes reads of the batches that they train on together.
-
-    Args:
-        processes: All of them.
-        of: Samples of a batch, over all processes.
-    """
-
-    def __init__(self, processes: Processes, of: int) -> None:
-        self.processes = processes
-        self.of = of
-        self.size = of // processes.count
-
-    def __call__(self, indices: Tensor) -> Tensor:
-        """Return the process's share of each of n batches, whose indices `(n·B,)` follow one another."""
-        return self.processes.own(indices.view(-1, self.of).T).T.flatten()
+def _share(processes: Processes, of: int, indices: Tensor) -> Tensor:
+    """Return a process's share of each of n batches of `of` samples, whose indices `(n·of,)` follow one another."""
+    return processes.own(indices.view(-1, of).T).T.flatten()
 
 
 class _InBatches(MapStyle[Tensor]):
