@@ -33,8 +33,8 @@ from benching.running import say_little
 from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, POINTS
 from benching.workloads import WORKLOADS
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.config.schema import ConfigError
+from ganexp.documents import refuse_unwritable
 from ganexp.printable import printable
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     if options.rule and options.rules != list(RULES):
         parser.error("--rule is run beside detach alone: leave out --rules")
     for path in (options.results, options.page):
-        refuse_unwritable(path, "name other places with --results and --page")
+        refuse_unwritable(path)
     sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is
     try:
         rules = [RULES[name] for name in options.rules]
@@ -77,8 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             sys.exit(f"Error: {printable(error)}")
     if options.dry_run:
         return Path(options.page)
-    with writing(options.page, "name another one with --page, and the same command takes up the runs"):
-        page.write(results, options.page)
+    page.write(results, options.page)
     print(f"Written to {options.page}")
     return Path(options.page)
 

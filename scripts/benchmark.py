@@ -26,7 +26,7 @@ from benchmarks import feeding, gpu, hours, overhead, peers, processes, reach, s
 from benchmarks.section import Section
 from ganexp.cli.commands.cases import CASES
 from ganexp.cli.commands.pages.machine import measured
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
+from ganexp.documents import refuse_unwritable
 
 READING = (
     "Contenders ran in turn in one process; every ratio is the median of ratios within a turn, and brackets are its 95 % "
@@ -47,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     for part in tqdm(options.parts, disable=None, unit="part"):
         sections += [section for section in parts(options)[part]() if section]
         minutes = (time.perf_counter() - start) / 60
-        with writing(folder):
-            path = write(sections, folder, how=_command(options), minutes=minutes)
+        path = write(sections, folder, how=_command(options), minutes=minutes)
     print(path.read_text(), f"\nWritten to {path}", sep="\n")
     return folder
 

@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
+from ganexp.documents import refuse_unwritable
 
 DCGAN_32 = ("dataset=fake",)
 BEGAN_16 = (*batch_size.BEGAN, "dataset.image_size=16", "generator.width=16", "discriminator.width=16")
@@ -68,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         tqdm.write(f"{number:2d} {findings[number].verdict}: {findings[number].reason}")
         minutes = (time.perf_counter() - start) / 60
         done = {number: findings[number] for number in sorted(findings)}
-        with writing(folder):
-            report.write(done, folder, how=how, minutes=minutes)
+        report.write(done, folder, how=how, minutes=minutes)
     print(f"Written to {folder / 'claims.html'} and {folder / 'claims.md'}")
     return folder
 

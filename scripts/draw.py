@@ -28,8 +28,8 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from ganexp import build, compose, strategies
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
 from ganexp.compare.tracing import traced
+from ganexp.documents import refuse_unwritable
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
 LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}
@@ -120,9 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     path: Path = options.output or Path(f"outputs/{options.figure}.png")
     refuse_unwritable(path)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        FIGURES[options.figure]().savefig(path, dpi=110)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    FIGURES[options.figure]().savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from ganexp.cli.commands.pages.writing import refuse_unwritable
+from ganexp.documents import refuse_unwritable
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked, lock, unlock
 from ganexp.logging.reading import read
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> str:
     options = _parser().parse_args(arguments)
     picture = options.results.with_suffix(".png")
     for path in (options.results, picture):
-        refuse_unwritable(path, "name another place with --results")
+        refuse_unwritable(path)
     wanted = [Trial(data, pack, seed, options.beta) for seed in range(options.trials) for data, pack in PUBLISHED]
     try:
         there = results(options.results)

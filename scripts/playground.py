@@ -19,8 +19,7 @@ from pathlib import Path
 
 import torch
 
-from ganexp.cli.commands.pages.writing import refuse_unwritable, writing
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write, refuse_unwritable
 from playing import ring
 from playing.page import page
 
@@ -31,16 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)  # one weight, or layers of 64: more threads only wait for each other
     place: Path = options.gif or options.output
     refuse_unwritable(place)
-    with writing(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if options.gif:
-            from playing.gif import write  # matplotlib takes a second to import
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if options.gif:
+        from playing.gif import write  # matplotlib takes a second to import
 
-            write(options.gif)
-        else:
-            written = page(ring.courses(place.with_suffix(".npz"))).encode()
-            with atomic_write(place) as file:
-                file.write(written)
+        write(options.gif)
+    else:
+        written = page(ring.courses(place.with_suffix(".npz"))).encode()
+        with atomic_write(place) as file:
+            file.write(written)
     print(f"Written to {place}")
 
 

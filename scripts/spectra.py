@@ -23,7 +23,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from experiments.workers import workers
-from ganexp.cli.commands.pages.writing import refuse_unwritable
+from ganexp.documents import refuse_unwritable
 from spectral import page
 from spectral.plan import EVALUATIONS, FIRST_SEED, RULES, SEEDS, SETTINGS
 from spectral.runs import Results, train
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, and write the section."""
     options = _parser().parse_args(arguments)
     for path in (options.results, options.page):
-        refuse_unwritable(path, "name other places with --results and --page")
+        refuse_unwritable(path)
     try:
         page.around(options.page)
         results = Results(options.results, options.shorter)

@@ -174,7 +174,7 @@ def test_the_tree_is_the_tree():
         if line.strip() in ("ganexp/", "scripts/"):
             folder = Path(name)
     for path in (ROOT / "ganexp").iterdir():
-        if path.name not in ("__init__.py", "__pycache__", "conf", "py.typed"):
+        if path.name not in ("__init__.py", "__main__.py", "__pycache__", "conf", "py.typed"):
             assert f"ganexp/{path.name}" in told, path.name
     for path in (ROOT / "scripts").glob("*.py"):
         assert f"scripts/{path.name}" in told, path.name

@@ -29,6 +29,7 @@ ALLOWED = {
     "streams": (set(), FRAMEWORK),
     "ranges": (set(), {"annotated_types"}),
     "printable": (set(), set()),
+    "documents": (set(), {"torch"}),
     "distributed": ({"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"facts", "batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
@@ -46,25 +47,25 @@ ALLOWED = {
         FRAMEWORK | {"scipy"},
     ),
     "data": (
-        {"facts", "batch", "printable", "distributed", "ranges", "streams"},
+        {"facts", "batch", "documents", "printable", "distributed", "ranges", "streams"},
         FRAMEWORK
         | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "datasets", "pyarrow", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": (
-        {"batch", "facts", "data", "instruments", "ranges", "streams"},
+        {"batch", "facts", "data", "documents", "instruments", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "filelock", "tqdm"},
     ),
     "logging": (
-        {"facts", "instruments", "ranges"},
+        {"facts", "documents", "instruments", "ranges"},
         FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},
     ),
     "training": (
         SUBJECT - {"losses", "wrappers"}
-        | {"dynamics", "evaluation", "facts", "instruments", "distributed", "logging", "ranges"},
+        | {"documents", "dynamics", "evaluation", "facts", "instruments", "distributed", "logging", "ranges"},
         FRAMEWORK | {"annotated_types"},
     ),
     "sampling": (
-        {"batch", "data", "evaluation", "printable", "distributed", "logging", "ranges", "streams"},
+        {"batch", "data", "documents", "evaluation", "printable", "distributed", "logging", "ranges", "streams"},
         FRAMEWORK | {"PIL", "annotated_types", "av", "huggingface_hub", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "config": (
@@ -73,19 +74,19 @@ ALLOWED = {
     ),
     "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
     "cli": (
-        {"compare", "config", "data", "distributed", "logging", "printable", "training"},
+        {"compare", "config", "data", "documents", "distributed", "logging", "printable", "training"},
         {"hydra", "omegaconf", "pydantic", "psutil", "torch", "filelock", "yaml"},
     ),
     "cli.commands": (
         {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}
-        | {"augmentations", "gan", "penalties", "printable", "sampling", "training"},
+        | {"augmentations", "documents", "gan", "penalties", "printable", "sampling", "training"},
         FRAMEWORK | {"torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),
     "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training"}, set()),
     "__main__": ({"cli"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)
-LOOSE_MODULES = 6
+LOOSE_MODULES = 7
 
 
 def imports(path):

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command with one line, from its first import on."""
+"""Ctrl-C ends a command with one line, from its first import on; so does a file that a script cannot write."""
 
 import os
 import signal
@@ -22,13 +22,17 @@ def by_exception() -> None:
 
 
 def run(main: Callable[[], object]) -> None:
-    """Call the main function of a script, and end with one line at Ctrl-C."""
+    """Call the main function of a command or a script, and end with one line at Ctrl-C or where a file cannot be written."""
     by_exception()
     try:
         main()
     except KeyboardInterrupt:
         print(SAID, file=sys.stderr)
         sys.exit(130)
+    except OSError as error:
+        if not error.filename:
+            raise
+        sys.exit(f"Error: {error.filename} cannot be written: {error.strerror}; name another place.")
 
 
 def _end(number: int, frame: FrameType | None) -> None:

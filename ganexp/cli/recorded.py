@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ganexp.config.schema import ConfigError
-from ganexp.logging.documents import write_document
+from ganexp.documents import write_document
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import read_document
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.decoding import DecodingError
+from ganexp.documents import write_document
 
 log = logging.getLogger(__name__)
 NAMED = 10
@@ -77,9 +78,7 @@ def report_skipped(where: str, images: dict[int, str], count: int) -> None:
 
 def note(folder: Path, name: str, images: dict[int, str]) -> None:
     """Write down which images of a set are corrupt, under the set's lock."""
-    unfinished = folder / f"{name}.corrupt"
-    unfinished.write_text(json.dumps([*images.items()]))
-    unfinished.replace(_noted(folder, name))
+    write_document(_noted(folder, name), [*images.items()])
 
 
 def recall(folder: Path, name: str) -> dict[int, str]:

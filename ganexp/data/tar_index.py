@@ -22,6 +22,7 @@ from ganexp.data.cache import lock
 from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
 from ganexp.data.headers import upright_size
 from ganexp.data.storage import Storage
+from ganexp.documents import atomic_write
 
 log = logging.getLogger(__name__)
 VERSION = 4
@@ -114,13 +115,8 @@ def _kept(file: Path) -> Index | None:
 
 
 def _keep(index: Index, file: Path) -> None:
-    unfinished = file.with_suffix(".unfinished.npz")
-    try:
-        np.savez(unfinished, **{one.name: getattr(index, one.name) for one in fields(index)})
-        unfinished.replace(file)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with atomic_write(file) as kept:
+        np.savez(kept, **{one.name: getattr(index, one.name) for one in fields(index)})
 
 
 def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:

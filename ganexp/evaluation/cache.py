@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import io
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ganexp.documents import write_state
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import DIRECTIONS, Statistics
 
@@ -46,22 +46,6 @@ def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> Non
     """Write statistics, whole or not at all, and delete the least recently used files; disk errors are ignored."""
     states = {kind: one.state_dict() for kind, one in statistics.items()}
     with suppress(OSError):
-        write(path, {**states, "halves": {**halves}})
+        write_state(path, {**states, "halves": {**halves}})
         for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:
             old.unlink(missing_ok=True)
-
-
-def write(path: Path, state: Mapping[str, Any]) -> None:
-    """Write tensors and plain values as torch does, whole or not at all, and make the folder if it is missing.
-
-    Raises:
-        OSError: The file cannot be written; nothing is left behind.
-    """
-    unfinished, content = path.with_suffix(f".{os.getpid()}"), io.BytesIO()
-    torch.save(state, content)  # in memory, since torch would turn the error of a full disk into another one
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        unfinished.write_bytes(content.getbuffer())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

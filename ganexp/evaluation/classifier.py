@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
-from ganexp.evaluation.cache import write
+from ganexp.documents import write_state
 from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Extracted, checksum_of
 from ganexp.streams import stream, undisturbed
@@ -102,7 +102,7 @@ class Classifier(nn.Module):
         """
         state = {name: value.cpu() for name, value in self.state_dict().items()}
         origin = asdict(self.origin) | {"shape": list(self.origin.shape)}
-        write(path, {"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state})
+        write_state(path, {"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state})
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":

@@ -7,8 +7,8 @@ from typing import Any
 
 from PIL import Image
 
+from ganexp.documents import atomic_write, remove_unfinished, write_document
 from ganexp.logging.base import Logger, Picture, Row, Summary
-from ganexp.logging.documents import atomic_write, remove_unfinished, write_document
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import hand_over, lock
 from ganexp.logging.reading import read

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ganexp.logging.documents import write_document
+from ganexp.documents import write_document
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import read_document
 

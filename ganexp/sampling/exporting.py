@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write
 from ganexp.sampling.trained import SamplingError, Trained
 
 Arguments = tuple[Tensor, ...]

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ganexp.distributed.processes import Processes
-from ganexp.logging.documents import UNFINISHED, atomic_write, refuse_unwritable, write_document
+from ganexp.documents import atomic_write, refuse_unwritable, write_document
 from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
 from ganexp.sampling.trained import AT_ONCE, SamplingError, Trained, in_batches
@@ -114,14 +114,8 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
     left = series.processes.first(missing)
     for part, images, _ in series.batches(left, shared=True):
         for index, image in zip(part, images, strict=True):
-            path = _png(folder, index)
-            unfinished = path.with_name(f"{path.name}{UNFINISHED}")
-            try:
-                unfinished.write_bytes(_encoded(image))
-            except OSError as error:
-                unfinished.unlink(missing_ok=True)
-                raise OSError(error.errno, error.strerror, str(path)) from error
-            unfinished.replace(path)
+            with atomic_write(_png(folder, index), durable=False) as file:
+                file.write(_encoded(image))
     return len(left)
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write
 from ganexp.logging.pictures import image_grid, scatter
 from ganexp.sampling.trained import SamplingError, Trained
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ganexp.logging.documents import atomic_write, write_document
+from ganexp.documents import atomic_write, write_document
 from ganexp.logging.pictures import image_grid
 from ganexp.logging.reading import read_document
 from ganexp.sampling.card import card

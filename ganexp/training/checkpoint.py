@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ganexp.documents import write_state
 from ganexp.gan import GAN
-from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
 
 State = dict[str, Any]
@@ -58,7 +58,7 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
         OSError: It could not be written; what was there is untouched.
     """
     path = folder.checkpoint(state["run"]["iteration"])
-    write(state, path)
+    write_state(path, state)
     point(folder.last, path)
     numbered = folder.numbered
     kept = [one for one in numbered if one <= path][-keep:]
@@ -67,32 +67,18 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
             other.unlink(missing_ok=True)
 
 
-def write(state: State, path: Path) -> None:
-    """Write a checkpoint atomically: to a temporary file first, which is then renamed over `path`.
-
-    Raises:
-        OSError: It could not be written; what was there is untouched.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        try:
-            torch.save(state, file)
-        except RuntimeError as error:  # what torch turns a file error into, as on a full disk
-            if isinstance(error.__context__, OSError):
-                raise error.__context__ from None
-            raise
-
-
 def point(name: Path, path: Path) -> None:
     """Give a file a second name: a hard link, or a copy where there are no links."""
     unfinished = name.with_suffix(f".{os.getpid()}.unfinished")
     unfinished.unlink(missing_ok=True)
     try:
-        os.link(path, unfinished)
-    except OSError:  # a file system without links
-        shutil.copyfile(path, unfinished)
-    unfinished.replace(name)
-    unfinished.unlink(missing_ok=True)  # renaming a link over a link to the same file does nothing
+        try:
+            os.link(path, unfinished)
+        except OSError:  # a file system without links
+            shutil.copyfile(path, unfinished)
+        unfinished.replace(name)
+    finally:
+        unfinished.unlink(missing_ok=True)  # renaming a link over a link to the same file does nothing
 
 
 def load(path: Path) -> State:

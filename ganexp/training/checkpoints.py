@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
+from ganexp.documents import write_state
 from ganexp.logging import Row
 from ganexp.logging.layout import RunFolder
 from ganexp.ranges import checked
-from ganexp.training.checkpoint import point, save, stamped, write
+from ganexp.training.checkpoint import point, save, stamped
 from ganexp.training.guard import unfit
 from ganexp.training.run import Run
 
@@ -99,7 +100,7 @@ class Checkpoints:
         state = stamped(run.state_dict(), self.config, self.shape, self.classes)
         try:
             if best:
-                write(state, self.folder.best)
+                write_state(self.folder.best, state)
             else:
                 save(state, self.folder, keep=self.keep)
                 self.begun = True

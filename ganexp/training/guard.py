@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import scores_of
+from ganexp.documents import write_document
 from ganexp.gan import GAN
 from ganexp.logging import Picture, Row
-from ganexp.logging.documents import write_document
 from ganexp.logging.layout import RunFolder
 from ganexp.training.checkpoint import load
 from ganexp.training.run import Run

@@ -39,7 +39,7 @@ from benching.verdicts import (
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write
 
 EARLIER = "## The earlier study"
 """What stands below this heading of the page stays as it is."""

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from ganexp import Trainer, build, compose
 from ganexp.data import Ring
 from ganexp.data.modes import Gaussians
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write
 from ganexp.training.callbacks.drawing import looking, made
 
 Course = dict[str, np.ndarray[Any, Any]]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval, of_mean, of_positive_mean
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write
 from spectral.plan import REFERENCE, RULES, SETTINGS
 from spectral.verdict import Found, answer, signed
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from experiments.training import drawn
 from ganexp import Trainer, build, compose
 from ganexp.cli.commands.pages.machine import machine
+from ganexp.documents import atomic_write
 from ganexp.dynamics import spectrum, still
 from ganexp.evaluation import Evaluator
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.logging.documents import atomic_write
 from spectral.plan import EVALUATIONS, PRODUCTS, REFERENCE, RULES, SETTINGS, SPECTRA
 
 Key = tuple[str, str, int]

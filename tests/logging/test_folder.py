@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from ganexp.documents import refuse_unwritable, write_document
 from ganexp.logging import FolderLogger, Summary
-from ganexp.logging.documents import refuse_unwritable, write_document
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.logging.reading import find, is_run, read

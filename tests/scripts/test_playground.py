@@ -118,12 +118,6 @@ def test_the_gif_is_small_and_moves(tmp_path, monkeypatch):
         assert image.info["duration"] == gif.FRAME_MS
 
 
-def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(SystemExit, match="cannot be written"):
-        playground.main(["--output", str(tmp_path / "file" / "page.html")])
-
-
 @pytest.mark.slow
 @needs_a_browser
 @pytest.mark.parametrize("width", [1280, 400])

@@ -1,9 +1,11 @@
 """A result that could not be written is refused before the work that it comes from."""
 
 import importlib
+from functools import partial
 
 import pytest
 
+from ganexp.cli import interrupting
 from tests.calling import call
 
 
@@ -22,7 +24,7 @@ from tests.calling import call
 )
 def test_a_place_below_a_file_is_refused_at_once(script, work, arguments, tmp_path, monkeypatch):
     module = importlib.import_module(script)
-    refused(module, work, module.main, arguments, tmp_path, monkeypatch)
+    refused(module, work, lambda words: interrupting.run(partial(module.main, words)), arguments, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +37,8 @@ def test_so_it_is_by_a_command(name, work, arguments, tmp_path, monkeypatch):
 
 
 def test_a_folder_is_no_file_of_results(tmp_path):
-    with pytest.raises(SystemExit, match=r" cannot be written: Is a directory; name other places"):
-        importlib.import_module("bench").main(["--results", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r" cannot be written: Is a directory; name another place"):
+        interrupting.run(partial(importlib.import_module("bench").main, ["--results", str(tmp_path)]))
 
 
 def refused(module, work, main, arguments, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import pytest
 
 from ganexp import build
+from ganexp.documents import write_state
 from ganexp.training import Checkpoints, checkpoint
 from tests.composing import composed
 from tests.small_runs import SMALL, rows, trained
@@ -75,7 +76,7 @@ def test_a_run_that_was_begun_before_the_best_iteration_was_noted_goes_on_and_kn
         state = checkpoint.load(path)
         del state["run"]["checkpoints"]["best_at"]
         state["run"]["checkpoints"]["lowest"] = -9.0
-        checkpoint.write(state, path)
+        write_state(path, state)
     notes = build(composed(*settings, "iterations=6"), tmp_path, checkpoint=last).fit()["notes"]
     assert f"Best loss/d: -9, in {best}." in notes
 
@@ -86,7 +87,7 @@ def test_going_on_from_an_earlier_checkpoint_knows_which_value_the_best_checkpoi
     best = tmp_path / "checkpoints" / "best.pt"
     state = checkpoint.load(best)
     state["run"]["checkpoints"] = {"lowest": -9.0, "best_at": 8}  # beyond where the run goes on
-    checkpoint.write(state, best)
+    write_state(best, state)
     made = build(composed(*settings, "iterations=5"), tmp_path, checkpoint=best.with_name("iteration_000000003.pt"))
     assert f"Best loss/d: -9, at iteration 8, in {best}." in made.fit()["notes"]
     assert checkpoint.load(best)["run"]["checkpoints"]["lowest"] == -9

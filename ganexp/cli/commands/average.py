@@ -10,6 +10,7 @@ from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
+from ganexp.documents import write_state
 from ganexp.logging.layout import RunFolder
 from ganexp.training import PowerAverage, checkpoint
 from ganexp.training.averages import Snapshot, gamma_of, post_hoc, shares_of
@@ -50,7 +51,7 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
     settings["evaluation"] = {**last["config"].get("evaluation", {}), "of": "average"}  # the file holds nothing else
     run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
-    checkpoint.write(stamped(run, settings, last["shape"], last["classes"]), place)
+    write_state(place, stamped(run, settings, last["shape"], last["classes"]))
     more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
     print(f"Written to {place}: {100 * off:.2g} % off the weights over time of width {width:g}{more}")
     return place

@@ -22,8 +22,8 @@ from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.config.schema import ConfigError
+from ganexp.documents import refuse_unwritable
 from ganexp.gan import GAN
-from ganexp.logging.documents import refuse_unwritable
 from ganexp.penalties import NoPenalty
 
 BASELINE = f"detach{REDUNDANT}"

@@ -24,9 +24,9 @@ from ganexp.config.choices import Choice, choose
 from ganexp.config.defaults import completed, option_files
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
+from ganexp.documents import refuse_unwritable
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
-from ganexp.logging.documents import refuse_unwritable
 from ganexp.logging.layout import RunFolder
 from ganexp.training import checkpoint
 from ganexp.training.callbacks.dynamics import figures

@@ -7,8 +7,8 @@ from ganexp.config.choices import choose
 from ganexp.config.evaluation import classifier_file
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
+from ganexp.documents import refuse_unwritable
 from ganexp.evaluation.classifier import train_and_store
-from ganexp.logging.documents import refuse_unwritable
 from ganexp.training.execution import Machine, Unavailable
 
 

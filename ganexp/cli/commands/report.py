@@ -18,9 +18,9 @@ from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.schema import ConfigError
+from ganexp.documents import refuse_unwritable
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
-from ganexp.logging.documents import refuse_unwritable
 from ganexp.logging.keys import STEPS, known
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run

@@ -15,9 +15,9 @@ from ganexp.cli.state import state
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
+from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
-from ganexp.logging.documents import atomic_write
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
 from ganexp.sampling import Langevin, Rejection, SamplingError, Trained, exporting, saved

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from ganexp.config.schema import GROUPS, LISTS
-from ganexp.logging.documents import write_document
+from ganexp.documents import write_document
 from ganexp.logging.reading import read_document
 
 FILE = "sweep.json"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganexp.cli.sweeping.record import Sweep
+from ganexp.documents import atomic_write
 from ganexp.logging import reading as runs
-from ganexp.logging.documents import atomic_write
 from ganexp.logging.reading import Run
 from ganexp.printable import printable
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from ganexp.logging.documents import atomic_write
+from ganexp.documents import atomic_write
 
 STYLE = Path(__file__).with_name("page.css")
 LEAST = 400

@@ -14,8 +14,12 @@ UNFINISHED = ".unfinished"
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to be written beside `path`; it is flushed to disk and renamed over `path` once it is complete.
+def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """Open a file to be written beside `path`; it is renamed over `path` once it is complete.
+
+    Args:
+        path: The file.
+        durable: Whether it is flushed to disk first, so that not even a loss of power leaves half of it.
 
     Raises:
         OSError: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
@@ -24,8 +28,9 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     try:
         with unfinished.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
         if error.errno and not error.filename:  # the error of a full disk names no file
@@ -49,6 +54,24 @@ def refuse_unwritable(path: Path) -> None:
             file.write(b"\0")  # one byte is enough for a full disk to refuse
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_state(path: Path, state: Any) -> None:
+    """Write tensors and plain values as torch does, in a folder that is made if it does not exist.
+
+    Raises:
+        OSError: They could not be written; what was at `path` is untouched.
+    """
+    import torch
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # what torch turns a file error into, as on a full disk
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def write_document(path: Path, values: Any) -> None:
