@@ -1,5 +1,6 @@
 """Which combination of settings is best, and which ones cannot be told from it, given what each of their seeds reached."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from scipy import special
+from scipy import stats
 
 from ganexp.compare.intervals import CONFIDENCE, Interval, of_resampled_mean
 
@@ -197,24 +198,19 @@ def _of_best(places: Sequence[Place]) -> list[float | None]:
     return [found.get(id(place)) for place in places[1:]]
 
 
-@np.errstate(all="ignore")  # figures of runs that have nearly diverged overflow
 def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """Return the two-sided p-value of the difference of two means, each given as two or more values by seed.
 
-    Without any spread, t is 0/0 or infinite: p is then 1 if the means are equal, and 0 otherwise.
+    They are compared seed by seed where one has all seeds of the other, else by Welch's test. Without any spread, t is 0/0 or
+    infinite: p is then 1 if the means are equal, and 0 otherwise.
     """
-    if one.keys() <= other.keys() or other.keys() <= one.keys():  # compared seed by seed
-        d = np.array([one[seed] - other[seed] for seed in one if seed in other])
-        difference, degrees, variance = d.mean(), len(d) - 1.0, d.var(ddof=1) / len(d)
-    else:
-        a, b = np.array([*one.values()]), np.array([*other.values()])
-        u, v = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-        difference, variance = a.mean() - b.mean(), u + v
-        degrees = variance**2 / (u**2 / (len(a) - 1) + v**2 / (len(b) - 1)) if variance else 1.0
-    if not variance:
-        return float(difference == 0)
-    p = float(2 * special.stdtr(degrees, -abs(difference) / np.sqrt(variance)))
-    return 1.0 if np.isnan(p) else p
+    seeds = [seed for seed in one if seed in other]
+    with warnings.catch_warnings(action="ignore"):  # of no spread; and figures of runs that have nearly diverged overflow
+        if len(seeds) in (len(one), len(other)):
+            p = stats.ttest_rel([one[seed] for seed in seeds], [other[seed] for seed in seeds]).pvalue
+        else:
+            p = stats.ttest_ind([*one.values()], [*other.values()], equal_var=False).pvalue
+    return 1.0 if np.isnan(p) else float(p)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field, ValidationError
 
@@ -30,7 +30,7 @@ class Move(Keys):
     """Where a number goes, along what, and when."""
 
     to: float
-    by: str = "cosine"
+    by: Literal["cosine", "linear"] = "cosine"
     warm_up: Iteration = 0
     begin: Iteration = 0
     end: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -126,8 +126,6 @@ def _move(key: str, said: Any) -> Move:
         if not isinstance(said, Mapping):
             raise ConfigError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
         raise ConfigError(refused(below, first["msg"], first["input"])) from None
-    if move.by not in CURVES:
-        raise ConfigError(f"moving.{key}.by should be {' or '.join(CURVES)}, not {shown(move.by)}.")
     for by, (_, own) in CURVES.items():
         if by != move.by and getattr(move, own):
             raise ConfigError(f"moving.{key}.{own} is for by={by}, and this moves by={move.by}: choose by={by}.")

@@ -1,5 +1,6 @@
 """The sizes of images, from their headers: a few hundred bytes of each are read, and nothing is decoded."""
 
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Sequence
@@ -30,14 +31,19 @@ def smaller(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the decoder warns as well
         for path in files:
-            try:
-                with opened(path) as file, Image.open(file) as image:
-                    found_size = upright_size(image)
-            except Exception:  # Pillow's errors for broken files have no common type
-                continue
-            if found_size[0] < size[1] or found_size[1] < size[0]:
-                found.append((path, found_size))
+            own = size_of(functools.partial(opened, path))
+            if own and (own[0] < size[1] or own[1] < size[0]):
+                found.append((path, own))
     return found
+
+
+def size_of(opened: Callable[[], IO[bytes]], *, decode: bool = False) -> tuple[int, int] | None:
+    """Return the `upright_size` of the image in a file; None for a broken one."""
+    try:
+        with opened() as file, Image.open(file) as image:
+            return upright_size(image, decode=decode)
+    except Exception:  # errors for broken files and archives have no common type
+        return None
 
 
 def upright_size(image: Image.Image, *, decode: bool = False) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 The layout is WebDataset's: members whose names are equal up to the first dot after the last slash are one sample.
 """
 
-import functools
 import hashlib
 import json
 import logging
@@ -12,15 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
-from PIL import Image
 
 from ganexp.data.cache import lock
 from ganexp.data.folder import EXTENSIONS, LARGEST, TOO_LARGE
-from ganexp.data.headers import upright_size
+from ganexp.data.headers import size_of
 from ganexp.data.storage import Storage
 from ganexp.documents import atomic_write
 
@@ -103,7 +102,7 @@ def stamps_of(storage: Storage, paths: Sequence[str]) -> list[list[object]]:
         OSError: A shard is missing or cannot be reached.
     """
     with ThreadPoolExecutor(storage.at_once) as pool:
-        return list(pool.map(functools.partial(_told, storage.stamp), paths))
+        return list(pool.map(partial(_told, storage.stamp), paths))
 
 
 def _kept(file: Path) -> Index | None:
@@ -130,7 +129,7 @@ def _listed(storage: Storage, paths: Sequence[str], label: str) -> Index:
             return listed(file, label)
 
     with ThreadPoolExecutor(storage.at_once) as pool, tqdm(total=len(paths), desc="Listing shards, once", disable=None) as bar:
-        for number, (found, others) in enumerate(pool.map(functools.partial(_told, read), paths)):
+        for number, (found, others) in enumerate(pool.map(partial(_told, read), paths)):
             rows += [(number, *row) for row in found]
             skipped += others
             bar.update()
@@ -171,7 +170,8 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
             elif sample in images:
                 skipped["further image of a sample"] += 1
             else:
-                images[sample] = member.offset_data, member.size, *_pixels(content), member.name
+                pixels = size_of(content.__enter__) or (0, 0)
+                images[sample] = member.offset_data, member.size, *pixels, member.name
         file.seek(archive.offset)  # tarfile takes an unreadable header for the end
         if file.read(BLOCK) != bytes(BLOCK):
             raise tarfile.ReadError("it is cut off, or broken in the middle")
@@ -189,14 +189,6 @@ def _label(content: bytes, kind: str, key: str) -> int:
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return -1
     return said if type(said) is int and 0 <= said < 2**20 else -1
-
-
-def _pixels(file: IO[bytes]) -> tuple[int, int]:
-    try:
-        with Image.open(file) as image:
-            return upright_size(image)
-    except Exception:  # Pillow's errors for broken files have no common type
-        return 0, 0
 
 
 def _told(action: Callable[[str], Any], path: str) -> Any:

@@ -1,18 +1,17 @@
 """Images of a folder as they are: images that are measured must not be scaled first."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
 from ganexp.data.cache import default_folder, load
-from ganexp.data.folder import Archive, Folder
-from ganexp.data.headers import upright_size
+from ganexp.data.headers import size_of
 from ganexp.data.image_folder import ImageFolder
 from ganexp.printable import printable
 
@@ -37,7 +36,7 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     listed: Any = folder.load()
     size = shape[2], shape[1]
     for path in listed.files:
-        found = _upright_size(folder.place, path)
+        found = size_of(functools.partial(folder.place.open, path), decode=True)  # broken ones are left out below
         if found not in (None, size):
             said = ["×".join(map(str, one)) for one in (found, size)]
             raise ValueError(
@@ -49,12 +48,3 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     if most is None or most >= len(data):
         return data
     return Subset(data, torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:most].tolist())
-
-
-def _upright_size(place: Folder | Archive, path: Path) -> tuple[int, int] | None:
-    """Return an image's width and height, turned as when it is decoded; None for a broken one, which is left out then."""
-    try:
-        with place.open(path) as file, Image.open(file) as image:
-            return upright_size(image, decode=True)
-    except Exception:  # errors for broken files have no common type
-        return None

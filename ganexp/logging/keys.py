@@ -1,6 +1,7 @@
 """The keys that the rows of every run may have. A loss declares the further keys that it logs."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from ganexp.instruments.scalar import Scalar
 
@@ -36,6 +37,15 @@ SPECTRUM = {
     "dynamics/g_largest": Scalar("largest eigenvalue of the Hessian of G's loss for G's weights"),
 }
 """In runs with `dynamics.every`, which also log the eigenvalues: `dynamics/real_1`, `dynamics/imag_1` and so on."""
+
+
+def eigenvalues_in(row: Mapping[str, Any]) -> list[complex]:
+    """Return the eigenvalues of a row that has the spectrum, with the complex conjugates that rows leave out."""
+    numbers = [key.rpartition("_")[2] for key in row if key.startswith("dynamics/real_")]
+    upper = [complex(row[f"dynamics/real_{n}"], row[f"dynamics/imag_{n}"]) for n in numbers]
+    return [*upper, *(one.conjugate() for one in upper if one.imag)]
+
+
 COST = {
     "time/iteration_ms": Scalar("time of one iteration", "mean,last"),
     "time/data_ms": Scalar("time of an iteration that is spent waiting for data", "mean,last"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ganexp.facts import Facts, Misfit
 from ganexp.logging.base import Logger, Picture, Row, RunDescription, Summary, with_pictures
+from ganexp.logging.keys import eigenvalues_in
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import Run
 from ganexp.ranges import checked
@@ -90,7 +91,7 @@ class TensorBoardLogger(Logger):
                 self._writer.add_image(key, value.image, step, dataformats="HWC")
             else:
                 self._writer.add_scalar(key, value, step)
-        eigenvalues = _eigenvalues(row)
+        eigenvalues = eigenvalues_in(row)
         if eigenvalues:
             from ganexp.logging.pictures import spectrum  # imports torch, which --help does not wait for
 
@@ -100,12 +101,3 @@ class TensorBoardLogger(Logger):
     def _replay(self, before: Run) -> None:
         for row in before.rows:
             self.write(with_pictures(row, before.folder))
-
-
-def _eigenvalues(row: Row) -> list[complex]:
-    """Return the eigenvalues of a row that has the spectrum, with the complex conjugates that rows leave out."""
-    found: list[complex] = []
-    while f"dynamics/real_{len(found) + 1}" in row:
-        parts = (row[f"dynamics/{part}_{len(found) + 1}"] for part in ("real", "imag"))
-        found.append(complex(*(float(part) for part in parts if not isinstance(part, Picture))))
-    return [*found, *(one.conjugate() for one in found if one.imag)]

@@ -27,6 +27,7 @@ from ganexp.config.schema import ConfigError
 from ganexp.documents import refuse_unwritable
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
+from ganexp.logging.keys import eigenvalues_in
 from ganexp.logging.layout import RunFolder
 from ganexp.training import checkpoint
 from ganexp.training.callbacks.dynamics import figures
@@ -45,9 +46,7 @@ class Moment:
     @property
     def eigenvalues(self) -> list[complex]:
         """The eigenvalues of the row, and their conjugates."""
-        numbers = [key.rpartition("_")[2] for key in self.row if key.startswith("dynamics/real_")]
-        upper = [complex(self.row[f"dynamics/real_{n}"], self.row[f"dynamics/imag_{n}"]) for n in numbers]
-        return [*upper, *(one.conjugate() for one in upper if one.imag)]
+        return eigenvalues_in(self.row)
 
 
 def main(options: argparse.Namespace) -> Path:
