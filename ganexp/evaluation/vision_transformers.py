@@ -1,8 +1,8 @@
-"""DINOv2 and CLIP as features: vision transformers in plain torch, with published weights from a local file.
+"""DINOv2 and CLIP as features, with published weights from a local file.
 
-torch-fidelity has both in its registry of feature extractors, and neither is used: its DINOv2 downloads its code by `torch.hub`
-and cannot be given a file, and its CLIP sees images that were scaled without antialiasing. This module runs only its own code,
-downloads nothing, and reads weights as tensors.
+CLIP's network is torch-fidelity's. Its feature extractors are not used: that of DINOv2 downloads its code by `torch.hub` and
+cannot be given a file, and that of CLIP sees images that were scaled without antialiasing. Nothing is downloaded here, and
+weights are read as tensors.
 """
 
 import hashlib
@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.features import Extracted, checksum_of, in_colour, opened
+from ganexp.evaluation.features import Extracted, checksum_of, in_colour, needed, opened
 
 AT_ONCE = 50
 """How many images pass through a network together."""
 HEAD = 64
 """Channels of an attention head, in all networks here."""
+EPS = 1e-6
+"""Of DINOv2's layer norms."""
 
 
 @dataclass(frozen=True)
@@ -63,38 +65,8 @@ def _clip(width: int, depth: int, patch: int, side: int, embedding: int, file: s
     return Architecture(width, depth, patch, side, embedding, url, sha256)
 
 
-class Block(nn.Module):
-    """Attention and an MLP, each after a layer norm and in a residual branch (Dosovitskiy et al. 2021, eq. 2 and 3).
-
-    DINOv2 scales both by a weight for each channel before they are added (Touvron et al. 2021), and uses the exact GELU. CLIP
-    uses x · sigmoid(1.702 x) instead.
-    """
-
-    def __init__(self, width: int, *, eps: float, scaled: bool) -> None:
-        super().__init__()
-        self.scaled = scaled
-        self.norm1, self.norm2 = nn.LayerNorm(width, eps=eps), nn.LayerNorm(width, eps=eps)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        if scaled:
-            self.scale1, self.scale2 = nn.Parameter(torch.ones(width)), nn.Parameter(torch.ones(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map tokens `(B, T, W)` to `(B, T, W)`."""
-        attended = self.out(self._attended(self.norm1(x)))
-        x = x + (self.scale1 * attended if self.scaled else attended)
-        hidden = self.fc1(self.norm2(x))
-        seen = self.fc2(gelu(hidden) if self.scaled else hidden * torch.sigmoid(1.702 * hidden))
-        return x + (self.scale2 * seen if self.scaled else seen)
-
-    def _attended(self, x: Tensor) -> Tensor:
-        batch, tokens, width = x.shape
-        q, k, v = self.qkv(x).view(batch, tokens, 3, width // HEAD, HEAD).permute(2, 0, 3, 1, 4)
-        return scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, tokens, width)
-
-
 class VisionTransformer(nn.Module):
-    """Blocks on the patches of an image and a class token, with their positions; the class token's output is the features.
+    """A network whose output for an image's class token is the features; its parameters are named as in the published file.
 
     Images `(B, 3, H, W)` in [-1, 1], or grey ones, are rounded and repeated by `in_colour`. They are scaled to 224 pixels (336
     for `clip_vitl14_336`) by bicubic interpolation with antialiasing, and normalised by the network's own mean and standard
@@ -105,20 +77,19 @@ class VisionTransformer(nn.Module):
     """The networks of this kind, by name."""
     layer: ClassVar[str]
     """Which output of the network the features are, in words."""
+    within: ClassVar[str]
+    """How the published names of its parameters begin."""
+    unused: ClassVar[frozenset[str]] = frozenset()
+    """Published weights that features do not depend on."""
     mean: ClassVar[tuple[float, float, float]]
     std: ClassVar[tuple[float, float, float]]
     classes = 0
 
-    def __init__(self, name: str, architecture: Architecture, *, seen_side: int, eps: float, is_clip: bool) -> None:
+    def __init__(self, name: str, architecture: Architecture, network: nn.Module, *, seen_side: int) -> None:
         super().__init__()
         self.name = f"{name} ({self.layer})"
-        self.architecture, self.seen_side = architecture, seen_side
-        width, tokens = architecture.width, (architecture.side // architecture.patch) ** 2 + 1
-        self.size = architecture.embedding or width
-        self.patches = nn.Conv2d(3, width, architecture.patch, stride=architecture.patch, bias=not is_clip)
-        self.token, self.positions = nn.Parameter(torch.zeros(width)), nn.Parameter(torch.zeros(tokens, width))
-        blocks = (Block(width, eps=eps, scaled=not is_clip) for _ in range(architecture.depth))
-        self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(width, eps=eps)
+        self.network, self.seen_side = network, seen_side
+        self.size = architecture.embedding or architecture.width
         self.checksum = ""
 
     @classmethod
@@ -133,62 +104,93 @@ class VisionTransformer(nn.Module):
         if not path.is_file():
             raise EvaluationError(missing(name, folder))
         with torch.device("meta"):
-            network = cls(name, architecture)  # type: ignore[call-arg]
+            made = cls(name, architecture)  # type: ignore[call-arg]
         try:
-            state = {own: value.float() for own, value in cls.renamed(_tensors(path, architecture.sha256)).items()}
-            network.load_state_dict(state, assign=True)
+            read = _tensors(path, architecture.sha256)
+            own = {name: value for name, value in read.items() if name.startswith(cls.within) and name not in cls.unused}
+            state = {name.removeprefix(cls.within): value.float() for name, value in own.items()}
+            made.network.load_state_dict(state, assign=True)
         except Exception as error:  # what torch raises for an arbitrary file has no common type
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(":. ")[:200]
             raise EvaluationError(
                 f"{path} has not the weights of {name} ({reason}): put the file of {architecture.url} there"
             ) from error
-        network.checksum = checksum_of(network)
-        return network.to(device).eval().requires_grad_(False)
-
-    @staticmethod
-    def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return published weights under this module's names; those that features do not depend on are left out."""
-        raise NotImplementedError
+        made.checksum = checksum_of(made)
+        return made.to(device).eval().requires_grad_(False)
 
     def forward(self, samples: Tensor) -> Extracted:
         """Return the features `(B, F)` of a batch, computed in parts, which bounds the memory."""
-        return torch.cat([self._features(part) for part in samples.split(AT_ONCE)]), None
-
-    def _features(self, samples: Tensor) -> Tensor:
-        x = self.patches(self.prepared(samples)).flatten(2).transpose(1, 2)
-        token = self.token.expand(len(x), 1, -1)
-        x = self.before(torch.cat([token, x], 1) + self.positions_at(math.isqrt(x.shape[1])))
-        for block in self.blocks:
-            x = block(x)
-        return self.after(self.norm(x[:, 0]))
+        return torch.cat([self.network(self.prepared(part)) for part in samples.split(AT_ONCE)]), None
 
     def prepared(self, samples: Tensor) -> Tensor:
         """Return images as the network sees them: rounded, scaled and normalised, `(B, 3, S, S)`."""
-        pixels = in_colour(samples).float().div(255).to(self.token.dtype)
+        pixels = in_colour(samples).float().div(255).to(next(self.network.parameters()).dtype)
         if pixels.shape[-2:] != (self.seen_side, self.seen_side):
             pixels = interpolate(pixels, (self.seen_side, self.seen_side), mode="bicubic", antialias=True)
         mean, std = (pixels.new_tensor(one).view(3, 1, 1) for one in (self.mean, self.std))
         return (pixels - mean) / std
 
-    def positions_at(self, side: int) -> Tensor:
-        """Return the positions of the class token and of `side` × `side` patches, `(1 + side², W)`."""
-        return self.positions
 
-    def before(self, x: Tensor) -> Tensor:
-        """Return what the first block sees."""
-        return x
+class Block(nn.Module):
+    """Attention and an MLP, each after a layer norm and in a residual branch (Dosovitskiy et al. 2021, eq. 2 and 3).
 
-    def after(self, token: Tensor) -> Tensor:
-        """Return the features of a class token that left the last norm."""
-        return token
+    Both branches are scaled by a weight for each channel before they are added (Touvron et al. 2021).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width, eps=EPS), nn.LayerNorm(width, eps=EPS)
+        self.attn = nn.ModuleDict({"qkv": nn.Linear(width, 3 * width), "proj": nn.Linear(width, width)})
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width)})
+        self.ls1, self.ls2 = (nn.ParameterDict({"gamma": nn.Parameter(torch.ones(width))}) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map tokens `(B, T, W)` to `(B, T, W)`."""
+        x = x + self.ls1["gamma"] * self.attn["proj"](self._attended(self.norm1(x)))
+        return x + self.ls2["gamma"] * self.mlp["fc2"](gelu(self.mlp["fc1"](self.norm2(x))))
+
+    def _attended(self, x: Tensor) -> Tensor:
+        batch, tokens, width = x.shape
+        q, k, v = self.attn["qkv"](x).view(batch, tokens, 3, width // HEAD, HEAD).permute(2, 0, 3, 1, 4)
+        return scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, tokens, width)
+
+
+class DINOv2Network(nn.Module):
+    """Blocks on the patches of an image `(B, 3, S, S)` and a class token, with their positions.
+
+    Positions were learnt for images of 518 pixels. For fewer they are interpolated as the authors' code does: bicubically
+    without antialiasing, for 224 by the factor (16 + 0.1) / 37.
+    """
+
+    def __init__(self, width: int, depth: int, patch: int, side: int) -> None:
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.pos_embed = nn.Parameter(torch.zeros(1, (side // patch) ** 2 + 1, width))
+        self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, width, patch, stride=patch)})
+        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, eps=EPS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the class token after the last norm, `(B, W)`."""
+        x = self.patch_embed["proj"](x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(len(x), 1, -1), x], 1) + self._positions(math.isqrt(x.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x[:, 0])
+
+    def _positions(self, side: int) -> Tensor:
+        """Return the positions of the class token and of `side` × `side` patches, `(1, 1 + side², W)`."""
+        learnt = math.isqrt(self.pos_embed.shape[1] - 1)
+        if side == learnt:
+            return self.pos_embed
+        grid = self.pos_embed[:, 1:].unflatten(1, (learnt, learnt)).permute(0, 3, 1, 2)
+        factor = (side + 0.1) / learnt
+        grid = interpolate(grid, scale_factor=(factor, factor), mode="bicubic")
+        return torch.cat([self.pos_embed[:, :1], grid.permute(0, 2, 3, 1).flatten(1, 2)], 1)
 
 
 class DINOv2(VisionTransformer):
-    """DINOv2 without registers (Oquab et al. 2024): the class token after the last norm, as in FD_DINOv2 (Stein et al. 2023).
-
-    Positions were learnt for images of 518 pixels. For 224 they are interpolated as the authors' code does: bicubically without
-    antialiasing, by the factor (16 + 0.1) / 37.
-    """
+    """DINOv2 without registers (Oquab et al. 2024): its class token after the last norm, as in FD_DINOv2 of Stein et al. 2023."""
 
     published: ClassVar = {
         "dinov2_vits14": _dinov2(384, 12, "s"),
@@ -196,29 +198,12 @@ class DINOv2(VisionTransformer):
         "dinov2_vitl14": _dinov2(1024, 24, "l"),
     }
     layer = "class token after the last norm"
+    within, unused = "", frozenset({"mask_token"})
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
     def __init__(self, name: str, architecture: Architecture) -> None:
-        super().__init__(name, architecture, seen_side=224, eps=1e-6, is_clip=False)
-
-    @staticmethod
-    def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return published weights under this module's names; the token of masked patches is left out."""
-        first = {"cls_token": "token", "pos_embed": "positions"}
-        parts = {"patch_embed.proj.": "patches.", ".attn.qkv.": ".qkv.", ".attn.proj.": ".out.", ".mlp.": "."}
-        parts |= {".ls1.gamma": ".scale1", ".ls2.gamma": ".scale2"}
-        found = {name: value for name, value in published.items() if name != "mask_token"}
-        return {first.get(name) or _replaced(name, parts): _squeezed(name, value) for name, value in found.items()}
-
-    def positions_at(self, side: int) -> Tensor:
-        """Return the positions, interpolated where there are fewer patches than they were learnt for."""
-        learnt = math.isqrt(len(self.positions) - 1)
-        if side == learnt:
-            return self.positions
-        grid = self.positions[1:].view(1, learnt, learnt, -1).permute(0, 3, 1, 2)
-        factor = (side + 0.1) / learnt
-        grid = interpolate(grid, scale_factor=(factor, factor), mode="bicubic")
-        return torch.cat([self.positions[:1], grid.permute(0, 2, 3, 1).flatten(0, 2)])
+        a = architecture
+        super().__init__(name, a, DINOv2Network(a.width, a.depth, a.patch, a.side), seen_side=224)
 
 
 class CLIP(VisionTransformer):
@@ -242,28 +227,13 @@ class CLIP(VisionTransformer):
         ),
     }
     layer = "projected image embedding"
+    within = "visual."
     mean, std = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
     def __init__(self, name: str, architecture: Architecture) -> None:
-        super().__init__(name, architecture, seen_side=architecture.side, eps=1e-5, is_clip=True)
-        self.norm_before = nn.LayerNorm(architecture.width, eps=1e-5)
-        self.projection = nn.Parameter(torch.zeros(architecture.width, architecture.embedding))
-
-    @staticmethod
-    def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return published weights under this module's names; those of the text side are left out."""
-        first = {"class_embedding": "token", "positional_embedding": "positions", "proj": "projection"}
-        parts = {"conv1.": "patches.", "ln_pre.": "norm_before.", "ln_post.": "norm.", "transformer.resblocks.": "blocks."}
-        parts |= {".attn.in_proj_": ".qkv.", ".attn.out_proj.": ".out.", ".ln_1.": ".norm1.", ".ln_2.": ".norm2."}
-        parts |= {".mlp.c_fc.": ".fc1.", ".mlp.c_proj.": ".fc2."}
-        found = {name.removeprefix("visual."): value for name, value in published.items() if name.startswith("visual.")}
-        return {first.get(name) or _replaced(name, parts): value for name, value in found.items()}
-
-    def before(self, x: Tensor) -> Tensor:
-        return self.norm_before(x)
-
-    def after(self, token: Tensor) -> Tensor:
-        return token @ self.projection
+        a, clip = architecture, needed("torch_fidelity.feature_extractor_clip")
+        network = clip.VisionTransformer(a.side, a.patch, a.width, a.depth, a.width // HEAD, a.embedding)
+        super().__init__(name, a, network, seen_side=a.side)
 
 
 NETWORKS: dict[str, type[VisionTransformer]] = {name: kind for kind in (DINOv2, CLIP) for name in kind.published}
@@ -295,14 +265,3 @@ def _tensors(path: Path, sha256: str) -> Mapping[str, Tensor]:
             return opened(path, "cpu").state_dict()
     read: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return read
-
-
-def _replaced(name: str, parts: Mapping[str, str]) -> str:
-    for published, own in parts.items():
-        name = name.replace(published, own)
-    return name
-
-
-def _squeezed(name: str, value: Tensor) -> Tensor:
-    """Drop the leading dimensions of size 1 from DINOv2's token and positions."""
-    return value.flatten(0, -2).squeeze(0) if name in ("cls_token", "pos_embed") else value

@@ -1,4 +1,4 @@
-"""DINOv2 and CLIP against NumPy, Pillow, torch-fidelity's network and the published sizes, with random weights."""
+"""DINOv2 and CLIP against NumPy, Pillow and the published sizes, with random weights."""
 
 import dataclasses
 import hashlib
@@ -105,7 +105,7 @@ def test_dinov2_is_the_network_by_hand(stored):
         np.testing.assert_allclose(one, by_hand(weights, expected, patch=14, heads=2, depth=2), rtol=1e-9, atol=1e-10)
 
 
-def test_clip_is_the_network_of_torch_fidelity(stored):
+def test_clip_is_the_network_of_torch_fidelity_with_the_weights_of_the_file(stored):
     network, a = CLIP.load("clip_vitb32", stored).double(), SMALL["clip_vitb32"]
     other = feature_extractor_clip.VisionTransformer(a.side, a.patch, a.width, a.depth, a.width // 64, a.embedding).double()
     published = random_weights("clip_vitb32", torch.float64).items()
