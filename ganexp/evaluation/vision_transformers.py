@@ -190,7 +190,10 @@ class DINOv2Network(nn.Module):
 
 
 class DINOv2(VisionTransformer):
-    """DINOv2 without registers (Oquab et al. 2024): its class token after the last norm, as in FD_DINOv2 of Stein et al. 2023."""
+    """DINOv2 without registers (Oquab et al. 2024).
+
+    The features are its class token after the last norm, as in FD_DINOv2 (Stein et al. 2023).
+    """
 
     published: ClassVar = {
         "dinov2_vits14": _dinov2(384, 12, "s"),

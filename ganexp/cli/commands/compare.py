@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> Path:
     rows: list[Row] = []
     for loss in tqdm(options.losses, disable=None, unit="loss"):
         rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
-    text = f"{conditions(options)}\n\n{markdown(rows)}"
+    text = f"{conditions(options, rows[0]['device'])}\n\n{markdown(rows)}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "table.md").write_text(text)
     with (folder / "table.csv").open("w", newline="") as file:
@@ -82,7 +82,8 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
             if of_plain.gflop == costs[f"detach{how}"].gflop:  # not with d_steps=2
                 contenders[f"plain loop{how}"], costs[f"plain loop{how}"] = plain, of_plain
     found = measured(contenders, costs, turns=turns, iterations=iterations, device=gan.prior.device)
-    return [row(name, one, found[BASELINE], loss, gan.batch_size) for name, one in found.items()]
+    device = gan.prior.device.type
+    return [row(name, one, found[BASELINE], loss, gan.batch_size) | {"device": device} for name, one in found.items()]
 
 
 def _is_plain(gan: GAN) -> bool:
@@ -108,14 +109,14 @@ def row(name: str, one: Measured, baseline: Measured, loss: str, batch_size: int
     }
 
 
-def conditions(options: argparse.Namespace) -> str:
+def conditions(options: argparse.Namespace, device: str) -> str:
     """Return what was measured, on what, and when."""
     threads = torch.get_num_threads()
     return (
-        f"Measured on {date.today()} on {machine()}, on {'1 thread' if threads == 1 else f'{threads} threads'}: medians "
+        f"Measured on {date.today()} on {machine(device)}, on {'1 thread' if threads == 1 else f'{threads} threads'}: medians "
         f"[{CONFIDENCE:.0%} confidence intervals] of {options.repeats} interleaved repeats of {options.iterations} iterations; "
         f"`{' '.join(options.overrides)}`. Ratios are times relative to `{BASELINE}`; "
-        f"peak is {'what an iteration allocates' if torch.cuda.is_available() else 'activations kept by autograd'}."
+        f"peak is {'what an iteration allocates' if device == 'cuda' else 'activations kept by autograd'}."
     )
 
 

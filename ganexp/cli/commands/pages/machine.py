@@ -10,10 +10,11 @@ import torchvision
 from ganexp.logging.provenance import cpu
 
 
-def machine() -> str:
-    """Return the device and the versions that matter."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} cores of {cpu()}, no GPU"
-    return f"{device}, torch {torch.__version__}, torchvision {torchvision.__version__}, Python {platform.python_version()}"
+def machine(device: str | None = None) -> str:
+    """Return the device, `cpu` or `cuda`, by default a GPU if there is one, and the versions that matter."""
+    on_gpu = torch.cuda.is_available() if device is None else device == "cuda"
+    name = torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} cores of {cpu()}, no GPU"
+    return f"{name}, torch {torch.__version__}, torchvision {torchvision.__version__}, Python {platform.python_version()}"
 
 
 def measured(how: str, minutes: float) -> str:
