@@ -66,5 +66,5 @@ def test_every_number_has_a_range_that_is_kept(name):
     call = part.__init__ if inspect.isclass(part) else part
     hints = getattr(call, "__annotations__", {})
     assert not [key for key, hint in hints.items() if hint in (int, float) and key not in OF_THE_RUN]
-    if any("Annotated" in str(hint) for hint in hints.values()):
+    if any(re.search("Annotated|Literal", str(hint)) for hint in hints.values()):
         assert call.__code__ is function.__code__, f"{name} is not @checked"

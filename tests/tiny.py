@@ -182,6 +182,11 @@ def train(gan, strategy, iterations=4, *, reals=None, d_steps=1, g_steps=1):
     return state(gan)
 
 
+def count_parameters(network):
+    """Return how many parameters a network has."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
 def descend(optimizer, loss):
     """Take a step as textbooks do."""
     optimizer.zero_grad()

@@ -57,10 +57,6 @@ def test_a_probability_that_is_given_stays_and_needs_no_boundary():
     trainer = built("augment=ada", "augment.p=0.3", "loss=wgan", "penalty=[]")
     iterate(trainer, 3)
     assert trainer.gan.measurements()["augment/p"].item() == 0.3
-    with pytest.raises(ConfigError, match="moves by the signs of D's scores"):
-        built("augment=ada", "loss=wgan", "penalty=[]")
-    with pytest.raises(ConfigError, match=r"augment\.p should be less than or equal to 1"):
-        built("augment=ada", "augment.p=1.5")
 
 
 @pytest.mark.parametrize("pack", [1, 2])
@@ -142,20 +138,6 @@ def test_p_is_logged_kept_and_known_as_a_metric(tmp_path):
     check(composed(*SMALL, "augment=ada", "keep_best=augment/p"))
     with pytest.raises(ConfigError, match=r"^keep_best=augment/p is not logged with loss=nonsaturating; choose one of "):
         check(composed(*SMALL, "keep_best=augment/p"))
-
-
-@pytest.mark.parametrize(
-    ("overrides", "sentence"),
-    [
-        (["augment.policy=[filters]"], r"^augment\.policy"),
-        (["augment.target=1"], r"^augment\.target should be less than 1, not 1\.$"),
-        (["augment.images=0"], r"^augment\.images should be greater than or equal to 1"),
-    ],
-)
-def test_what_does_not_fit_is_refused(overrides, sentence):
-    size = [one for one in SMALL if "width" not in one and "image_size" not in one]
-    with pytest.raises(ConfigError, match=sentence):
-        check(composed(*size, "dataset.image_size=16", "augment=ada", *overrides))
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 9), (2, 8, 8), (4, 8, 8)])

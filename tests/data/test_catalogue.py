@@ -159,11 +159,3 @@ def test_celeba_without_its_lists_is_incomplete(tmp_path, monkeypatch):
     (tmp_path / "celeba" / "list_eval_partition.txt").unlink()
     with pytest.raises(OSError, match=r"^the files of CelebA in .*celeba are broken"):
         CelebA(str(tmp_path)).load()
-
-
-@pytest.mark.parametrize(
-    "wrong", [lambda: EMNIST("", split="all"), lambda: STL10("", split="test"), lambda: CelebA("", crop=179)]
-)
-def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"^(split|crop) should be "):
-        wrong()

@@ -13,6 +13,8 @@ from torchmetrics.image.kid import KernelInceptionDistance
 
 from ganexp.data import Digits, Ring, StackedMNIST
 from ganexp.evaluation import CMMD, KID, EvaluationError, Evaluator, InceptionScore, ModeCounting, Raw
+from ganexp.evaluation.measures.density_coverage import DensityCoverage
+from ganexp.evaluation.measures.precision_recall import PrecisionRecall
 from ganexp.evaluation.statistics import FeatureBatch, FirstFeatures, FirstLogits, Moments, Projections
 from ganexp.facts import Facts, Misfit
 from tests.composing import CONF, measures
@@ -94,19 +96,20 @@ def manifold(of, k):
     return np.sort(distance, axis=1)[:, k]
 
 
-@pytest.mark.parametrize("fakes", [70, 4])
-def test_the_measures_by_neighbours_are_the_papers(fakes):
+@pytest.mark.parametrize(("fakes", "k", "most"), [(70, 3, 90), (4, 3, 90), (80, 2, 60), (80, 7, 60)])
+def test_the_measures_by_neighbours_are_the_papers(fakes, k, most):
     real, fake = drawn(90, 2), drawn(fakes, 2, mean=0.8, std=0.6, seed=1)
-    Evaluator(measures("density_coverage"), Raw((2,)), samples=fakes)
-    x, y = real.numpy(), fake.numpy()
-    across = np.linalg.norm(x[:, None] - y[None], axis=-1)
+    x, y = real.numpy()[:most], fake.numpy()[:most]
+    across, ball = np.linalg.norm(x[:, None] - y[None], axis=-1), manifold(x, k)[:, None]
     expected = {
-        "eval/precision": (across <= manifold(x, 3)[:, None]).any(0).mean(),
-        "eval/recall": (across <= manifold(y, 3)[None]).any(1).mean(),
-        "eval/density": (across <= manifold(x, 5)[:, None]).sum() / (5 * fakes),
-        "eval/coverage": (across <= manifold(x, 5)[:, None]).any(1).mean(),
+        "eval/precision": (across <= ball).any(0).mean(),
+        "eval/recall": (across <= manifold(y, k)[None]).any(1).mean(),
+        "eval/density": (across <= ball).sum() / (k * len(y)),
+        "eval/coverage": (across <= ball).any(1).mean(),
     }
-    found = figures("precision_recall", real, fake) | figures("density_coverage", real, fake)
+    found = {}
+    for measure in (PrecisionRecall(neighbours=k, max_samples=most), DensityCoverage(neighbours=k, max_samples=most)):
+        found |= measure(*(kept(measure.statistic(None, None), one) for one in (real, fake)))
     assert found == pytest.approx(expected)
     assert 0.1 < expected["eval/recall"] < expected["eval/precision"] <= 1
 

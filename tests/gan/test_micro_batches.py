@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from ganexp import Batch, Step, build
+from ganexp import Batch, build
 from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.gan.micro_batches import MicroBatches, refuse_inexact
@@ -16,7 +16,7 @@ from ganexp.gan.passes import Passes
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import CASES, STRATEGIES, TWICE, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, TWICE, real_batches, tiny_gan, train
 
 
 def gan_in_parts(count, case, **settings):
@@ -27,18 +27,11 @@ def gan_in_parts(count, case, **settings):
     return gan
 
 
-def trained(gan, strategy):
-    step, reals = Step(gan, strategy, d_steps=2), map(Batch, real_batches())
-    for _ in range(3):
-        step(reals)
-    return state(gan)
-
-
 @pytest.mark.parametrize("loss", ["wgan_gp", "softmaxgan", "began"])
 @pytest.mark.parametrize("strategy", every_strategy(but=TWICE))
 def test_every_strategy_moves_as_with_whole_batches(strategy, loss):
-    whole = trained(gan_in_parts(1, CASES[loss]), STRATEGIES[strategy])
-    parts = trained(gan_in_parts(4, CASES[loss], redundant_gradients=True), STRATEGIES[strategy])
+    whole = train(gan_in_parts(1, CASES[loss]), STRATEGIES[strategy], 3, d_steps=2)
+    parts = train(gan_in_parts(4, CASES[loss], redundant_gradients=True), STRATEGIES[strategy], 3, d_steps=2)
     torch.testing.assert_close(whole, parts, rtol=1e-10, atol=1e-13)
 
 

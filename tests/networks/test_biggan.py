@@ -7,10 +7,7 @@ from torch.nn.functional import avg_pool2d, batch_norm, conv2d, interpolate, lin
 
 from ganexp.facts import Misfit
 from ganexp.networks import BigGANDiscriminator, BigGANGenerator
-
-
-def size(network):
-    return sum(parameter.numel() for parameter in network.parameters())
+from tests.tiny import count_parameters
 
 
 @pytest.mark.parametrize(
@@ -26,7 +23,7 @@ def test_sizes_are_the_published_ones(side, latent_dim, width, classes, publishe
     with torch.device("meta"):
         generator = BigGANGenerator(latent_dim, (3, side, side), width=width, classes=classes)
         discriminator = BigGANDiscriminator((3, side, side), width=width, classes=classes)
-    assert (size(generator), size(discriminator)) == published
+    assert (count_parameters(generator), count_parameters(discriminator)) == published
 
 
 def weights(network):

@@ -10,10 +10,7 @@ from torch.nn import functional
 
 from ganexp.networks import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.r3gan import Bottleneck, Down, Up
-
-
-def count(network):
-    return sum(parameter.numel() for parameter in network.parameters())
+from tests.tiny import count_parameters
 
 
 def block(channels, groups):
@@ -35,10 +32,10 @@ def test_published_networks_have_the_parameters_of_the_authors_plans(size):
     changes = sum(a * b for a, b in itertools.pairwise(channels) if a != b)
     with torch.device("meta"):
         generator, discriminator = R3GANGenerator(64, (3, size, size)), R3GANDiscriminator((3, size, size))
-    assert count(generator) == stages + changes + 16 * 768 + 64 * 768 + 3 * channels[-1]
-    assert count(discriminator) == stages + changes + 16 * 768 + 768 + 3 * channels[-1]
+    assert count_parameters(generator) == stages + changes + 16 * 768 + 64 * 768 + 3 * channels[-1]
+    assert count_parameters(discriminator) == stages + changes + 16 * 768 + 768 + 3 * channels[-1]
     if size == 32:
-        assert (count(generator), count(discriminator)) == (20_732_160, 20_683_776)
+        assert (count_parameters(generator), count_parameters(discriminator)) == (20_732_160, 20_683_776)
     widths = [module.residual[4].out_channels for module in generator.modules() if isinstance(module, Bottleneck)]
     assert widths == [c for c in channels for _ in range(2)]
     widths = [module.residual[4].out_channels for module in discriminator.modules() if isinstance(module, Bottleneck)]

@@ -12,10 +12,7 @@ from torch.nn import functional as F
 from ganexp.networks import ResNetDiscriminator, ResNetGenerator
 from ganexp.networks.attention import SelfAttention
 from ganexp.networks.residual import DownBlock, FirstBlock, UpBlock
-
-
-def count(network):
-    return sum(parameter.numel() for parameter in network.parameters())
+from tests.tiny import count_parameters
 
 
 def g_block(a, b):
@@ -64,7 +61,7 @@ PUBLISHED = {  # the layers of the papers' tables, in their order
 def test_published_networks_have_the_parameters_of_the_papers_tables(size):
     with torch.device("meta"):
         networks = ResNetGenerator(128, (3, size, size)), ResNetDiscriminator((3, size, size))
-    assert tuple(map(count, networks)) == PUBLISHED[size]
+    assert tuple(map(count_parameters, networks)) == PUBLISHED[size]
     if size == 32:
         assert PUBLISHED[32] == (4_276_739, 1_053_825)
 

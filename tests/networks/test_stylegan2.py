@@ -12,10 +12,7 @@ from ganexp.networks import StyleGAN2Discriminator, StyleGAN2Generator
 from ganexp.networks.stylegan2 import ModulatedConvolution
 from ganexp.penalties import PathLength
 from tests.composing import composed
-
-
-def size(network):
-    return sum(parameter.numel() for parameter in network.parameters())
+from tests.tiny import count_parameters
 
 
 @pytest.mark.parametrize(
@@ -32,7 +29,7 @@ def test_sizes_are_those_of_the_authors_networks(side, base, depth, residual, cl
     with torch.device("meta"):
         generator = StyleGAN2Generator(512, (3, side, side), base=base, depth=depth, classes=classes)
         discriminator = StyleGAN2Discriminator((3, side, side), base=base, residual=residual, classes=classes)
-    assert (size(generator), size(discriminator)) == published
+    assert (count_parameters(generator), count_parameters(discriminator)) == published
 
 
 def by_loops(layer, x, style):

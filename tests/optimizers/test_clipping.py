@@ -5,26 +5,18 @@ import math
 import pytest
 import torch
 
-from ganexp import Step, build, strategies
-from ganexp.batch import Batch
+from ganexp import build, strategies
 from ganexp.distributed.processes import Processes
 from ganexp.optimizers.ownership import clip
 from tests.composing import composed
 from tests.small_runs import NARROW
-from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan
+from tests.tiny import CASES, STRATEGIES, real_batches, state, tiny_gan, train
 
 
 def clipped(max_norm, loss="nonsaturating"):
     gan = tiny_gan(CASES[loss], fused=True)
     gan._d.max_norm = gan._g.max_norm = max_norm
     return gan
-
-
-def trained(gan, strategy):
-    step, reals = Step(gan, strategy), map(Batch, real_batches())
-    for _ in range(6):
-        step(reals)
-    return state(gan)
 
 
 def test_a_run_is_a_plain_loop_with_torchs_clipping():
@@ -42,15 +34,15 @@ def test_a_run_is_a_plain_loop_with_torchs_clipping():
         cut += torch.nn.utils.clip_grad_norm_(G.parameters(), max_norm) > max_norm
         gan.optimizer_g.step()
     assert cut > 0
-    torch.testing.assert_close(trained(clipped(max_norm), strategies.detach), state(gan), rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(train(clipped(max_norm), strategies.detach, 6), state(gan), rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.parametrize(("strategy", "loss"), [("detach", "began"), ("joint", "hinge"), ("one_stage", "hinge")])
 def test_no_bit_changes_where_nothing_is_too_long(strategy, loss):
-    free = trained(clipped(None, loss), STRATEGIES[strategy])
+    free = train(clipped(None, loss), STRATEGIES[strategy], 6)
     for max_norm in (math.inf, 1e6):
-        assert all(map(torch.equal, free, trained(clipped(max_norm, loss), STRATEGIES[strategy])))
-    assert not all(map(torch.equal, free, trained(clipped(0.01, loss), STRATEGIES[strategy])))
+        assert all(map(torch.equal, free, train(clipped(max_norm, loss), STRATEGIES[strategy], 6)))
+    assert not all(map(torch.equal, free, train(clipped(0.01, loss), STRATEGIES[strategy], 6)))
 
 
 def test_clipping_leaves_what_was_given_and_what_is_not_there():
