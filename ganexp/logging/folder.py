@@ -27,7 +27,7 @@ class FolderLogger(Logger):
         resumed: Whether there are rows already, after which new ones are appended.
         config: The run's configuration, as plain values.
         provenance: Where the run comes from.
-        measures: What its loss measures, key by key, as plain values.
+        measures: What its loss, augmentation and evaluation measure, key by key, as plain values.
 
     Raises:
         FolderLocked: Another process is training there.

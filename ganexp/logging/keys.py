@@ -66,5 +66,5 @@ STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
 
 
 def known(measures: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the keys of a run, in the order in which they are shown, given what its loss measures."""
+    """Return the keys of a run, in the order in which they are shown, given what its parts measure."""
     return {**LEARNING, **measures, **DIAGNOSTICS, **SPECTRUM, **COST}

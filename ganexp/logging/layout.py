@@ -15,7 +15,7 @@ class RunFolder:
         self.summary = path / "summary.json"  # how the run ended
         self.config = path / "config.json"  # the whole resolved configuration
         self.provenance = path / "provenance.json"  # the commit, the versions, the command and the machine
-        self.measures = path / "measures.json"  # what the loss measures, key by key
+        self.measures = path / "measures.json"  # what loss, augmentation and evaluation measure, key by key
         self.divergence = path / "divergence.json"  # the row and the batch at which the run diverged
         self.wandb_id = path / "wandb_id"  # the id of its W&B run
         self.tensorboard = path / "tensorboard"  # the folder of TensorBoard's event files

@@ -24,7 +24,7 @@ class ProgressLogger(Logger):
 
     Args:
         iterations: How many iterations there will be.
-        measures: What the loss measures; measures with a label are shown too.
+        measures: What the run measures by itself and by its evaluation; measures with a label are shown too.
     """
 
     def __init__(self, iterations: int, measures: Mapping[str, Scalar] = MappingProxyType({})) -> None:

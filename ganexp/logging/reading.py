@@ -29,7 +29,7 @@ class Run:
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     measures: dict[str, Scalar] = field(default_factory=dict)
-    """What its loss measures."""
+    """What its loss, augmentation and evaluation measure."""
     problems: list[str] = field(default_factory=list)
 
     @property

@@ -1,1 +1,1 @@
-"""The parts of the report: what is compared, what is drawn, and the page."""
+"""The parts of the report: what is compared, and what is drawn."""

@@ -32,7 +32,7 @@ class Group:
 
 
 def measures(found: Sequence[Run]) -> dict[str, Scalar]:
-    """Return what the losses of all runs measure, by key."""
+    """Return what all runs measure, by key."""
     return {key: measure for run in found for key, measure in run.measures.items()}
 
 
