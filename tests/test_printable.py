@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ganexp
 from ganexp.cli.errors import exiting_with_a_sentence
-from ganexp.cli.sweeping import Sweep, table
+from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.schema import ConfigError
 from ganexp.printable import printable
 from ganexp.sampling import saved
@@ -41,7 +41,7 @@ def test_a_table_shows_what_a_strangers_sweep_says(tmp_path):
     (tmp_path / "0_run").mkdir()
     said = {"job": 0, "state": AWKWARD, "overrides": [f"seed={AWKWARD}"], "error": AWKWARD}
     (tmp_path / "0_run" / "summary.json").write_text(json.dumps(said))
-    text = table(tmp_path)
+    text = Results.read(tmp_path).table()
     assert text.replace("\n", "").isprintable()
     assert text.count("\n") == 2  # head, job and reason
 

@@ -13,6 +13,7 @@ from ganexp.config.moving import movables
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
+from ganexp.penalties import Sum
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, options, suited
 from tests.small_runs import CONVOLUTIONAL, NARROW, SMALL, assert_resumes, rows
@@ -45,7 +46,7 @@ def by_hand(trainer, key, value):
         return
     part = trainer.gan if path[0] in ("penalty", "augment", "loss") else trainer.step
     part = getattr(part, "average" if path[0] == "average" else "strategy" if path[0] == "wrapper" else path[0])
-    part = part.parts()[path[1]] if path[0] == "penalty" and len(trainer.gan.penalty.__dict__.get("_parts", ())) else part
+    part = part.parts[path[1]] if isinstance(part, Sum) else part
     if isinstance(getattr(part, name), torch.Tensor):
         getattr(part, name).fill_(value)
     else:

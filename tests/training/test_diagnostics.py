@@ -180,7 +180,7 @@ def test_the_cost_is_a_few_passes_of_few_samples():
     passed = []
     for network in {trainer.step.average.generator, trainer.gan.generator, trainer.gan.discriminator}:
         network.register_forward_hook(lambda module, inputs, output: passed.append(len(inputs[0])))
-    trainer.reals.last = Batch(torch.rand(1000, 2, dtype=torch.float64))
+    trainer.reals._last = Batch(torch.rand(1000, 2, dtype=torch.float64))
     Diagnostics(1, torch.rand(1000, 2, dtype=torch.float64))(trainer)
     assert passed == [MOST] * 5
 
