@@ -65,13 +65,13 @@ def breaking(processes):
     """Evaluate with samples that are not finite, which only the last process generates, and then finite ones."""
     trainer = trainer_of("points", processes)
     callback, calls = callback_of(trainer), []
-    see = callback.evaluator.extract
+    see = callback.evaluate.extract
 
     def seen(samples):
         calls.append(len(samples))
         return see(replace(samples, values=samples.values * math.nan) if processes.rank == 1 and len(calls) == 2 else samples)
 
-    callback.evaluator.extract = seen
+    callback.evaluate.extract = seen
     with pytest.raises(EvaluationError, match="the generated samples are not finite"):
         callback.figures(trainer.gan.generator, trainer.gan.prior)
     return [*calls], callback(trainer)
