@@ -9,8 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a full disk."""
 UNFINISHED = ".unfinished"
 """The suffix of a file that is being written; a killed process may leave one behind."""
+
+
+class Unwritable(OSError):
+    """A file that cannot be written, which it names."""
 
 
 @contextmanager
@@ -22,7 +28,7 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
         durable: Whether it is flushed to disk first, so that not even a loss of power leaves half of it.
 
     Raises:
-        OSError: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
+        Unwritable: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
@@ -33,8 +39,8 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
                 os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
-        if error.errno and not error.filename:  # the error of a full disk names no file
-            error.filename = str(path)
+        if error.errno and error.filename in (None, str(unfinished)):  # the error of a full disk names no file
+            raise Unwritable(error.errno, error.strerror, str(path)) from error
         raise
     finally:
         unfinished.unlink(missing_ok=True)
@@ -44,7 +50,7 @@ def refuse_unwritable(path: Path) -> None:
     """Check, before the work, that its result could be written to a file; nothing is left behind, not even a folder.
 
     Raises:
-        OSError: The document could not be written.
+        Unwritable: The document could not be written.
     """
     try:
         if path.is_dir():
@@ -53,7 +59,7 @@ def refuse_unwritable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")  # one byte is enough for a full disk to refuse
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise Unwritable(error.errno, error.strerror, str(path)) from error
 
 
 def write_state(path: Path, state: Any) -> None:
@@ -74,6 +80,17 @@ def write_state(path: Path, state: Any) -> None:
             raise
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text, in a folder that is made if it does not exist.
+
+    Raises:
+        OSError: It could not be written; what was at `path` is untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text.encode(errors="replace"))
+
+
 def write_document(path: Path, values: Any) -> None:
     """Write plain values as JSON.
 
@@ -85,7 +102,7 @@ def write_document(path: Path, values: Any) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove the half-written files of killed processes from a run folder that this process has locked."""
+    """Remove the half-written files of killed processes from a folder that no other process writes to."""
     for pattern in (f"*{UNFINISHED}", f"*/*{UNFINISHED}"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: i
 
 
 class Drawing:
-    """What may draw random numbers from a stream of its own: that stream is its state."""
+    """A part that may draw random numbers from a stream of its own, which is then its state."""
 
     rng: torch.Generator | None = None
     """The stream, if it has one: it draws numbers for the global batch, of which each process takes its share."""

@@ -4,6 +4,7 @@ import inspect
 import math
 import pkgutil
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import pytest
@@ -17,18 +18,27 @@ from tests.composing import CONF
 
 Open = Annotated[float, Gt(0), Lt(1)]
 Closed = Annotated[int, Ge(-3), Le(5)]
+Word = Literal["x", "y"]
 
 
 @checked
-def function(a: Open = 0.5, *, b: Closed = 0, pair: tuple[Open, Open] = (0.5, 0.5), c: Literal[1, 3] = 1, d: object = None):
+def function(
+    a: Open = 0.5,
+    *,
+    b: Closed = 0,
+    pair: tuple[Open, Open] = (0.5, 0.5),
+    c: Literal[1, 3] = 1,
+    d: object = None,
+    e: Sequence[Word] = (),
+):
     """Return what it was given."""
-    return a, b, pair, c, d
+    return a, b, pair, c, d, tuple(e)
 
 
 def test_what_is_within_passes_through():
-    assert function(0.1, b=5, pair=(0.2, 0.3), c=3, d="x") == (0.1, 5, (0.2, 0.3), 3, "x")
+    assert function(0.1, b=5, pair=(0.2, 0.3), c=3, d="x", e=["y"]) == (0.1, 5, (0.2, 0.3), 3, "x", ("y",))
     assert function.__doc__ == "Return what it was given."
-    assert list(inspect.signature(function).parameters) == ["a", "b", "pair", "c", "d"]
+    assert list(inspect.signature(function).parameters) == ["a", "b", "pair", "c", "d", "e"]
 
 
 @settings(deadline=None)
@@ -51,6 +61,8 @@ def test_both_ways_in_refuse_the_same_values_in_the_same_words(a, b, c):
 def test_the_sentence_names_the_argument_and_its_value():
     with pytest.raises(ValueError, match=r"^a should be less than 1, not 7$"):
         function(7)
+    with pytest.raises(ValueError, match=r"^e should be x or y, not "):
+        function(e=["x", "z"])
     with pytest.raises(ValueError, match=r"^pair should be a finite number, not \(0\.5, nan\)$"):
         function(pair=(0.5, math.nan))
 

@@ -46,7 +46,7 @@ def obtain_run(plan: "Plan", processes: "Processes | None" = None) -> None:
         state.messages = keeping.buffer
     except ConfigError:
         root.handlers = handlers
-        for message in keeping.buffer:  # which no run's log will hold
+        for message in keeping.buffer if processes is None or processes.writes else ():  # there will be no log to hold them
             root.handle(message)
         raise
     finally:

@@ -4,7 +4,6 @@ Which of the two it is follows from where an error is caught and from its type. 
 is answered at once.
 """
 
-import errno
 import sys
 import traceback
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from ganexp.cli.hydra_errors import sentence
 from ganexp.cli.state import state
 from ganexp.cli.sweeping import Results, stopping
 from ganexp.config.schema import ConfigError
+from ganexp.documents import FULL
 from ganexp.logging.reading import find
 from ganexp.printable import printable
 
@@ -52,7 +52,7 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
         return f"Error: {printable(error)}"
     if not state.composed or isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"Error: {printable(sentence(error))}"
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # which names no file
+    full = isinstance(error, OSError) and error.errno in FULL  # which names no file
     if full or (isinstance(error, OSError) and error.filename):  # about a folder that Hydra makes: `folders` makes ours
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not find(state.search):

@@ -1,12 +1,12 @@
 """Failures during training that are not bugs: each in one sentence with the remedy."""
 
-import errno
 import logging
 
 import torch
 
 from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError
+from ganexp.documents import FULL
 from ganexp.printable import printable
 from ganexp.training import Diverged
 
@@ -35,7 +35,7 @@ def explain(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, DecodingError):
         return f"{error}: remove or replace it, and begin a new run, since these were other data."
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if isinstance(error, OSError) and error.errno in FULL:
         return f"The disk is full ({error}): what was written is kept; make room, and continue with resume=."
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return OUT_OF_MEMORY.format(_reason(error))

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from ganexp.documents import FULL, Unwritable
+from ganexp.printable import printable
+
 SAID = "Interrupted; what was written is kept."
 
 
@@ -30,9 +33,9 @@ def run(main: Callable[[], object]) -> None:
         print(SAID, file=sys.stderr)
         sys.exit(130)
     except OSError as error:
-        if not error.filename:
+        if not isinstance(error, Unwritable) and error.errno not in FULL:
             raise
-        sys.exit(f"Error: {error.filename} cannot be written: {error.strerror}; name another place.")
+        sys.exit(f"Error: {printable(error.filename or 'a file')} cannot be written: {error.strerror}; name another place.")
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -54,7 +54,7 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
     _refuse_missing_options(options, sweep.options, f"sweep.resume={name}")
     new = [one for one in further if one.startswith(("hydra", "trust="))]
     kept = _without(sweep.overrides, [*new, "hydra.sweep.dir", "trust"])  # what is typed again stays where it was
-    refuse_risky(_without(kept, further), f"sweep.resume={name}")
+    refuse_risky([one for one in kept if one not in further], f"sweep.resume={name}")
     own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
     return [*options, "-m", *kept, *new, *_trusting(further), *own]
 

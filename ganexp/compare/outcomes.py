@@ -18,7 +18,7 @@ def rankings(
     Args:
         found: The runs.
         names: What each is called.
-        combinations: What each is one of; runs of a combination differ in the seed.
+        combinations: The combination of settings of each; runs of one combination differ in the seed.
         metric: The key.
         direction: As for `best_of`.
     """

@@ -205,7 +205,7 @@ def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> flo
     infinite: p is then 1 if the means are equal, and 0 otherwise.
     """
     seeds = [seed for seed in one if seed in other]
-    with warnings.catch_warnings(action="ignore"):  # of no spread; and figures of runs that have nearly diverged overflow
+    with warnings.catch_warnings(action="ignore"):  # there may be no spread, or figures so large that they overflow
         if len(seeds) in (len(one), len(other)):
             p = stats.ttest_rel([one[seed] for seed in seeds], [other[seed] for seed in seeds]).pvalue
         else:

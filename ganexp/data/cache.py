@@ -211,8 +211,8 @@ def _write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int,
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Delete the unfinished files of killed processes; those that are being written are locked."""
-    for unfinished in folder.glob("*.unfinished"):
+    """Delete the unfinished sets of killed processes; those that are being written are locked."""
+    for unfinished in folder.glob("[!.]*.unfinished"):  # a name with a dot first is that of another file
         with suppress(Timeout, OSError), lock(folder, unfinished.stem).acquire(timeout=0):
             unfinished.unlink(missing_ok=True)
 

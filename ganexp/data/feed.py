@@ -35,13 +35,13 @@ CHUNK = 2**21
 """Bytes of batches that a resident feed makes at once: small enough for a cache, large enough that one call costs little."""
 
 
-class _Feed(Iterator[Batch]):
+class Feed(Iterator[Batch]):
     """What the two feeds have in common.
 
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
         batch_size: Samples per batch, over all processes.
-        seed: Of the order.
+        seed: What the order of the samples, and which are mirrored, follow from.
         device: Where the batches lie.
         dtype: Their type.
         workers: How many processes read ahead, if the data stay where they are.
@@ -95,8 +95,11 @@ class _Feed(Iterator[Batch]):
         return self._digest
 
 
-class Resident(_Feed):
-    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small."""
+class Resident(Feed):
+    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small.
+
+    Its arguments are those of `Feed`.
+    """
 
     data: Tensor
 
@@ -123,11 +126,13 @@ class Resident(_Feed):
         return self._ready.pop()
 
 
-class Streamed(_Feed):
+class Streamed(Feed):
     """Batches in the order of `Resident`, from data that stay where they are: on a disk, or in the host's memory.
 
     A torch DataLoader reads ahead, in `workers` processes, until `close`. On a GPU the next batch is copied, from pinned
     memory and on a separate stream, while the current one is being used.
+
+    Its arguments are those of `Feed`.
     """
 
     def _begin(self) -> None:

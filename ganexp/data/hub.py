@@ -74,6 +74,7 @@ class Hub(Dataset):
         self.strict = strict
         self.folder = Path(os.path.expanduser(path))
         self._left_out: list[int] = []
+        self._looked = False
         if not self.folder.is_dir() and (path.count("/") != 1 or path[0] in "/.~"):
             raise ValueError(f"path should be a folder, or a repository of the hub as in owner/name, and {path} is neither")
         if revision and self.folder.is_dir():
@@ -83,12 +84,13 @@ class Hub(Dataset):
 
     def fingerprint(self) -> list[object]:
         """Return the library's fingerprint of the content and how it came about, and which columns and images are read."""
-        self._rows  # noqa: B018  # looks at the images' sizes, which a set that is in the cache is not loaded for
+        if self.strict:  # a set that is in the cache is not loaded
+            self._look_at_sizes()
         return [self._table._fingerprint, *self._columns, self._left_out]
 
     def digest(self) -> str:
         """Return what identifies images and labels wherever they lie: all sizes and labels, and how some images begin."""
-        rows, labels = self._rows, self._labels or [-1] * len(self._table)
+        rows, labels = self._rows(), self._labels or [-1] * len(self._table)
         names = [(f"{place}/{label}", size) for place, (label, size) in enumerate(zip(labels, rows.sizes(), strict=True))]
         return of_files(names, lambda place, length: rows.content(place)[:length])
 
@@ -96,10 +98,11 @@ class Hub(Dataset):
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
 
         Raises:
-            OSError: The set is not available, has no such split or column, or is `strict` and has an image that is too small;
-                `fingerprint` and `digest` raise it as well.
+            OSError: The set is not available, or has no such split or column, which `digest`, `classes` and `labels` raise as
+                well; or it is `strict` and has an image that is too small, which `fingerprint` raises too.
         """
-        return self._rows
+        self._look_at_sizes()
+        return self._rows()
 
     def skip(self, corrupt: dict[int, str]) -> None:
         count = len(self._table)
@@ -108,7 +111,6 @@ class Hub(Dataset):
         self._left_out = sorted(corrupt)
         self._labels = self._labels and [self._labels[index] for index in kept]
         self._table = self._table.select(kept)
-        del self._rows
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
@@ -126,9 +128,9 @@ class Hub(Dataset):
         if split is None:
             return None
         others = copy.copy(self)
-        for name in ("_table", "_columns", "_labels", "_numbered", "_rows"):
+        for name in ("_table", "_columns", "_labels", "_numbered"):
             vars(others).pop(name, None)
-        others.split, others._left_out = split, []
+        others.split, others._left_out, others._looked = split, [], False
         return others
 
     @property
@@ -226,17 +228,18 @@ class Hub(Dataset):
         places, column = self._numbered[0], self._columns[1]
         return [places.get(one, -1) for one in self._table[column][:]] if column else []
 
-    @functools.cached_property
     def _rows(self) -> "_Rows":
-        """The images; some are looked at first, whether they are large enough, and all of a `strict` set."""
-        rows, size = (
-            _Rows(self._table, self._columns[0], self.shape, f"{self.path}/{self.split}"),
-            (self.shape[1], self.shape[2]),
-        )
+        return _Rows(self._table, self._columns[0], self.shape, f"{self.path}/{self.split}")
+
+    def _look_at_sizes(self) -> None:
+        """Report images that would be enlarged, once: among all of a `strict` set, else among some."""
+        if self._looked:
+            return
+        rows, size = self._rows(), (self.shape[1], self.shape[2])
         looked_at = range(len(rows)) if self.strict else sample(range(len(rows)))
         found = [(printable(rows.name(index)), own) for index, own in smaller(looked_at, size, rows.open)]
         report_smaller(printable(self.path), found, len(looked_at), len(rows), size, strict=self.strict)
-        return rows
+        self._looked = True
 
 
 class _Rows(MapStyle[Tensor]):

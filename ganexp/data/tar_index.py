@@ -170,7 +170,7 @@ def listed(file: IO[bytes], label: str) -> tuple[list[tuple[Any, ...]], Counter[
             elif sample in images:
                 skipped["further image of a sample"] += 1
             else:
-                pixels = size_of(content.__enter__) or (0, 0)
+                pixels = size_of(content.__enter__) or (0, 0)  # it is open
                 images[sample] = member.offset_data, member.size, *pixels, member.name
         file.seek(archive.offset)  # tarfile takes an unreadable header for the end
         if file.read(BLOCK) != bytes(BLOCK):

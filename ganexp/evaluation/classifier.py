@@ -33,7 +33,7 @@ SHIFT = 2
 IMAGES_SEEN, EPOCHS = 45_000, 25
 """How many images training looks at, or up to four times as many if that takes at most `EPOCHS` epochs.
 
-Of a set that is larger still, so many are chosen at random.
+From a set that is larger than that, four times as many are chosen at random.
 """
 
 
@@ -182,20 +182,14 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
         EvaluationError: There are too few images.
         OSError: The data are not available, or the file cannot be written.
     """
-    loaded = load_cached(dataset, default_folder(), place="auto")
-    labels = dataset.labels()
-    chosen = torch.arange(len(labels))
-    if epochs is None and len(chosen) > 4 * IMAGES_SEEN:
-        chosen = torch.randperm(len(chosen), generator=stream(0, "images of the classifier"))[: 4 * IMAGES_SEEN].sort().values
-    labels = labels[chosen]
-    if isinstance(loaded, Tensor):
-        images = loaded[chosen] if len(chosen) < len(loaded) else loaded
-    else:  # the cache keeps no images of such a dataset, or it is too large for memory
-        images = torch.stack([loaded[place] for place in chosen.tolist()])
+    images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
+    if not isinstance(images, Tensor):  # the cache keeps no images of such a dataset
+        images = torch.stack([images[place] for place in range(len(labels))])
     if len(images) < HELD_OUT:
         raise EvaluationError(f"a classifier of {name} needs {HELD_OUT} images, and there are {len(images)}")
-    epochs, began = epochs or epochs_for(len(images)), time.perf_counter()
-    classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes)
+    most, began = None if epochs else 4 * IMAGES_SEEN, time.perf_counter()
+    epochs = epochs or epochs_for(len(images))
+    classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes, most=most)
     classifier.save(path)
     return (
         f"The classifier of {name} knows {classifier.origin.accuracy:.2%} of held-out images, after {epochs} epochs in "
@@ -209,7 +203,14 @@ def epochs_for(images: int) -> int:
 
 
 def train(
-    images: Tensor, labels: Tensor, dataset: str, *, epochs: int, device: torch.device | str = "cpu", classes: int = 0
+    images: Tensor,
+    labels: Tensor,
+    dataset: str,
+    *,
+    epochs: int,
+    device: torch.device | str = "cpu",
+    classes: int = 0,
+    most: int | None = None,
 ) -> Classifier:
     """Train a classifier, with Adam, a one-cycle learning rate and random shifts, always in the same way.
 
@@ -223,8 +224,9 @@ def train(
         epochs: Passes through the training part.
         device: Where to train; the weights should not depend on it, which no GPU has confirmed yet.
         classes: How many there are, in case some have no images; 0 to count up to the highest label.
+        most: How many images to use, chosen at random; by default all.
     """
-    order = torch.randperm(len(images), generator=stream(0, "held-out images"))
+    order = torch.randperm(len(images), generator=stream(0, "held-out images"))[:most]
     held_out, order = order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
     channels, height, width = images.shape[1:]
     origin = Origin(dataset, (channels, height, width), classes or int(labels.max()) + 1)

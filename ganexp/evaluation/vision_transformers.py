@@ -25,7 +25,7 @@ AT_ONCE = 50
 HEAD = 64
 """Channels of an attention head, in all networks here."""
 EPS = 1e-6
-"""Of DINOv2's layer norms."""
+"""What DINOv2's layer norms add to variances."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class FolderLogger(Logger):
         if self._ended:
             write_summary(self.folder.path, self._ended)
         if self._fresh:
-            self.folder.rows.unlink()
+            self.folder.rows.unlink(missing_ok=True)
         self._lock.release()
 
     def write(self, row: Row) -> None:

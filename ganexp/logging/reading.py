@@ -34,7 +34,10 @@ class Run:
 
     @property
     def state(self) -> str:
-        """`finished`, `failed`, `preempted`, `skipped`, or `unfinished` for one that is running or was killed."""
+        """`finished`, `failed`, `preempted`, `skipped`, or `unfinished` for one that is running or was killed.
+
+        A job of a sweep that has no folder is `missing`.
+        """
         return str(self.summary.get("state", "unfinished"))
 
     @property

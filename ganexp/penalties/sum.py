@@ -44,7 +44,7 @@ class Sum(Penalty):
             for one, other in itertools.product(first.demands, second.demands):
                 if reason := EXCLUSIVE.get(frozenset({one, other})):
                     raise ValueError(f"{a} and {b} exclude each other ({reason}): leave one of them out")
-        self.parts = dict(parts)
+        self.penalties = dict(parts)
         self.demands = frozenset().union(*(part.demands for part in parts.values()))
         self.needs_logits = any(part.needs_logits for part in parts.values())
         self.differentiates_gradients = any(part.differentiates_gradients for part in parts.values())
@@ -53,41 +53,41 @@ class Sum(Penalty):
         self.gathers = any(part.gathers for part in parts.values())
 
     def streams(self) -> list[torch.Generator]:
-        return [stream for part in self.parts.values() for stream in part.streams()]
+        return [stream for part in self.penalties.values() for stream in part.streams()]
 
     def begin(self, seed: int, device: torch.device) -> None:
-        for part in self.parts.values():
+        for part in self.penalties.values():
             part.begin(seed, device)
 
     def share_among(self, processes: Processes) -> None:
-        for part in self.parts.values():
+        for part in self.penalties.values():
             part.share_among(processes)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
         """Return the sum of the terms that this update has, a scalar, or None if it has none."""
-        return _added([part.term(discriminator, x, fake, seen) for part in self.parts.values()])
+        return _added([part.term(discriminator, x, fake, seen) for part in self.penalties.values()])
 
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
         """Return the same for the terms of G's loss."""
-        return _added([part.g_term(generator, fake, generate) for part in self.parts.values()])
+        return _added([part.g_term(generator, fake, generate) for part in self.penalties.values()])
 
     def constrain(self, discriminator: nn.Module) -> None:
-        for part in self.parts.values():
+        for part in self.penalties.values():
             part.constrain(discriminator)
 
     def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
-        for part in self.parts.values():
+        for part in self.penalties.values():
             part.advance(real_scores, fake_scores)
 
     def advance_g(self) -> None:
-        for part in self.parts.values():
+        for part in self.penalties.values():
             part.advance_g()
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: part.state_dict() for name, part in self.parts.items()}
+        return {name: part.state_dict() for name, part in self.penalties.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, part in self.parts.items():
+        for name, part in self.penalties.items():
             part.load_state_dict(state[name])
 
 

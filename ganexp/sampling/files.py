@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ganexp.distributed.processes import Processes
-from ganexp.documents import atomic_write, refuse_unwritable, write_document
+from ganexp.documents import atomic_write, refuse_unwritable, remove_unfinished, write_document
 from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
 from ganexp.sampling.trained import AT_ONCE, SamplingError, Trained, in_batches
@@ -202,6 +202,7 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
         other = f"other samples ({', '.join(differing)} not the same)" if there else "something else"
         raise SamplingError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)
+    remove_unfinished(folder)
     if overwrite:  # otherwise old samples, of which there may be more, would be taken for new ones
         for path in folder.iterdir():
             if OURS.fullmatch(path.name):

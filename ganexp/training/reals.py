@@ -76,11 +76,11 @@ class Reals:
             self._full = self._full_batches()
         else:
             self._skip_to(batches)
-        self.batches, self.images = batches, images
+        self.batches, self.images, self._last = batches, images, None
 
     @property
     def last(self) -> Batch:
-        """The batch that was drawn last; before any was drawn, the first one."""
+        """The batch that was drawn last; where none was drawn yet, the next one."""
         return self.ahead() if self._last is None else self._last
 
     def ahead(self) -> Batch:

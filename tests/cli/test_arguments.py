@@ -19,6 +19,10 @@ def read(line):
         "dynamics RUN --rate nan",
         "dynamics RUN --rate -1",
         "average RUN --width 0.1 --iteration 0",
+        *(
+            f"sample RUN --{one} 0"
+            for one in ("n", "steps", "shard-size", "frames", "tiles", "enlarge", "nearest", "batch-size")
+        ),
     ],
 )
 def test_they_are_refused_with_the_option_and_what_it_should_be(line, capsys):

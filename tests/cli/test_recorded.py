@@ -115,6 +115,9 @@ def test_where_else_a_run_writes_is_not_taken_from_its_record(line, tmp_path, mo
     with pytest.raises(ConfigError, match=r"which it has recorded, could write elsewhere: type it again, beside this"):
         expand_resume([f"sweep.resume={tmp_path}"])
     assert line in expand_resume([f"sweep.resume={tmp_path}", line])
+    Sweep((f"{line}2", "seed=0,1", line), ("seed",), (("seed=0",), ("seed=1",))).save(tmp_path)
+    with pytest.raises(ConfigError, match=r"which it has recorded"):  # the other one would be merged with it
+        expand_resume([f"sweep.resume={tmp_path}", line])
     monkeypatch.setattr(sys, "argv", ["train.py", "loss=hinge", line, "hydra.run.dir=/x", "evaluation.features=classifier"])
     assert shlex.split(command_to_resume("resume=run"))[2:] == ["resume=run", line]
 

@@ -140,9 +140,10 @@ def test_what_killed_processes_have_left_is_deleted_and_what_is_being_written_is
     cache.mkdir()
     (cache / "killed.unfinished").write_bytes(b"half")
     (cache / "busy.unfinished").write_bytes(b"half")
+    (cache / ".x.corrupt.json.7.unfinished").write_bytes(b"of a running process")
     with lock(cache, "busy"):
         load_cached(folder_of_images(tmp_path / "images"), cache)
-        assert [path.name for path in cache.glob("*.unfinished")] == ["busy.unfinished"]
+        assert sorted(path.name for path in cache.glob("*.unfinished")) == [".x.corrupt.json.7.unfinished", "busy.unfinished"]
 
 
 def test_the_sets_unused_for_longest_make_room_and_the_size_is_logged(tmp_path, monkeypatch, caplog):

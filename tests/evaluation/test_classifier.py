@@ -191,6 +191,8 @@ def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, 
     a, b = ({"name": "image_folder", "path": str(path), "image_size": size} for path, size in ((tmp_path / "a", 8), ("b", 16)))
     assert len({classifier_file(a), classifier_file(b), classifier_file({"name": "image_folder", "path": "s3://a"})}) == 3
     assert classifier_file(a) == classifier_file({"name": "image_folder", "path": "a", "image_size": 16})
+    lists = [{"name": "shards", "path": [str(tmp_path / "a.tar")]}, {"name": "shards", "path": ["a.tar"]}]
+    assert len({*map(str, map(classifier_file, lists))}) == 1
     with pytest.raises(EvaluationError, match=r"ganexp features image_folder"):
         Classifier.load(classifier_file(a))
 
@@ -262,16 +264,15 @@ def test_small_sets_are_gone_through_more_often():
     assert [module.epochs_for(n) for n in (500, 1_797, 10_000, 50_000, 60_000, 1_000_000)] == [90, 25, 18, 4, 3, 1]
 
 
-def test_so_many_of_a_large_set_are_looked_at(small, monkeypatch, tmp_path):
+def test_of_a_very_large_set_some_images_are_chosen(small, monkeypatch, tmp_path):
     seen = []
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     monkeypatch.setattr(module, "IMAGES_SEEN", 100)
-    monkeypatch.setattr(
-        module, "train", lambda images, labels, *_, **settings: seen.append((len(images), len(labels))) or small
-    )
+    monkeypatch.setattr(module, "fitted", lambda origin, images, labels, order, **settings: seen.append(order) or small)
     for epochs in (None, 2):
         module.train_and_store(tmp_path / "x.pt", Digits(image_size=8), "digits", epochs=epochs, device=torch.device("cpu"))
-    assert seen == [(400, 400), (1797, 1797)]
+    assert [len(order) for order in seen] == [400 - 400 // 5, 1797 - 1797 // 5]
+    assert len(seen[0].unique()) == 320
 
 
 def test_it_is_the_one_that_the_command_would_train(counted, tmp_path):

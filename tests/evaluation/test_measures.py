@@ -112,6 +112,7 @@ def test_the_measures_by_neighbours_are_the_papers(fakes, k, most):
         found |= measure(*(kept(measure.statistic(None, None), one) for one in (real, fake)))
     assert found == pytest.approx(expected)
     assert 0.1 < expected["eval/recall"] < expected["eval/precision"] <= 1
+    assert (PrecisionRecall().neighbours, DensityCoverage().neighbours) == (3, 5)
 
 
 def test_sliced_wasserstein_of_shifted_sets_and_of_other_sizes():

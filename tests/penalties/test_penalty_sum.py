@@ -56,7 +56,7 @@ def test_it_is_what_its_parts_are():
     alone = R1()
     assert total({"r1": alone}) is alone
     assert type(total({})) is NoPenalty
-    assert [*total({"r2": R2(), "r1": alone}).parts] == ["r2", "r1"]
+    assert [*total({"r2": R2(), "r1": alone}).penalties] == ["r2", "r1"]
     with pytest.raises(ValueError, match="there is nothing to sum"):
         Sum(parts={})
 
@@ -66,7 +66,7 @@ SUM = ["penalty=[r1,wgan_lp]"]
 
 def test_parts_are_options_with_their_settings():
     trainer = build(composed(*NARROW, *SUM, "penalty.wgan_lp.weight=3", "penalty.wgan_lp.every=2"))
-    parts = trainer.gan.penalty.parts
+    parts = trainer.gan.penalty.penalties
     assert (type(parts["r1"]), type(parts["wgan_lp"]), parts["wgan_lp"].weight, parts["wgan_lp"].every) == (
         R1,
         LipschitzPenalty,
@@ -115,4 +115,4 @@ def test_what_cannot_be_met_at_once_is_refused_in_any_order_and_depth(some, othe
 @pytest.mark.parametrize("kinds", [FLAT, STEEP, (*FLAT, LipschitzPenalty), (*STEEP, LipschitzPenalty), (*FLAT, WeightClipping)])
 def test_what_agrees_is_added_up(kinds):
     parts = {kind.__name__: kind() for kind in (*kinds, *EITHER)}
-    assert Sum(parts=parts).parts == parts
+    assert Sum(parts=parts).penalties == parts

@@ -46,7 +46,7 @@ def by_hand(trainer, key, value):
         return
     part = trainer.gan if path[0] in ("penalty", "augment", "loss") else trainer.step
     part = getattr(part, "average" if path[0] == "average" else "strategy" if path[0] == "wrapper" else path[0])
-    part = part.parts[path[1]] if isinstance(part, Sum) else part
+    part = part.penalties[path[1]] if isinstance(part, Sum) else part
     if isinstance(getattr(part, name), torch.Tensor):
         getattr(part, name).fill_(value)
     else:

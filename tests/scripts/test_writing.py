@@ -1,5 +1,6 @@
 """A result that could not be written is refused before the work that it comes from."""
 
+import errno
 import importlib
 from functools import partial
 
@@ -39,6 +40,19 @@ def test_so_it_is_by_a_command(name, work, arguments, tmp_path, monkeypatch):
 def test_a_folder_is_no_file_of_results(tmp_path):
     with pytest.raises(SystemExit, match=r" cannot be written: Is a directory; name another place"):
         interrupting.run(partial(importlib.import_module("bench").main, ["--results", str(tmp_path)]))
+
+
+def test_what_cannot_be_read_is_not_said_to_be_unwritable(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        interrupting.run((tmp_path / "x").read_text)
+
+
+def test_a_full_disk_ends_a_script_with_a_sentence():
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(SystemExit, match=r"\AError: a file cannot be written: No space left on device; name another place\.\Z"):
+        interrupting.run(full)
 
 
 def refused(module, work, main, arguments, tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ from ganexp.config.choices import Choice, choose
 from ganexp.config.defaults import completed, option_files
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
-from ganexp.documents import refuse_unwritable
+from ganexp.documents import refuse_unwritable, write_text
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
 from ganexp.logging.keys import eigenvalues_in
@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> Path:
         raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
     rate = options.rate or 1 / largest
     rules = _rules(choices, seen[-1].eigenvalues, rate)
-    html.write(output, page(folder.path.name, run.rows, seen, path, rules, rate))
+    write_text(output, page(folder.path.name, run.rows, seen, path, rules, rate))
     print(f"Written to {output}")
     return output
 

@@ -14,7 +14,6 @@ import torch
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
-from ganexp.cli.commands.pages import html
 from ganexp.cli.composing import compose
 from ganexp.cli.state import state
 from ganexp.cli.sweeping import Results, Sweep
@@ -27,6 +26,7 @@ from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
+from ganexp.documents import write_text
 from ganexp.evaluation import EvaluationError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> Path:
     written = page(title, order, _beside(order.entries, options.nearest))
     document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
     for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
-        html.write(output / f"evaluation.{name}", text)
+        write_text(output / f"evaluation.{name}", text)
     print(f"Written to {output / 'evaluation.html'} and evaluation.json")
     return output / "evaluation.html"
 

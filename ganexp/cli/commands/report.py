@@ -18,7 +18,7 @@ from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.schema import ConfigError
-from ganexp.documents import refuse_unwritable
+from ganexp.documents import refuse_unwritable, write_text
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS, known
@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> Path:
     refuse_unwritable(output)
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
-    html.write(output, page(found, title, _ranked(given, found, options.metric, options.direction)))
+    write_text(output, page(found, title, _ranked(given, found, options.metric, options.direction)))
     print(f"Written to {output}")
     return output
 
@@ -92,8 +92,8 @@ AVERAGED = (
 
 def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, direction: str) -> str:
     """Return the ranking by a key, or of one sweep alone by its own metric; what is missing of a sweep is listed too."""
-    sweep = Results.read(given[0]) if len(given) == 1 and Sweep.find(given[0]) else None
-    own = sweep.sweep.metric if sweep else None
+    sweep = Sweep.find(given[0]) if len(given) == 1 else None
+    own = sweep.metric if sweep else None
     metric = asked or own
     if metric is None:
         return ""
@@ -101,7 +101,7 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, dire
     if metric not in logged and metric != own:
         keys = ", ".join(sorted(logged)) or "none"
         raise ConfigError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
-    ranked = sweep.rankings(metric, direction) if sweep else ranking.rankings(found, metric, direction)
+    ranked = Results.read(given[0]).rankings(metric, direction) if sweep else ranking.rankings(found, metric, direction)
     return ranking.section(*ranked, metric)
 
 

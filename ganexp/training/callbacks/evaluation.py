@@ -79,7 +79,8 @@ class Evaluation(Callback):
             latents = prior.measured(self.samples).split(BATCH)
             if self.processes.count == 1:
                 return self.evaluate(_labelled(generator, z) for z in latents)
-            assert isinstance(self.evaluate, Evaluators)
+            if not isinstance(self.evaluate, Evaluators):
+                raise TypeError("several processes need ganexp.evaluation.Evaluators to evaluate with")
             extract, compare = self.evaluate.extract, self.evaluate.compare
             batches = self.processes.each(lambda z: extract(_labelled(generator, z)), latents)
             if self.processes.writes:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from PIL import Image
 
-from ganexp.documents import atomic_write
-
 STYLE = Path(__file__).with_name("page.css")
 LEAST = 400
 """Smaller pictures are magnified to at least this many pixels on the longer side: a browser would blur them."""
@@ -24,13 +22,6 @@ def page(title: str, body: str, style: str = "") -> str:
         f"<title>{escape(title)}</title><style>{STYLE.read_text()}{style}</style>"
     )
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
-
-
-def write(path: Path, page: str) -> None:
-    """Write a page whole, in a folder that is made if it does not exist."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(page.encode(errors="replace"))
 
 
 def for_script(values: object) -> str:
