@@ -56,7 +56,7 @@ def report(error: Exception | KeyboardInterrupt) -> str | int:
     if full or (isinstance(error, OSError) and error.filename):  # about a folder that Hydra makes: `folders` makes ours
         return f"Error: the run folder cannot be made: {printable(error)}; choose another hydra.run.dir or hydra.sweep.dir."
     if state.search and isinstance(error, ValueError) and not find(state.search):
-        return f"Error: the search cannot begin: {printable(error)}."
+        return f"Error: the search cannot begin: {printable(str(error).rstrip('.'))}."
     if state.search and isinstance(error, ValueError) and not _has_a_value(Results.read(state.search)):
         return "Error: no trial of the search has a value; the summary.json and train.log of its jobs say why."
     if isinstance(error, BrokenProcessPool):  # one of joblib's, which then ends the others
