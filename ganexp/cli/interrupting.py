@@ -6,9 +6,6 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from ganexp.documents import FULL, Unwritable
-from ganexp.printable import printable
-
 SAID = "Interrupted; what was written is kept."
 
 
@@ -33,6 +30,9 @@ def run(main: Callable[[], object]) -> None:
         print(SAID, file=sys.stderr)
         sys.exit(130)
     except OSError as error:
+        from ganexp.documents import FULL, Unwritable  # only now: this module is imported before all others
+        from ganexp.printable import printable
+
         if not isinstance(error, Unwritable) and error.errno not in FULL:
             raise
         sys.exit(f"Error: {printable(error.filename or 'a file')} cannot be written: {error.strerror}; name another place.")
