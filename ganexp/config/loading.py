@@ -164,17 +164,24 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     """Load the data that a generator was trained on, as its configuration says. Reseeds the global random streams.
 
     Raises:
-        ConfigError: The data are not available, or the data set comes from a module that is not trusted.
+        ConfigError: The data are not available or have another shape, or the data set comes from a module that is not
+            trusted.
     """
     node = trained.origin.dataset
     if "_target_" not in node:
         raise ConfigError("The generator does not say which data it was trained on.")
     try:
         dataset = dataset_of(choose("dataset", node, trust), trained.origin.settings.get("seed", 0))
-        return load_cached(dataset, default_folder(), place="streamed")
+        data = load_cached(dataset, default_folder(), place="streamed")
     except (ConfigError, OSError) as error:
         said = str(error).strip().splitlines()[-1].rstrip(".")
         raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
+    if dataset.shape != trained.shape:
+        raise ConfigError(
+            f"dataset={name_of(node)} has samples of shape {dataset.shape} now, and had {trained.shape} when the generator was "
+            "trained."
+        )
+    return data
 
 
 def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool) -> _Stored:

@@ -32,14 +32,17 @@ class Drawn(Dataset):
     shape = (2,)
 
     def load(self):
-        LOADED.append(torch.rand(20, 2))
+        LOADED.append(torch.rand(20, *self.shape))
         return LOADED[-1]
 
 
-def test_the_data_of_a_generator_are_those_that_the_seed_of_its_run_has_drawn(tmp_path):
+def test_the_data_of_a_generator_are_those_that_the_seed_of_its_run_has_drawn(tmp_path, monkeypatch):
     words = (*(one for one in SMALL if not one.startswith("dataset")), "~dataset", f"+dataset={{_target_: {__name__}.Drawn}}")
     ganexp.build(composed(*words, "iterations=1", "sample_every=0", "seed=3"), tmp_path, trust=__name__).fit()
     assert torch.equal(data_of(ganexp.load(tmp_path), trust=__name__), LOADED[0])
+    monkeypatch.setattr(Drawn, "shape", (3,))
+    with pytest.raises(ConfigError, match=r"^dataset=\S+ has samples of shape \(3,\) now, and had \(2,\) when"):
+        data_of(ganexp.load(tmp_path), trust=__name__)
 
 
 @pytest.fixture(scope="module")

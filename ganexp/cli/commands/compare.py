@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import statistics
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -22,7 +23,7 @@ from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.config.schema import ConfigError
-from ganexp.documents import refuse_unwritable
+from ganexp.documents import atomic_write, refuse_unwritable, write_text
 from ganexp.gan import GAN
 from ganexp.penalties import NoPenalty
 
@@ -42,13 +43,14 @@ def main(options: argparse.Namespace) -> Path:
     for loss in tqdm(options.losses, disable=None, unit="loss"):
         rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
     text = f"{conditions(options, rows[0]['device'])}\n\n{markdown(rows)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "table.md").write_text(text)
-    with (folder / "table.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(rows).savefig(folder / "time.png", dpi=120)
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(folder / "table.csv", table.getvalue())
+    with atomic_write(folder / "time.png") as file:
+        plot(rows).savefig(file, dpi=120)
+    write_text(folder / "table.md", text)  # the last one, as it says that the comparison is there
     print(text, f"\nWritten to {folder}", sep="\n")
     return folder
 
