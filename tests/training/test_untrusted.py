@@ -1,9 +1,7 @@
-"""Checkpoint files from anywhere: truncated, tampered with, foreign or malicious, they are refused with a reason."""
+"""Checkpoint files from anywhere: truncated, damaged, foreign or with code in them, they are refused with a reason."""
 
 import os
 import pickle
-import resource
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganexp import build
-from ganexp.config.schema import ConfigError
 from ganexp.training import CheckpointError, checkpoint
 from tests.composing import composed
 from tests.small_runs import SMALL
@@ -39,8 +36,8 @@ def test_no_code_runs_from_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"format": 1, "config": {}, "run": {"generator": Evil()}}, tmp_path / "evil.pt")
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil()))
-    for name, said in {"evil.pt": "would call '.*getattr'", "plain.pt": "cannot be read as a checkpoint"}.items():
-        with pytest.raises(CheckpointError, match=said):
+    for name in ("evil.pt", "plain.pt"):
+        with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
             checkpoint.load(tmp_path / name)
     assert not (tmp_path / "evil").exists()
 
@@ -66,60 +63,6 @@ def test_what_is_not_ours_is_refused(tmp_path):
             checkpoint.load(path)
     with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
         checkpoint.load(tmp_path)
-
-
-def test_a_file_that_unpacks_to_far_more_than_its_size_is_not_unpacked(tmp_path):
-    path = tmp_path / "bomb.pt"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("archive/data.pkl", bytes(50_000_000))
-    with pytest.raises(CheckpointError, match="unpacks to far more than its size"):
-        checkpoint.load(path)
-
-
-def shared(depth):
-    """Return two to the power of `depth` values in a few bytes each level: every dictionary holds the one below twice."""
-    value = {"a": 1}
-    for _ in range(depth):
-        value = {"a": value, "b": value}
-    return value
-
-
-def nested(depth):
-    value = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-def bytes_on_demand(n):
-    class Bytes:
-        def __reduce__(self):
-            return bytearray, (n,)
-
-    return Bytes()
-
-
-CLAIMS = {
-    "a configuration that doubles at each level": lambda: {"config": shared(40)},
-    "values that double at each level": lambda: {"config": {}, "run": {"generator": shared(40)}},
-    "a hundred levels": lambda: {"config": {"a": nested(100)}},
-    "a tensor of one number": lambda: {"config": {}, "run": {"iteration": 1, "w": torch.zeros(1).expand(10**6, 10**6)}},
-    "a number of 5,000 digits": lambda: {"config": {}, "run": {"iteration": 10**5000}},
-    "a text of megabytes": lambda: {"config": {"wandb": "x" * 3_000_000}},
-    "many values": lambda: {"config": {str(i): i for i in range(20_000)}},
-    "a tensor as a setting": lambda: {"config": {"seed": torch.zeros(3)}},
-    "bytes on demand": lambda: {"config": {}, "run": {"generator": bytes_on_demand(4 * 10**9)}},
-    "a sparse tensor": lambda: {"config": {}, "run": {"iteration": 1, "w": torch.zeros(10**6, 10**6, layout=torch.sparse_coo)}},
-}
-
-
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_small_file_that_claims_much_is_refused_before_memory_is_taken(claim, trainer, tmp_path):
-    torch.save({"format": checkpoint.FORMAT, "run": {}, **CLAIMS[claim]()}, tmp_path / "x.pt")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ConfigError, match=r"\Aresume: [^\n]{1,400}\Z"):
-        build(composed(*SMALL, "iterations=4"), checkpoint=tmp_path / "x.pt")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
 @settings(max_examples=round(120 * float(os.environ.get("GANEXP_EXAMPLES", "1"))), deadline=None, derandomize=True)
