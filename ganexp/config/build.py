@@ -167,7 +167,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
     _say_size(choices["generator"].called, generator, asked.g_flop if asked else None)
     _say_size(choices["discriminator"].called, discriminator, asked.d_flop if asked else None)
     for network in (generator, discriminator):
-        execution.lay_out(network, machine, config.channels_last)
+        execution.lay_out(network, machine, config.channels_last, compiled=config.compile)
         if processes.count > 1:
             synchronise(network, processes)
     if machine.autocast:

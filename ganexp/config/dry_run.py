@@ -137,8 +137,8 @@ def refuse_too_large(
         size = getattr(config, key)
         fits = max(1, int(size * 0.8 * there / needed))
         raise ConfigError(
-            f"{key}={size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes keep, and there are "
-            f"{there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width of a network."
+            f"{key}={size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes keep, which is too "
+            f"much for {there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width of a network."
         )
 
 

@@ -97,7 +97,7 @@ class RunEvaluator:
         machine = self.machine
         trained = load(path, trust=trust, device=machine.device, averaged=config.evaluation.of == "average")
         network = trained.network
-        execution.lay_out(network, machine, config.channels_last)  # which changes the rounding
+        execution.lay_out(network, machine, config.channels_last, compiled=config.compile)  # which changes the rounding
         prior = Prior(
             config.latent_dim,
             config.prior,

@@ -92,19 +92,20 @@ def set_up(machine: Machine, *, deterministic: bool, threads: int | Literal["aut
         torch.backends.cuda.matmul.allow_tf32 = machine.precision == "tf32"
 
 
-def prefers_channels_last(network: nn.Module, machine: Machine) -> bool:
-    """Return whether a network is expected to run faster in channels-last memory layout.
+def prefers_channels_last(network: nn.Module, machine: Machine, *, compiled: bool = False) -> bool:
+    """Return whether a network is expected to run faster in channels-last memory layout, as measured in `docs/benchmarks.md`.
 
-    On a CPU, this was measured: `docs/benchmarks.md`. On a GPU, tensor cores want this layout, and float32 does not use them.
+    On a GPU, tensor cores want this layout, and float32 does not use them. Networks that are to be compiled for a GPU keep
+    the usual one: the compiler mistakes the layout of a convolution's gradient (pytorch/pytorch#171622), and the run fails.
     """
     convolves = any(isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)) for module in network.modules())
-    formats = ("fp32", "bf16") if machine.device.type == "cpu" else ("tf32", "bf16")
-    return convolves and machine.precision in formats
+    on_cpu = machine.device.type == "cpu"
+    return convolves and machine.precision in (("fp32", "bf16") if on_cpu else ("tf32", "bf16")) and (on_cpu or not compiled)
 
 
-def lay_out(network: nn.Module, machine: Machine, channels_last: bool | Literal["auto"]) -> None:
+def lay_out(network: nn.Module, machine: Machine, channels_last: bool | Literal["auto"], *, compiled: bool = False) -> None:
     """Lay weights out with channels innermost, which activations follow; with `auto`, if that should be faster."""
-    if channels_last is True or (channels_last == "auto" and prefers_channels_last(network, machine)):
+    if channels_last is True or (channels_last == "auto" and prefers_channels_last(network, machine, compiled=compiled)):
         network.to(memory_format=torch.channels_last)
 
 

@@ -68,7 +68,7 @@ def _seconds(call: Callable[[], object], times: int) -> float:
 
 def _kernel_s(step: Callable[[], object]) -> float:
     iterations = 10
-    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU], acc_events=True) as found:
         for _ in range(iterations):
             step()
         torch.cuda.synchronize()

@@ -181,7 +181,7 @@ def penalty_factors(turns: int, turn_s: float) -> Section | None:
     times = race_for(contenders, turns=turns, turn_s=turn_s, device=gan.prior.device)
     return Section(
         "Interpolation factors made on the CPU",
-        f"WGAN-GP, dcgan 32: such a plain loop takes {times['plain'].over(times['ganexp'])} times as long as ganexp.",
+        f"WGAN-GP, dcgan 32: such a plain loop takes {times['plain'].over(times['ganexp'])} times as long as ganexp.\n",
     )
 
 

@@ -54,8 +54,10 @@ def _recorded(*settings: str) -> Trainer:
     return trainer
 
 
-def threads(cases: Sequence[str], turns: int, turn_s: float) -> Section:
-    """Time runs on a CPU with other numbers of threads than torch's own."""
+def threads(cases: Sequence[str], turns: int, turn_s: float) -> Section | None:
+    """Time runs on a CPU with other numbers of threads than torch's own; nothing where there is a GPU."""
+    if torch.cuda.is_available():
+        return None
     most = torch.get_num_threads()
     counts = sorted({1, *(2**i for i in range(1, 12) if 2**i < most), most})
     rows = []

@@ -135,6 +135,8 @@ def test_auto_lays_convolutions_out_where_that_was_measured_to_be_faster():
     assert execution.prefers_channels_last(network, Machine(CPU, "fp32"))
     assert not execution.prefers_channels_last(network, Machine(CPU, "fp64"))
     assert not execution.prefers_channels_last(network, Machine(torch.device("cuda"), "fp32"))
+    assert execution.prefers_channels_last(network, Machine(torch.device("cuda"), "tf32"))
+    assert not execution.prefers_channels_last(network, Machine(torch.device("cuda"), "tf32"), compiled=True)
     assert not execution.prefers_channels_last(MLPGenerator(3, (2,)), Machine(CPU, "fp32"))
 
 
