@@ -30,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not _is_repeated(getattr(item, "callspec", None))]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is marked `gpu` where there is none."""
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+
+
 def _is_repeated(case: object) -> bool:
     chosen = getattr(case, "params", {})
     strategy, loss = chosen.get("strategy"), chosen.get("loss")

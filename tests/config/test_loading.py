@@ -160,7 +160,7 @@ def test_no_paths_are_passed_on():
     assert _published(config) == {"seed": 1, "dataset": {"dataset": {"_target_": "mine.Faces", "n": 3}}}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_checkpoint_of_a_gpu_loads_on_a_cpu(tmp_path):
     trainer = run(tmp_path, "device=cuda")
     z = trainer.gan.prior.fixed(4).values

@@ -110,7 +110,7 @@ def test_a_machine_that_sums_in_another_order_trains_the_same(small):
     assert ran.stdout.strip() == small.checksum
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_gpu_trains_the_same(small):
     digits = Digits(image_size=8)
     assert train(digits.load(), digits.labels(), "digits", epochs=2, device="cuda").checksum == small.checksum

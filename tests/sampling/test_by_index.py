@@ -96,7 +96,7 @@ def test_what_cannot_be_sampled_is_one_sentence():
         G.sample(1)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_gpu_makes_the_same_images():
     G = tiny.images()
     expected = G.sample(8)

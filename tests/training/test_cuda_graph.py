@@ -174,7 +174,7 @@ def test_gradients_of_gathered_pixels_are_recorded_unless_they_must_be_determini
             torch.use_deterministic_algorithms(False)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one())
 def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(strategy, loss):
     weights = []

@@ -10,7 +10,6 @@ from tests.composing import composed, discriminator_for, options
 from tests.small_runs import NARROW, assert_never_waits
 from tests.training.tape import Tape
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 CLASSIFIER = ["conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
 PARTS = [
     ["augment=diffaugment"],
@@ -59,7 +58,7 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
-@on_a_gpu
+@pytest.mark.gpu
 @each_part
 def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
     runs = []
@@ -74,7 +73,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
-@on_a_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("graph", ["auto", "false"])
 @each_part
 def test_the_loop_never_waits_for_the_host(parts, graph):

@@ -187,14 +187,14 @@ def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
     assert last["speed/images_per_s"] == pytest.approx(1000 * 16 / last["time/iteration_ms"])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("further", ["cuda_graph=auto", "cuda_graph=false"])
 @pytest.mark.parametrize(("strategy", "loss"), each_with_a_usual_one())
 def test_the_loop_never_waits_for_the_host(strategy, loss, further, monkeypatch):
     loop_never_waits(monkeypatch, f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), further)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_streamed_data_do_not_keep_it_waiting(monkeypatch):
     loop_never_waits(monkeypatch, "feed=streamed")
 
