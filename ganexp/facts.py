@@ -1,6 +1,7 @@
 """What a part is told about the run that it is chosen for, and how it says that it does not fit."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -109,6 +110,21 @@ class Part:
         Raises:
             Misfit: It does not fit.
         """
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        """Return what counts on the host decide about the next iteration: iterations of one turn do the same.
+
+        It is asked of strategies and penalties. For each turn, of which there should be few, a CUDA graph is recorded.
+
+        Args:
+            d_steps: How many updates of D the iteration makes.
+            g_steps: How many of G.
+        """
+        return None
+
+    def counters(self) -> list[Counter[str]]:
+        """Return the counts that `turn` looks at; recorded iterations advance them too."""
+        return []
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to checkpoint, tensors and plain values; it is empty, or has the same keys at all times."""

@@ -91,10 +91,10 @@ def assert_resumes(folder, settings, iterations, stop_after):
 
 def assert_never_waits(made):
     """Assert that iterations on a GPU wait for nothing of it: CUDA's debug mode raises where one would."""
-    iterate(made, 5)
+    iterate(made, 10)  # until iterations of every turn are recorded
     try:
         torch.cuda.set_sync_debug_mode("error")
-        iterate(made, 5)
+        iterate(made, 10)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

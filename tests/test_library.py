@@ -152,8 +152,11 @@ def test_a_logger(run):
 
 @pytest.mark.slow
 def test_a_wandb_run(run, tmp_path, monkeypatch):
+    import wandb
+
     from tests.logging.records import records
 
+    wandb.teardown()  # a session of an earlier test would keep its folder
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))  # no account
     run("A logger of your own", "A W&B run of your own")

@@ -49,7 +49,7 @@ from ganexp.training import (
 )
 from ganexp.training.callbacks import Contention, diagnostics
 from ganexp.training.checkpoints import OthersCheckpoints
-from ganexp.training.cuda_graph import CudaRecording, Recorded, reason_against
+from ganexp.training.cuda_graph import CudaRecorder, Recorded, reason_against
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
@@ -196,7 +196,7 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
     if reason:
         log.info("cuda_graph: %s, so iterations run eagerly.", reason)
         return step
-    return Recorded(step, CudaRecording)
+    return Recorded(step, CudaRecorder)
 
 
 def _loggers(

@@ -32,6 +32,15 @@ class Meter:
         """Begin an iteration, whose gradients are kept or not, and drop earlier ones."""
         self._keeps_gradients, self._gradients = keep_gradients, {}
 
+    @property
+    def held(self) -> tuple[Tensor | None, Tensor | None, dict[str, Gradients]]:
+        """The last scores and gradients, by reference; iterations that are recorded put theirs back when they are replayed."""
+        return self.last_real, self.last_fake, self._gradients
+
+    @held.setter
+    def held(self, held: tuple[Tensor | None, Tensor | None, dict[str, Gradients]]) -> None:
+        self.last_real, self.last_fake, self._gradients = held
+
     def record_d(self, d: Objective, gradients: Gradients) -> None:
         """Record an update of the discriminator."""
         assert d.real_scores is not None

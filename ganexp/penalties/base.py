@@ -54,7 +54,7 @@ class Penalty(Drawing, Part):
     """Whether it reads the scores of D's loss, and so depends on G as that loss does."""
 
     keeps_count = False
-    """Whether it counts updates on the host, so that iterations cannot be recorded as CUDA graphs."""
+    """Whether it counts on the host besides what `turn` says, so that iterations cannot be recorded as CUDA graphs."""
 
     gathers = False
     """Whether gradients flow through `gather`, as for an augmentation."""

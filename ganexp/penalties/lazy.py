@@ -1,5 +1,7 @@
 """Penalties that need not be computed at every update."""
 
+from collections import Counter
+from collections.abc import Hashable
 from typing import Annotated, Any
 
 from annotated_types import Ge
@@ -19,29 +21,35 @@ class Lazy(Penalty):
 
     Args:
         weight: What the mean of the samples' values is multiplied by, without the factor for laziness.
-        every: k, in updates of D. If above 1, the host counts updates, and iterations are not recorded as CUDA graphs.
+        every: k, in updates of D.
     """
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0, every: Annotated[int, Ge(1)] = 1) -> None:
         self.weight: float | Tensor = weight
         self.every = every
-        self.keeps_count = every > 1
-        self.updates = 0
+        self.passed = Counter(updates=0)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
         """Return the weighted mean, a scalar, or None if it is not this update's turn."""
-        if self.updates % self.every:
+        if self.passed["updates"] % self.every:
             return None
         term = super().term(discriminator, x, fake, seen)
         return term if term is None or self.every == 1 else self.every * term
 
     def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
-        self.updates += 1
+        self.passed["updates"] += 1
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        """Return which of an iteration's updates is the first that has it, counted from 0, and `d_steps` if none has."""
+        return None if self.every == 1 else min(-self.passed["updates"] % self.every, d_steps)
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed]
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | ({"updates": self.updates} if self.keeps_count else {})
+        return super().state_dict() | ({} if self.every == 1 else dict(self.passed))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        self.updates = state["updates"] if self.keeps_count else 0
+        self.passed["updates"] = 0 if self.every == 1 else state["updates"]

@@ -1,7 +1,8 @@
 """A penalty on G: a step in style space should change images by the same length, wherever it starts and leads."""
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from typing import Annotated, Any, Protocol, cast
 
 import torch
@@ -38,7 +39,7 @@ class PathLength(Penalty):
 
     Args:
         weight: Without the factor for laziness; 2 in the authors' code.
-        every: k, in updates of G. If above 1, the host counts updates, and iterations are not recorded as CUDA graphs.
+        every: k, in updates of G.
         share: Share of a batch's latents that is used.
         decay: Of the moving average, per update that has the penalty.
     """
@@ -58,8 +59,7 @@ class PathLength(Penalty):
         self.every = every
         self.share = share
         self.decay = decay
-        self.keeps_count = every > 1
-        self.updates = 0
+        self.passed = Counter(updates=0)
         self._next: Tensor | None = None
 
     def check(self, run: Facts) -> None:
@@ -72,7 +72,7 @@ class PathLength(Penalty):
         self.mean = torch.zeros((), dtype=torch.float64, device=device)
 
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
-        if self.updates % self.every:
+        if self.passed["updates"] % self.every:
             return None
         if fake.latents is None:
             raise ValueError("path lengths are those of G's own latents, and these fakes come without")
@@ -94,14 +94,21 @@ class PathLength(Penalty):
 
     @torch.no_grad()
     def advance_g(self) -> None:
-        if self._next is not None and self.updates % self.every == 0:
+        if self._next is not None and self.passed["updates"] % self.every == 0:
             self.mean.copy_(self._next)
-        self.updates += 1
+        self.passed["updates"] += 1
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        """Return which of an iteration's updates is the first that has it, counted from 0, and `g_steps` if none has."""
+        return None if self.every == 1 else min(-self.passed["updates"] % self.every, g_steps)
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed]
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"mean": self.mean} | ({"updates": self.updates} if self.keeps_count else {})
+        return super().state_dict() | {"mean": self.mean} | ({} if self.every == 1 else dict(self.passed))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.mean.copy_(state["mean"])
-        self.updates = state["updates"] if self.keeps_count else 0
+        self.passed["updates"] = 0 if self.every == 1 else state["updates"]

@@ -1,7 +1,8 @@
 """Several penalties at once."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,6 +52,14 @@ class Sum(Penalty):
         self.reads_scores = any(part.reads_scores for part in parts.values())
         self.keeps_count = any(part.keeps_count for part in parts.values())
         self.gathers = any(part.gathers for part in parts.values())
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        """Return the turns of all, or None if they have none."""
+        turns = tuple(part.turn(d_steps, g_steps) for part in self.penalties.values())
+        return None if set(turns) == {None} else turns
+
+    def counters(self) -> list[Counter[str]]:
+        return [counter for part in self.penalties.values() for counter in part.counters()]
 
     def streams(self) -> list[torch.Generator]:
         return [stream for part in self.penalties.values() for stream in part.streams()]

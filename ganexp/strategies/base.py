@@ -52,7 +52,7 @@ class Strategy(Part):
 
     @property
     def keeps_count(self) -> bool:
-        """Whether its state, if it has one, is on the host, so that iterations cannot be recorded as CUDA graphs."""
+        """Whether it has a state on the host besides what `turn` says, so that iterations cannot be recorded as CUDA graphs."""
         return bool(self.state_dict())
 
     def __str__(self) -> str:

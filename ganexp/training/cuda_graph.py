@@ -1,10 +1,11 @@
-"""A whole iteration as one CUDA graph: recorded once, then replayed without any of the host's work."""
+"""Whole iterations as CUDA graphs: recorded once, then replayed without any of the host's work."""
 
 import gc
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,12 +17,12 @@ from ganexp.training.step import Step
 log = logging.getLogger(__name__)
 
 
-class CudaRecording:
-    """Records on a GPU."""
+class CudaRecorder:
+    """Records on a GPU. Its graphs share their memory, since only one of them runs at a time."""
 
     def __init__(self) -> None:
-        self.graph = torch.cuda.CUDAGraph()
         self.aside = torch.cuda.Stream()
+        self.pool = torch.cuda.graph_pool_handle()
 
     def warm_up(self, call: Callable[[], None]) -> None:
         """Run a call on a side stream, as recording will, and make the current stream wait for it."""
@@ -30,25 +31,43 @@ class CudaRecording:
             call()
         torch.cuda.current_stream().wait_stream(self.aside)
 
-    def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> None:
-        """Record a call; nothing is computed yet. Other threads may keep using the device, for example to pin memory."""
+    def record(self, call: Callable[[], None], streams: Sequence[torch.Generator]) -> Callable[[], None]:
+        """Record a call, and return what launches it; nothing is computed yet.
+
+        Other threads may keep using the device, for example to pin memory.
+        """
+        graph = torch.cuda.CUDAGraph()
         with warnings.catch_warnings(action="ignore"):  # torch warns where it does this itself
             for stream in streams:
-                getattr(self.graph, "register_generator_state", lambda _: None)(stream)
+                getattr(graph, "register_generator_state", lambda _: None)(stream)
         collecting = gc.isenabled()
         gc.collect()
         gc.disable()  # an older graph that is freed meanwhile would end the recording
         try:
-            recording = torch.cuda.graph(self.graph, stream=self.aside, capture_error_mode="thread_local")
+            recording = torch.cuda.graph(graph, pool=self.pool, stream=self.aside, capture_error_mode="thread_local")
             with torch.cuda.stream(self.aside), recording:  # the stream is left even if the recording cannot be ended
                 call()
         finally:
             if collecting:
                 gc.enable()
+        return graph.replay
 
-    def replay(self) -> None:
-        """Launch the graph."""
-        self.graph.replay()
+
+@dataclass
+class Recording:
+    """What was recorded of the iterations of one turn.
+
+    Args:
+        replay: Does once more what the recorded iteration did on the device.
+        batches: Where it reads real batches.
+        increments: By how much it advances the counts on the host.
+        held: What the meter holds after it.
+    """
+
+    replay: Callable[[], None]
+    batches: list[Batch]
+    increments: list[Counter[str]]
+    held: tuple[Any, ...]
 
 
 class Recorded(Step):
@@ -57,33 +76,35 @@ class Recorded(Step):
     A replay does what the recorded iteration did, to the same tensors: real batches are copied into those that it read,
     random streams are registered and advance, and Python's counters are incremented as before. So the results are those
     of eager iterations, to the last bit where kernels are deterministic. What an iteration does must not depend on
-    anything that the host remembers from one to the next. An iteration that cannot be recorded runs eagerly, with one warning.
+    anything that the host remembers from one to the next, besides the turn that the strategy and the penalty say: for each
+    turn an iteration is recorded, when it comes for the second time at the earliest. An iteration that cannot be recorded
+    runs eagerly, as do all others from then on, with one warning.
 
     Args:
         step: The iteration.
-        new_recording: Makes the object that records and replays; see `CudaRecording`.
+        new_recorder: Makes the object that records; see `CudaRecorder`.
         warm_up: How many iterations run eagerly first, while libraries choose their kernels and optimisers create their state.
 
     Raises:
         ValueError: The strategy or another part cannot be recorded.
     """
 
-    def __init__(self, step: Step, new_recording: Callable[[], CudaRecording], *, warm_up: int = 4) -> None:
+    def __init__(self, step: Step, new_recorder: Callable[[], CudaRecorder], *, warm_up: int = 4) -> None:
         vars(self).update(vars(step))  # its schedule has begun, and does not begin again
         reason = reason_against(step)
         if reason:
             raise ValueError(f"it cannot be recorded: {reason}")
-        self.new_recording = new_recording
+        self.new_recorder = new_recorder
         self.warm_up = warm_up
         self.restart()
 
     def restart(self) -> None:
         """Record again, since tensors have been replaced."""
-        self.recording: CudaRecording | None = self.new_recording()
+        self.recorder: CudaRecorder | None = self.new_recorder()
+        self.recordings: dict[Hashable, Recording] = {}
         self.gan.timer.restart()
         self._eager_iterations = 0
-        self._batches: list[Batch] = []
-        self._increments: list[Counter[str]] | None = None
+        self._met: dict[Hashable, list[Batch]] = {}  # the batches of the last eager iteration of each turn
         for optimizer in (self.gan.optimizer_g, self.gan.optimizer_d):
             keep_on_device(optimizer)
 
@@ -93,64 +114,82 @@ class Recorded(Step):
 
     def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
         """Run one iteration, or replay one, on batches drawn from `reals`; a graph keeps its gradients in any case."""
-        if self.recording and self._increments is None and self._eager_iterations == self.warm_up:
-            self._record(self.recording)
-        if self.recording is None:
+        turn = self.strategy.turn(self.d_steps, self.g_steps), self.gan.penalty.turn(self.d_steps, self.g_steps)
+        if self.recorder and turn in self._met and turn not in self.recordings and self._eager_iterations >= self.warm_up:
+            self._record(self.recorder, turn)
+        if self.recorder is None:
             super().__call__(reals, keep_gradients=keep_gradients)
-        elif self._increments is None:
-            self._warm_up(self.recording, reals)
-        else:
+        elif turn in self.recordings:
             with self.gan.timer.phase("iteration"):
-                self._replay(self.recording, self._increments, reals)
+                self._replay(self.recordings[turn], reals)
             self.schedule.advance()
+        else:
+            self._met[turn] = self._warm_up(self.recorder, reals)
 
-    def _warm_up(self, recording: CudaRecording, reals: Iterator[Batch]) -> None:
-        """Run an iteration eagerly; the last one is like the replays that follow, and shows how phases share their time."""
+    def _warm_up(self, recorder: CudaRecorder, reals: Iterator[Batch]) -> list[Batch]:
+        """Run an iteration eagerly, and return its batches.
+
+        The last one before the first recording is like the replays that follow, and shows how phases share their time.
+        """
         self._eager_iterations += 1
         if self._eager_iterations == self.warm_up:
             self.gan.timer.restart()
-        self._batches = []
+        batches = []
 
         def seen() -> Iterator[Batch]:
             for batch in reals:
-                self._batches.append(batch)
+                batches.append(batch)
                 yield batch
 
         self.gan.meter.begin(keep_gradients=True)
         with self.gan.timer.phase("iteration"):
-            recording.warm_up(lambda: self.iterate(seen()))
+            recorder.warm_up(lambda: self.iterate(seen()))
         self.schedule.advance()
+        return batches
 
-    def _replay(self, recording: CudaRecording, increments: list[Counter[str]], reals: Iterator[Batch]) -> None:
-        for place in self._batches:
+    def _replay(self, recording: Recording, reals: Iterator[Batch]) -> None:
+        for place in recording.batches:
             _copy_into(place, next(reals))
         recording.replay()
-        for counter, increment in zip(self._counters(), increments, strict=True):
+        for counter, increment in zip(self._counters(), recording.increments, strict=True):
             counter.update(increment)
+        self.gan.meter.held = recording.held
 
-    def _record(self, recording: CudaRecording) -> None:
+    def _record(self, recorder: CudaRecorder, turn: Hashable) -> None:
         counters = self._counters()
         before = [counter.copy() for counter in counters]
-        self._batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.conditions)) for b in self._batches]
+        batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.conditions)) for b in self._met.pop(turn)]
         streams = [*self.gan.prior.streams, *self.gan.penalty.streams(), *self.gan.augment.streams()]
         try:
-            self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
+            if not self.recordings:
+                self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
             self.gan.meter.begin(keep_gradients=True)
-            recording.record(lambda: self.iterate(iter(self._batches)), streams)
-            self._increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
+            replay = recorder.record(lambda: self.iterate(iter(batches)), streams)
+            increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
+            self._refuse_other_counts(increments[0])
+            self.recordings[turn] = Recording(replay, batches, increments, self.gan.meter.held)
         except (RuntimeError, StopIteration) as error:
             first = _first(error)
             said = (str(first).splitlines() or [type(first).__name__])[0]
             reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else said
             log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
-            self.recording = None
+            self.recorder = None
             self.gan.timer.restart()
         for counter, earlier in zip(counters, before, strict=True):
             counter.clear()
             counter.update(earlier)  # what was recorded has not happened yet
 
+    def _refuse_other_counts(self, made: Counter[str]) -> None:
+        """Refuse an iteration with other numbers of updates than the penalty was told of, if it counts them."""
+        counts = self.gan.penalty.turn(self.d_steps, self.g_steps) is not None
+        if counts and made != {"d": self.d_steps, "g": self.g_steps}:
+            raise RuntimeError(
+                f"{type(self.gan.penalty).__name__} counts updates, and {self.strategy} makes others than asked for"
+            )
+
     def _counters(self) -> list[Counter[str]]:
-        return [self.gan.meter.updates, self.gan.meter.counts]
+        gan = self.gan
+        return [gan.meter.updates, gan.meter.counts, *self.strategy.counters(), *gan.penalty.counters()]
 
 
 def _first(error: BaseException) -> BaseException:
@@ -183,4 +222,9 @@ def reason_against(step: Step) -> str:
             return f"{type(optimizer).__name__} may count its steps on the host"
     if gan.penalty.keeps_count:
         return f"{type(gan.penalty).__name__} keeps count of updates"
-    return f"{strategy} keeps count of iterations" if strategy.keeps_count else ""
+    if not strategy.constant_steps and gan.penalty.turn(step.d_steps, step.g_steps) is not None:
+        return f"{type(gan.penalty).__name__} counts updates, whose number {strategy} varies"
+    counting: Any = strategy
+    while getattr(counting, "in_turns", False):
+        counting = counting.strategy  # what is inside may keep count
+    return f"{counting} keeps count of iterations" if counting.keeps_count else ""

@@ -1,7 +1,8 @@
 """What goes around a strategy, and the view of the game that it hands to the strategy inside."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 from torch import nn
@@ -45,6 +46,9 @@ class Wrapper(Strategy):
         strategy: What runs inside.
     """
 
+    in_turns = True
+    """Whether `turn` says all that its own iterations depend on, besides tensors."""
+
     def __init__(self, strategy: Callable[..., None]) -> None:
         self.strategy = as_strategy(strategy)
         self.differentiates_gradients = self.strategy.differentiates_gradients
@@ -77,7 +81,13 @@ class Wrapper(Strategy):
 
     @property
     def keeps_count(self) -> bool:
-        return self.strategy.keeps_count
+        return not self.in_turns or self.strategy.keeps_count
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        return self.strategy.turn(d_steps, g_steps)
+
+    def counters(self) -> list[Counter[str]]:
+        return self.strategy.counters()
 
     def state_dict(self) -> dict[str, Any]:
         return self.strategy.state_dict()
@@ -92,7 +102,7 @@ class Wrapper(Strategy):
 class Remembering(Wrapper):
     """A wrapper with a state of its own, stored beside that of the strategy inside, if that has one."""
 
-    keeps_count = True
+    in_turns = False
 
     def remembered(self) -> dict[str, Any]:
         """Return the state of the wrapper itself, tensors and plain values."""

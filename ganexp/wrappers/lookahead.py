@@ -1,6 +1,7 @@
 """A wrapper that pulls both networks back towards where they were, around any strategy."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import Annotated, Any
 
 import torch
@@ -26,6 +27,8 @@ class Lookahead(Remembering):
         alpha: How much of the way is kept.
     """
 
+    in_turns = True
+
     @checked
     def __init__(
         self,
@@ -37,7 +40,7 @@ class Lookahead(Remembering):
         super().__init__(strategy)
         self.every = every
         self.alpha = alpha
-        self.iterations = 0
+        self.passed = Counter(iterations=0)
         self.slow: list[Tensor] = []
 
     @torch.no_grad()
@@ -54,15 +57,27 @@ class Lookahead(Remembering):
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         fast: list[Tensor] = [*gan.generator.parameters(), *gan.discriminator.parameters()]
-        if self.iterations % self.every == 0:
+        begins, ends = self._place()
+        if begins:
             self._begin(fast)
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
-        self.iterations += 1
-        if self.iterations % self.every == 0:
+        self.passed["iterations"] += 1
+        if ends:
             self._pull(fast)
 
+    def _place(self) -> tuple[bool, bool]:
+        """Return whether the next iteration is the first of a round, and whether it is the last."""
+        iteration = self.passed["iterations"]
+        return iteration % self.every == 0, (iteration + 1) % self.every == 0
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        return self._place(), super().turn(d_steps, g_steps)
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed, *super().counters()]
+
     def remembered(self) -> dict[str, Any]:
-        return {"iterations": self.iterations, "slow": self.slow}
+        return {**self.passed, "slow": self.slow}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.iterations, self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
+        self.passed["iterations"], self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]

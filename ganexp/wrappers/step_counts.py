@@ -1,7 +1,8 @@
 """Wrappers that say how many updates the networks make in an iteration."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import Annotated, Any, Literal
 
 import torch
@@ -34,6 +35,7 @@ class WarmUp(Remembering):
     """
 
     constant_steps = False
+    in_turns = True
 
     @checked
     def __init__(
@@ -50,22 +52,31 @@ class WarmUp(Remembering):
         self.every = every
         self.many = many
         self.of = of
-        self.iterations = 0
+        self.passed = Counter(iterations=0)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration, with many updates if they are due; a network that an outer wrapper lets rest stays at rest."""
         counts = {"d_steps": d_steps, "g_steps": g_steps}
-        many = self.iterations < self.first or (self.every and self.iterations % self.every == 0)
-        if many and counts[f"{self.of}_steps"]:
+        if self._many_are_due() and counts[f"{self.of}_steps"]:
             counts[f"{self.of}_steps"] = self.many
         super().__call__(gan, reals, **counts)
-        self.iterations += 1
+        self.passed["iterations"] += 1
+
+    def _many_are_due(self) -> bool:
+        iteration = self.passed["iterations"]
+        return iteration < self.first or bool(self.every and iteration % self.every == 0)
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        return self._many_are_due(), super().turn(d_steps, g_steps)
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed, *super().counters()]
 
     def remembered(self) -> dict[str, Any]:
-        return {"iterations": self.iterations}
+        return {**self.passed}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.iterations = state["iterations"]
+        self.passed["iterations"] = state["iterations"]
 
 
 class Balanced(Remembering):

@@ -45,8 +45,10 @@ def test_terms_add_and_constraints_hold():
 
 def test_it_is_what_its_parts_are():
     lazy, plain = every_kind(), Sum(parts={"a": R1(), "b": LipschitzPenalty()})
-    assert (lazy.keeps_count, lazy.needs_logits, lazy.differentiates_gradients) == (True, True, True)
-    assert not plain.keeps_count
+    assert (lazy.needs_logits, lazy.differentiates_gradients) == (True, True)
+    assert lazy.turn(1, 1) is not None
+    assert plain.turn(1, 1) is None
+    assert not lazy.keeps_count
     clipped = Sum(parts={"c": WeightClipping()})
     assert (clipped.needs_logits, clipped.differentiates_gradients) == (False, False)
     assert (

@@ -18,7 +18,7 @@ from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, options, suited
 from tests.small_runs import CONVOLUTIONAL, NARROW, SMALL, assert_resumes, rows
 from tests.tiny import iterate, state
-from tests.training.tape import Tape
+from tests.training.tape import Tapes
 
 N = 4
 BEGAN = [*CONVOLUTIONAL, "generator=began", "discriminator=began"]
@@ -176,10 +176,10 @@ def test_what_is_read_on_the_device_moves_in_a_recorded_iteration_too(settings, 
     for recorded in (False, True):
         trainer = build(composed(*settings, moving, "iterations=8", "precision=fp64"))
         if recorded:
-            trainer.step = Recorded(trainer.step, Tape)
+            trainer.step = Recorded(trainer.step, Tapes)
         iterate(trainer, 8)
         runs.append([*state(trainer.gan), *(p.clone() for p in trainer.step.average.generator.parameters())])
-        assert not recorded or len(trainer.step.recording.operations) > 50
+        assert not recorded or trainer.step.recordings
     assert same(*runs)
     still = build(composed(*settings, "iterations=8", "precision=fp64"))
     iterate(still, 8)

@@ -8,7 +8,7 @@ from ganexp.config.check import check
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, options
 from tests.small_runs import NARROW, assert_never_waits
-from tests.training.tape import Tape
+from tests.training.tape import Tapes
 
 CLASSIFIER = ["conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
 PARTS = [
@@ -23,6 +23,9 @@ PARTS = [
     ["penalty=spectral"],
     ["penalty=dragan"],
     ["penalty=[r1,orthogonal]"],
+    ["penalty=[r1]", "penalty.r1.every=3"],
+    ["wrapper=[lookahead]", "wrapper.lookahead.every=2"],
+    ["wrapper=[warm_up]", "wrapper.warm_up.first=2", "wrapper.warm_up.every=3", "wrapper.warm_up.many=3"],
     ["conditional=true"],
     [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
     ["loss=ebgan", "loss.pulling_away=0.1", "discriminator=began", "discriminator.returns_code=true"],
@@ -50,11 +53,11 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     for recorded in (False, True):
         made = build(composed(*NARROW, "device=cpu", *parts, "iterations=8", "average.decay=0.9"))
         if recorded:
-            made.step = Recorded(made.step, Tape)
+            made.step = Recorded(made.step, Tapes)
         made.fit()
         streams = (*made.gan.prior.streams, *made.gan.penalty.streams(), *made.gan.augment.streams())
         runs.append([*weights(made), *(one.get_state() for one in streams)])
-    assert made.step.recording is not None
+    assert made.step.recordings
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
@@ -68,7 +71,7 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
         made.fit()
         recorded = graph == "true" and not (made.gan.augment.gathers or made.gan.penalty.gathers)
         assert isinstance(made.step, Recorded) == recorded
-        assert not recorded or made.step.recording is not None
+        assert not recorded or made.step.recordings
         runs.append(weights(made))
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
