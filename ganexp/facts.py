@@ -123,7 +123,7 @@ class Part:
         return None
 
     def counters(self) -> list[Counter[str]]:
-        """Return the counts that `turn` looks at; recorded iterations advance them too."""
+        """Return the counts that `turn` looks at: recorded iterations advance them too, and nothing else on the host."""
         return []
 
     def state_dict(self) -> dict[str, Any]:

@@ -37,8 +37,9 @@ class Timer:
 
     def freeze(self, *names: str) -> None:
         """Estimate these phases, from now on, by their share of an iteration when it was last timed."""
-        self.read_ms()
-        self._frozen = names
+        if names != self._frozen:
+            self.read_ms()
+            self._frozen = names
 
     def restart(self) -> None:
         """Discard what was timed so far, and time every phase again."""

@@ -41,8 +41,11 @@ class Lazy(Penalty):
         self.passed["updates"] += 1
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
-        """Return which of an iteration's updates is the first that has it, counted from 0, and `d_steps` if none has."""
-        return None if self.every == 1 else min(-self.passed["updates"] % self.every, d_steps)
+        """Return how many of an iteration's updates come before the first that has it; `d_steps + 1` if none has.
+
+        D's objective may be formed once more after the last update, as the next one would have it.
+        """
+        return None if self.every == 1 else min(-self.passed["updates"] % self.every, d_steps + 1)
 
     def counters(self) -> list[Counter[str]]:
         return [self.passed]

@@ -99,8 +99,8 @@ class PathLength(Penalty):
         self.passed["updates"] += 1
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
-        """Return which of an iteration's updates is the first that has it, counted from 0, and `g_steps` if none has."""
-        return None if self.every == 1 else min(-self.passed["updates"] % self.every, g_steps)
+        """Return how many of an iteration's updates come before the first that has it; `g_steps + 1` if none has."""
+        return None if self.every == 1 else min(-self.passed["updates"] % self.every, g_steps + 1)
 
     def counters(self) -> list[Counter[str]]:
         return [self.passed]

@@ -12,13 +12,13 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.optimizers.rates import counts_on_host, keep_on_device
-from ganexp.training.step import Step
+from ganexp.training.step import Step, copied
 
 log = logging.getLogger(__name__)
 
 
 class CudaRecorder:
-    """Records on a GPU. Its graphs share their memory, since only one of them runs at a time."""
+    """Records on a GPU. Its graphs share their memory: they run one after another, and read nothing that another has made."""
 
     def __init__(self) -> None:
         self.aside = torch.cuda.Stream()
@@ -77,8 +77,9 @@ class Recorded(Step):
     random streams are registered and advance, and Python's counters are incremented as before. So the results are those
     of eager iterations, to the last bit where kernels are deterministic. What an iteration does must not depend on
     anything that the host remembers from one to the next, besides the turn that the strategy and the penalty say: for each
-    turn an iteration is recorded, when it comes for the second time at the earliest. An iteration that cannot be recorded
-    runs eagerly, as do all others from then on, with one warning.
+    turn an iteration is recorded, when it comes for the second time at the earliest. Where a new turn comes later, all are
+    recorded again, so that its eager iteration has the memory of the graphs. An iteration that cannot be recorded runs
+    eagerly, as do all others from then on, with one warning.
 
     Args:
         step: The iteration.
@@ -124,6 +125,8 @@ class Recorded(Step):
                 self._replay(self.recordings[turn], reals)
             self.schedule.advance()
         else:
+            if self.recordings and turn not in self._met:
+                self.recordings, self.recorder = {}, self.new_recorder()
             self._met[turn] = self._warm_up(self.recorder, reals)
 
     def _warm_up(self, recorder: CudaRecorder, reals: Iterator[Batch]) -> list[Batch]:
@@ -156,40 +159,58 @@ class Recorded(Step):
         self.gan.meter.held = recording.held
 
     def _record(self, recorder: CudaRecorder, turn: Hashable) -> None:
-        counters = self._counters()
+        counters, kept = self._counters(), self.strategy.state_dict()
         before = [counter.copy() for counter in counters]
-        batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.conditions)) for b in self._met.pop(turn)]
+        batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.conditions)) for b in self._met[turn]]
         streams = [*self.gan.prior.streams, *self.gan.penalty.streams(), *self.gan.augment.streams()]
         try:
-            if not self.recordings:
-                self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
+            self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
             self.gan.meter.begin(keep_gradients=True)
             replay = recorder.record(lambda: self.iterate(iter(batches)), streams)
             increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
-            self._refuse_other_counts(increments[0])
+            self._refuse_counts(increments[0])
+            _put_back(counters, before)
+            if len(self._met) > 1 and not _is_unchanged(kept, self.strategy.state_dict()):
+                self.strategy.load_state_dict(copied(kept, self.gan.prior.device))
+                raise RuntimeError(f"{self.strategy} changes a state that it neither counts nor writes in place")
             self.recordings[turn] = Recording(replay, batches, increments, self.gan.meter.held)
         except (RuntimeError, StopIteration) as error:
             first = _first(error)
             said = (str(first).splitlines() or [type(first).__name__])[0]
             reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else said
             log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
-            self.recorder = None
+            self.recordings, self.recorder = {}, None
             self.gan.timer.restart()
-        for counter, earlier in zip(counters, before, strict=True):
-            counter.clear()
-            counter.update(earlier)  # what was recorded has not happened yet
+        _put_back(counters, before)  # what was recorded has not happened yet
 
-    def _refuse_other_counts(self, made: Counter[str]) -> None:
-        """Refuse an iteration with other numbers of updates than the penalty was told of, if it counts them."""
+    def _refuse_counts(self, made: Counter[str]) -> None:
+        """Refuse numbers of updates that a penalty that counts was not told of, and networks that rest in some turns."""
         counts = self.gan.penalty.turn(self.d_steps, self.g_steps) is not None
         if counts and made != {"d": self.d_steps, "g": self.g_steps}:
             raise RuntimeError(
                 f"{type(self.gan.penalty).__name__} counts updates, and {self.strategy} makes others than asked for"
             )
+        if len(self._met) > 1 and len(made) < 2:
+            raise RuntimeError(f"{self.strategy} lets a network rest in some iterations")
 
     def _counters(self) -> list[Counter[str]]:
         gan = self.gan
         return [gan.meter.updates, gan.meter.counts, *self.strategy.counters(), *gan.penalty.counters()]
+
+
+def _put_back(counters: list[Counter[str]], before: list[Counter[str]]) -> None:
+    for counter, earlier in zip(counters, before, strict=True):
+        counter.clear()
+        counter.update(earlier)
+
+
+def _is_unchanged(before: Any, after: Any) -> bool:
+    """Return whether a state has the same numbers, and the same tensors, whatever is in them."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(_is_unchanged(before[key], after[key]) for key in before)
+    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
+        return len(before) == len(after) and all(map(_is_unchanged, before, after))
+    return before is after or (not isinstance(before, torch.Tensor) and before == after)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -225,6 +246,6 @@ def reason_against(step: Step) -> str:
     if not strategy.constant_steps and gan.penalty.turn(step.d_steps, step.g_steps) is not None:
         return f"{type(gan.penalty).__name__} counts updates, whose number {strategy} varies"
     counting: Any = strategy
-    while getattr(counting, "in_turns", False):
-        counting = counting.strategy  # what is inside may keep count
-    return f"{counting} keeps count of iterations" if counting.keeps_count else ""
+    while getattr(counting, "in_turns", False) and counting.strategy.keeps_count:
+        counting = counting.strategy  # the one inside
+    return f"{counting} keeps count of iterations" if strategy.keeps_count else ""

@@ -35,7 +35,6 @@ class WarmUp(Remembering):
     """
 
     constant_steps = False
-    in_turns = True
 
     @checked
     def __init__(
@@ -52,6 +51,7 @@ class WarmUp(Remembering):
         self.every = every
         self.many = many
         self.of = of
+        self.in_turns = many <= 200  # a CUDA graph of more would be too large
         self.passed = Counter(iterations=0)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:

@@ -44,7 +44,7 @@ def test_bytes_are_those_that_a_real_pass_keeps():
 
 
 def test_a_batch_that_no_memory_holds_is_refused_with_the_figures():
-    with pytest.raises(ConfigError, match=r"^batch_size=1000000 takes at least [\d,.]+ GiB .* there are [\d,.]+ GiB"):
+    with pytest.raises(ConfigError, match=r"^batch_size=1000000 takes at least [\d,.]+ GiB .* too much for [\d,.]+ GiB"):
         check(composed("batch_size=1000000", "device=cpu"))
     with pytest.raises(ConfigError, match=r"^g_batch=1000000 takes at least [\d,.]+ GiB"):
         check(composed("g_batch=1000000", "strategy=resample", "device=cpu"))

@@ -8,13 +8,12 @@ import torch
 
 from ganexp import build, strategies, wrappers
 from ganexp.augmentations import DiffAugment
-from ganexp.losses import NonSaturating
-from ganexp.penalties import R1, R2, BalancedConsistency, NoPenalty, Sum
+from ganexp.penalties import BalancedConsistency, Sum
 from ganexp.training import Step
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, each_with_a_usual_one, every_strategy, suited
-from tests.small_runs import NARROW, Rows, assert_same
-from tests.tiny import CASES, KINDS, STRATEGIES, Case, iterate, real_batches, state, tiny_gan, tiny_trainer
+from tests.small_runs import NARROW, Rows
+from tests.tiny import CASES, KINDS, STRATEGIES, iterate, real_batches, state, tiny_gan, tiny_trainer
 from tests.training.tape import Tapes
 
 COUNTED = ("loss", "score", "grad_norm", "began", "softmaxgan", "progress")
@@ -57,37 +56,6 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(strategy):
 @pytest.mark.parametrize("loss", [one for one in KINDS if one != "wgan_gp"])
 def test_it_is_with_other_losses(strategy, loss):
     assert_recorded_as_eager(strategy, loss)
-
-
-@pytest.mark.parametrize(
-    ("wrap", "penalty", "turns"),
-    [
-        (lambda strategy: wrappers.Lookahead(strategy, every=3), None, 3),
-        (lambda strategy: wrappers.Lookahead(wrappers.Lookahead(strategy, every=2), every=4), None, 4),
-        (lambda strategy: wrappers.WarmUp(strategy, first=3, every=5, many=4), None, 2),
-        (lambda strategy: strategy, lambda: R1(every=4), 2),
-        (lambda strategy: wrappers.Lookahead(strategy, every=3), lambda: Sum(parts={"r1": R1(every=2), "r2": R2()}), 6),
-    ],
-    ids=["lookahead", "nested lookahead", "warm-up", "lazy penalty", "both"],
-)
-@pytest.mark.parametrize("strategy", ["detach", "extragradient"])
-def test_what_repeats_in_turns_is_recorded_once_for_each(wrap, penalty, turns, strategy):
-    runs = []
-    for recorded in (False, True):
-        gan = tiny_gan(Case(NonSaturating, penalty or NoPenalty), fused=True)
-        logger = Rows()
-        settings = {"iterations": 31, "log_every": 1, "loggers": [logger]}
-        made = tiny_trainer(strategy=wrap(STRATEGIES[strategy]), gan=gan, recording=Tapes if recorded else None, **settings)
-        made.fit()
-        times = ("time/", "speed/", "memory/", "progress/wall_s")
-        rows = [{key: value for key, value in row.items() if not key.startswith(times)} for row in logger.rows]
-        runs.append((made, rows))
-    (eager, eager_rows), (replayed, rows) = runs
-    assert rows == eager_rows
-    assert_same(replayed.gan.meter.state_dict(), eager.gan.meter.state_dict())
-    assert_same(replayed.step.state_dict(), eager.step.state_dict())
-    assert all(torch.equal(a, b) for a, b in zip(state(eager.gan), state(replayed.gan), strict=True))
-    assert len(replayed.step.recordings) == turns
 
 
 @pytest.mark.slow
