@@ -105,6 +105,7 @@ def test_they_are_for_every_loss_and_every_strategy(tmp_path):
     assert_the_same(chosen(pairs), 2, tmp_path)
 
 
+@pytest.mark.slow
 def test_they_are_with_penalties_and_synchronised_batch_norm(tmp_path):
     cases = {name: (Case(NonSaturating, penalty), strategies.joint) for name, penalty in PENALTIES.items()}
     cases["batch norm"] = (Case(NonSaturating, discriminator=Normalised), strategies.detach)

@@ -18,6 +18,7 @@ from experiments.report import SOURCES
 from ganexp import GAN, Prior
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
+from ganexp.evaluation.classifier import train
 from ganexp.losses import SoftmaxGAN
 
 C, R, U = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.UNDECIDED
@@ -234,6 +235,8 @@ def test_claims_10_and_11_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setitem(claims.EXPERIMENTS, 10, (softmaxgan.black_at_one_to_one, small))
     monkeypatch.setitem(claims.EXPERIMENTS, 11, (order.g_first_is_a_step_behind, few))
     monkeypatch.setattr("torchvision.datasets.mnist.MNIST.mirrors", [])
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # so that no processes are started
+    monkeypatch.setattr(evaluators, "train", lambda *data, epochs: train(*data, epochs=1))
     folder = claims.main(["--quick", "--claims", "10", "11", "--data-root", str(tmp_path / "none"), "--output", str(tmp_path)])
     text = (folder / "claims.md").read_text()
     assert "MNIST was not run" in text

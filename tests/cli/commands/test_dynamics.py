@@ -12,7 +12,7 @@ from ganexp.config.build import build
 from tests.calling import call
 from tests.composing import composed
 
-RUN = ["experiment=ring", "batch_size=8", "iterations=2", "sample_every=0"]
+RUN = ["experiment=ring", "batch_size=8", "iterations=2", "sample_every=0", "logger=[]"]
 RUN += [f"{network}.{size}" for network in ("generator", "discriminator") for size in ("width=6", "depth=1")]
 
 
