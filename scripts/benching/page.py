@@ -84,7 +84,8 @@ The columns of the tables:
   by bootstrap over seeds; ∞ if more than a quarter of them diverge.
 - **× `detach`**: the ratio of these means, with its interval. Over workloads it is the geometric mean, bootstrapped within each
   workload, over those on which both means are finite; "(4 of 5)" says that one is left out. Workloads on which `detach` loses
-  most of its seeds are left out for all. Intervals are not corrected for the number of rules. {floors}
+  most of its seeds are left out for all. FID is the square of a distance, so the mean gives its ratios twice the weight.
+  Intervals are not corrected for the number of rules. {floors}
 - **Chance**: the probability that a run of the rule ends better than one of `detach`.
 - **p**: Wilcoxon's signed-rank test of the logarithms of the ratios, paired by seed, corrected by Holm for all comparisons on
   the workload with the optimiser. A rule is **better** or **worse** (p is bold) if p is below 5 % and ratio and chance point

@@ -65,7 +65,7 @@ def test_wrappers(wrap, penalty, recordings, strategy):
 @pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (1, 2), (2, 1)])
 @pytest.mark.parametrize("strategy", every_strategy())
 def test_a_lazy_penalty(strategy, d_steps, g_steps):
-    recorded_as_eager(lambda: STRATEGIES[strategy], ONCE_IN_FOUR, Minimax, d_steps=d_steps, g_steps=g_steps, iterations=20)
+    recorded_as_eager(lambda: STRATEGIES[strategy], ONCE_IN_FOUR, Minimax, d_steps=d_steps, g_steps=g_steps)
 
 
 def test_an_objective_that_is_formed_once_more_after_the_last_update():
