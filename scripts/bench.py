@@ -100,6 +100,7 @@ def _run(plan: Plan, options: argparse.Namespace) -> None:
     if plan.points < POINTS or plan.seeds < SEEDS:
         print(f"The page shows rules with all of {POINTS} points and {SEEDS} seeds: these runs are a beginning.", flush=True)
     if not options.dry_run:
+        plan.results.append(*plan.misfits)
         schedule.run(plan, options.jobs)
 
 

@@ -4,8 +4,8 @@
     python scripts/tables.py --check  # name the stale ones, and exit with 1 if there are any
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. NAME is a function of this file, or a group of conf/, whose
-options are then listed with the first comments of their files. Traces and costs of strategies and the operations of recipes
-are counted, which takes a minute.
+options are then listed with the first comments of their files; `in_short` is a sentence, the answer of the bench. Traces and
+costs of strategies and the operations of recipes are counted, which takes a minute.
 """
 
 if __name__ == "__main__":
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benching.page import TITLES
+from benching.page import TITLES, in_short
 from benching.results import Results
 from benching.rules import BASE
 from benching.verdicts import Block, Overall, blocks, counted, overall, two_digits
@@ -159,6 +159,8 @@ TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured
 @functools.cache
 def table(name: str) -> str:
     """Return a table as Markdown."""
+    if name == in_short.__name__:
+        return f"{in_short(_benched())}\n"
     head, *rows = TABLES[name]() if name in TABLES else members(name)
     if not rows:
         sys.exit(f"Error: a page asks for the table {name}, which is neither one of {', '.join(TABLES)} nor a group of conf/.")

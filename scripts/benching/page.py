@@ -28,12 +28,12 @@ from benching.verdicts import (
     beside_next_best,
     blocks,
     conclusions,
-    consistent,
     edge_share,
     edges,
     moved_by_plateaus,
     overall,
     overturned,
+    side,
     two_digits,
 )
 from benching.workloads import WORKLOADS, Workload
@@ -56,8 +56,8 @@ UNSTABLE = 5
 
 ANSWER = """# Which update rule, and when?
 
-Each update rule of [the strategies' page](strategies.md) that makes updates of its own was tuned with equally many runs and
-compared over {seeds} seeds with `detach`: ordinary alternating training, D first. {scope}
+{rules} update rules of [the strategies' page](strategies.md) were each tuned with equally many runs and compared over {seeds}
+seeds with `detach`: ordinary alternating training, D first. {scope}
 
 {counts}
 
@@ -69,23 +69,24 @@ PROTOCOL = """## How rules are compared
 Every rule is tuned alike on every workload, separately with {optimisers}:
 
 - **Points.** {points} tuning runs with one seed, at the same quasi-random points for all rules: D's rate over three decades,
-  G's rate at 1/5 to 5 times D's, the momentum ({momentum}), and the rule's own coefficients in ranges that hold its
-  paper's values. {further} further points beyond the ranges of the rates count once every rule has them.
+  G's rate at 1/5 to 5 times D's, the momentum ({momentum}), and the rule's own coefficients in ranges around the
+  values of its paper. {further} further points beyond the ranges of the rates count once every rule has them.
 - **Choice.** The point with the lowest mean of the last three of {judgements} evaluations (averaged weights, validation split)
   is run on {seeds} other seeds, and evaluated on the test split.
 - **Budget.** All runs of a workload see equally many real samples: a rule that draws two batches for an iteration makes half as
   many iterations.
-- **Fixed beforehand**: each rule against `detach`, paired by seed. **Settled later**: the correction for many comparisons, some
-  budgets and one penalty ([power](#power), [why](development.md)).
+- **Fixed beforehand**: each rule against `detach`, paired by seed. **Settled later**, with results in view: the correction for
+  many comparisons ([power](#power)), some budgets and one penalty ([why](development.md)), what the extension reaches, the
+  comparisons at equal time and with the next-best points of `detach`, and that chance and ratio have to agree with p.
 
 The columns of the tables:
 
 - **Distance** to real data at the end of the budget, lower is better: the interquartile mean over seeds, with its 95 % interval
   by bootstrap over seeds; ∞ if more than a quarter of them diverge.
 - **× `detach`**: the ratio of these means, with its interval. Over workloads it is the geometric mean, bootstrapped within each
-  workload, over those on which both means are finite; "(4 of 5)" says that one is left out. Workloads on which `detach` loses
-  most of its seeds are left out for all. FID is the square of a distance, so the mean gives its ratios twice the weight.
-  Intervals are not corrected for the number of rules. {floors}
+  workload, over those on which both means are finite; "(4 of 5)" says that one is left out, which flatters a rule that diverges
+  there. Workloads on which `detach` loses most of its seeds are left out for every rule. FID is the square of a distance, so
+  the mean gives its ratios twice the weight. Intervals are not corrected for the number of rules. {floors}
 - **Chance**: the probability that a run of the rule ends better than one of `detach`.
 - **p**: Wilcoxon's signed-rank test of the logarithms of the ratios, paired by seed, corrected by Holm for all comparisons on
   the workload with the optimiser. A rule is **better** or **worse** (p is bold) if p is below 5 % and ratio and chance point
@@ -96,16 +97,16 @@ The columns of the tables:
   half did, also the median share of the budget that it took.
 - **Time** for the budget, × `detach`, raced side by side on an idle machine, with Adam, and used for SGD too. {spread}
 - **At equal time**: the ratio when the slower of the two is stopped as the faster one ends, without new tuning. A rule is still
-  better, or behind, if the 95 % interval lies on one side of 1. It is blank if the rule was not timed, or one of the two takes
-  more than ten times as long as the other.
+  better, or behind, if the 95 % interval lies on one side of 1; it leaves out the error of the times. It is blank if the rule
+  was not timed, or one of the two takes more than ten times as long as the other.
 """
 
 PLATEAUS = """## Learning curves, smaller budgets and spread
 
 Left: interquartile means over the budget; dotted, the target, and dashed, real data. Middle: what fewer tuning runs would have
-found, the mean over all choices of so many of the points; a curve begins where no choice can have diverged throughout. Right:
-the share of seeds that end at or below each distance. Shown are `detach`, the three best rules, the middle one and the worst
-with a finite distance, and on the right in grey all others.
+found, the mean over all choices of so many of the points; a curve begins where every choice has a point that did not diverge.
+Right: the share of seeds that end at or below each distance. Shown are `detach`, the three best rules, the middle one and the
+worst with a finite distance, and on the right in grey all others.
 
 ![Curves over the budget, best-of-n curves, and performance profiles]({picture})
 """
@@ -126,7 +127,9 @@ TUNING = """## Tuning
 
 {held} of {of} chosen points lie in an outer tenth of a range ({chance:.0f} % of all tried points do); a better one may lie
 beyond. {extended} A rule's own ranges are the same on all workloads and are not extended; some
-coefficients are tuned with Adam only, and keep their default with SGD.
+coefficients are tuned with Adam only, and keep their default with SGD. In hindsight two ranges are too narrow: the rate of
+`unrolled` ends at 0.1, while its paper takes D's rate, which reaches 3 with SGD; and in the 400 iterations on the ring `topk`
+still keeps 48 % of the fakes, however low its nu.
 
 Each point was tried with one seed, and so few points cover three or more settings only thinly: any rule may have better
 ones. Intervals and p-values are for the chosen point, and leave out the uncertainty of choosing it. {moved}*Best of n* is the
@@ -140,11 +143,11 @@ choice may have diverged.
 LUCK = """\
 All comparisons of a block rest on the one point that was chosen for `detach`: if the choice was unlucky, every rule looks
 better. So `detach` was run on the test seeds at its {count} next-best points too (`--runners-up`). {missed}The last column
-compares the rules that are better than `detach` with `detach` at each of these points, and shows the ratio that is least in
-their favour. Their advantage stands where its interval lies below 1: {stood} of {of}{fallen}.
+compares the rules that are better than `detach` with `detach` at all of its points, and shows the ratio whose interval reaches
+highest. Their advantage stands where that interval lies below 1: {stood} of {of}{fallen}.
 
-No other rule was run at its next-best points. So where two rules differ by no more than that, luck in choosing may be all there
-is, whatever p says.
+No other rule was run at its next-best points: one may be worse than `detach` only because its own choice was unlucky, whatever
+p says.
 
 {table}
 """
@@ -159,8 +162,8 @@ change of the tuned `detach`, over {seeds} seeds, in the last tenth of the budge
 ![The distance of detach over two budgets]({picture})
 
 {table}
-Where `detach` is still improving, a ratio says which rule is faster, not which one ends better; where it gets worse, also which
-one degrades later.
+Where `detach` is still improving, a ratio says which rule is faster, not which one ends better; where it gets worse, the ratio
+may only say which rule degrades later.
 """
 
 WORKLOADS_RUN = """## Workloads, and what has been run
@@ -196,9 +199,9 @@ python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10
 
 It runs on all workloads for a CPU, or on those that `--workloads` names. The bench says first how long that takes, and
 may be stopped and begun again at any time. `--results` and `--page` name other files than the committed ones; a copy of
-[study.csv](study.csv) there brings the other rules along. It has a line for each run: point, seed, settings, seconds of a
-core, and the figures of its {judgements} evaluations. `--times` with the same words races the rule with `detach`, on an idle
-machine. A rule that you have changed is another rule: give it another name.
+[study.csv](study.csv) there brings the other rules along. Each run is a line of that file: point, seed, settings,
+core-seconds, and the figures of its {judgements} evaluations. `--times` with the same options races the rule with `detach`, on
+an idle machine. A rule that you have changed is another rule: give it another name.
 """
 
 
@@ -222,7 +225,8 @@ def write(results: Results, page: Path) -> None:
 
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
-    parts = [ANSWER.format(seeds=SEEDS, scope=_scope(found), counts=_counts(found), short=_in_short(found))]
+    said = {"scope": _scope(found), "counts": _counts(found), "short": in_short(found)}
+    parts = [ANSWER.format(rules=len(RULES) - 1, seeds=SEEDS, **said)]
     if pictures:
         parts.append(f"![Every rule on every workload: better than detach, worse, or unclear]({pictures[0]})\n")
     parts += [_protocol(results, found), "## What was found\n"]
@@ -439,7 +443,7 @@ def _caveats(found: Sequence[Block]) -> str:
     off = sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in compared if one.ratio)
     return (
         "The interval of the ratio ignores the best and the worst quarter of the seeds and is not corrected, so "
-        f"{off} unclear ones have it on one side of 1. By the mean of the last three evaluations, as in the choice, "
+        f"{off} unclear comparisons have it on one side of 1. By the mean of the last three evaluations, as in the choice, "
         f"{moved_by_plateaus(found)} of {len(compared)} would differ."
     )
 
@@ -447,18 +451,21 @@ def _caveats(found: Sequence[Block]) -> str:
 def _floors(found: Sequence[Block]) -> str:
     """Say how close real data come, below which no distance is to be expected."""
     floors = {block.workload.name.partition("_")[0]: block.floor for block in found if block.floor is not None}
-    said = " and ".join(f"{_number(floor)} on {name}" for name, floor in floors.items())
+    said = ", ".join(f"{_number(floor)} on {name}" for name, floor in floors.items())
     return f"Real training data score {said}: near that, ratios understate differences." if said else ""
 
 
 def _scope(found: Sequence[Block]) -> str:
     """Say on what rules were compared."""
-    complete = [*dict.fromkeys(block.workload for block in found if block.tells)]
-    said = ""
-    if complete:
-        names = ", ".join(f"`{workload.name}`" for workload in complete)
-        points = ", all of them points in the plane" * all(workload.splits == "drawn" for workload in complete)
-        said = f"Complete so far: {names}{points}."
+    optimisers: dict[Workload, str] = {}
+    for block in (block for block in found if block.tells):
+        known = optimisers.get(block.workload)
+        optimisers[block.workload] = f"{known} and {TITLES[block.division]}" if known else TITLES[block.division]
+    groups = [
+        f"{', '.join(f'`{workload.name}`' for workload, those in optimisers.items() if those == one)} with {one}"
+        for one in dict.fromkeys(optimisers.values())
+    ]
+    said = f"Complete so far: {'; '.join(groups)}." if groups else ""
     begun = ", ".join(
         f"`{block.workload.name}` with {TITLES[block.division]} ({len(block.fixed)} of {block.comparisons} rules)"
         for block in found
@@ -475,13 +482,16 @@ def _counts(found: Sequence[Block]) -> str:
     beside = [ratio for block in found for ratio in beside_next_best(block).values()]
     stood = sum(ratio.high < 1 for ratio in beside)
     also = (
-        f" Of {len(beside)} better ones, {stood} are also better than `detach` at each of its [next-best points](#tuning); the "
-        "others may owe it to an unlucky choice for `detach`."
+        f" Of {len(beside)} better ones, {stood} keep an interval below 1 against `detach` at each of its [next-best "
+        "points](#tuning); the others may owe their advantage to the point that was chosen for `detach`."
     )
-    timed = [one.at_equal_time for block in found for one in block.fixed if one.at_time]
+    timed = [one for block in found for one in block.fixed if one.at_time]
+    equal_time = [one.at_equal_time for one in timed]
+    equal_samples = [side(one.ratio) for one in timed]
     at_time = (
-        f" At equal time, the interval lies below 1 for {timed.count('better')} of {len(timed)}, and above for "
-        f"{timed.count('worse')}."
+        f" At equal time there is no test, only the interval of the ratio: of {len(timed)} comparisons, "
+        f"{equal_time.count('better')} have it below 1 and {equal_time.count('worse')} above, against "
+        f"{equal_samples.count('better')} and {equal_samples.count('worse')} after equally many samples."
     )
     return (
         f"After equally many samples, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "
@@ -489,7 +499,7 @@ def _counts(found: Sequence[Block]) -> str:
     )
 
 
-def _in_short(found: Sequence[Block]) -> str:
+def in_short(found: Sequence[Block]) -> str:
     """Return the answer in a sentence."""
     divisions = [division for division in DIVISIONS if any(block.division == division and block.tells for block in found)]
     if not divisions:
@@ -498,14 +508,18 @@ def _in_short(found: Sequence[Block]) -> str:
     for division in divisions:
         telling = [block for block in found if block.division == division and block.tells]
         for rule, names in ahead_at_equal_time(telling, division).items():
-            others = [block for block in telling if block.workload.name not in names and rule in block.pairs]
+            rest = [block for block in telling if block.workload.name not in names and rule in block.pairs]
             behind = sum(
                 rule in block.lost or any(one.rule == rule and one.at_equal_time == "worse" for one in block.verdicts)
-                for block in others
+                for block in rest
             )
-            where = " and ".join(f"`{name}`" for name in names)
-            said.append(f"`{rule}` with {TITLES[division]} on {where} (behind on {behind} of {len(others)} others)")
-    return f"Better at equal time too, and than `detach` at each of its next-best points: {'; '.join(said) or 'no rule'}."
+            degrading = {block.workload.name for block in telling if block.base.curve[-1] > block.base.curve[-2]}
+            where = " and ".join(f"`{name}`{', where `detach` gets worse in the end' * (name in degrading)}" for name in names)
+            said.append(f"`{rule}` with {TITLES[division]} on {where} (in equal time behind on {behind} of {len(rest)} others)")
+    return (
+        "Better than `detach` after equally many samples and in equal time, and than `detach` at each of its next-best points: "
+        f"{'; '.join(said) or 'no rule'}."
+    )
 
 
 def _spread_of_times(results: Results) -> str:
@@ -517,7 +531,7 @@ def _spread_of_times(results: Results) -> str:
         return ""
     rule, factor = max(factors.items(), key=lambda item: item[1])
     middle = float(np.median(list(factors.values())))
-    said = f"Between workloads they differ by a factor of {middle:.2g} for the median rule, and {factor:.2g} for `{rule}`"
+    said = f"A rule's times on different workloads span a factor of {middle:.2g} in the median, and {factor:.2g} for `{rule}`"
     little = known["lookahead"]
     if len(little) > 1:
         said += f"; `lookahead`, which adds next to nothing to `detach`, was timed at {min(little):.2f} to {max(little):.2f}"
@@ -535,19 +549,17 @@ def _overall(found: Sequence[Block], division: str) -> str:
         {
             "rule": f"`{one.rule}`",
             "× `detach`": f"{_of(one.ratio)}{one.share}",
-            "chance": f"{one.improvement.middle:.2f}",
+            "chance": f"{one.improvement:.2f}",
             "better, worse, unclear": one.counts,
             "lost": one.losses,
         }
         for one in entries
     ]
     workloads = [f"`{block.workload.name}`" for block in found if block.division == division and block.tells]
-    sizes = {one.rule: len(one.standings) for one in entries}
-    named = {rule: f"`{rule}`" + (f" (on {n} of them)" if n < len(workloads) else "") for rule, n in sizes.items()}
-    better, worse = (", ".join(named[rule] for rule in rules) or "none" for rules in consistent(entries))
-    title = f"### With {TITLES[division]}"
-    short = f"Over {', '.join(workloads)}. Better somewhere and worse nowhere: {better}. Worse everywhere: {worse}."
-    return f"{title}\n\n{short}\n\n{table(rows)}" if rows else ""
+    partly = [f"`{one.rule}` ({len(one.standings)})" for one in entries if len(one.standings) < len(workloads)]
+    last = f", and last what fits only some of them: {', '.join(partly)}" if partly else ""
+    short = f"Over {', '.join(workloads)}; the best chance first{last}."
+    return f"### With {TITLES[division]}\n\n{short}\n\n{table(rows)}" if rows else ""
 
 
 def _each_rule(block: Block, fallen: Collection[tuple[str, str]]) -> str:
@@ -581,7 +593,7 @@ def _table(block: Block, fallen: Collection[tuple[str, str]]) -> str:
                 "rule": f"`{one.rule}`",
                 "distance": _of(one.figure),
                 "× `detach`": _of(one.ratio) if one.ratio else "1",
-                "chance": f"{one.improvement.middle:.2f}" if one.improvement else "",
+                "chance": "" if one.improvement is None else f"{one.improvement:.2f}",
                 "p": p if one.ratio else "",
                 "lost": f"{one.lost}" if one.lost else "",
                 "target": f"{came.sum()}: {100 * taken:.0f} %" if math.isfinite(taken) else f"{came.sum()}",

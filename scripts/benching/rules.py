@@ -20,22 +20,20 @@ class Rule:
     Args:
         name: What it is called.
         overrides: As for `train.py`.
-        coefficients: What is tuned besides the rates and the momentum; each range contains what its paper tries.
-        source: Where the ranges come from.
+        coefficients: What is tuned besides the rates and the momentum, in ranges around the values of its paper.
     """
 
     name: str
     overrides: tuple[str, ...]
     coefficients: tuple[Coefficient, ...] = ()
-    source: str = ""
 
 
-def _strategy(name: str, *coefficients: Coefficient, fixed: Sequence[str] = (), source: str = "") -> Rule:
-    return Rule(name, (f"strategy={name}", *fixed), coefficients, source)
+def _strategy(name: str, *coefficients: Coefficient, fixed: Sequence[str] = ()) -> Rule:
+    return Rule(name, (f"strategy={name}", *fixed), coefficients)
 
 
-def _wrapper(name: str, *coefficients: Coefficient, fixed: Sequence[str] = (), source: str = "") -> Rule:
-    return Rule(name, ("strategy=detach", f"wrapper=[{name}]", *fixed), coefficients, source)
+def _wrapper(name: str, *coefficients: Coefficient, fixed: Sequence[str] = ()) -> Rule:
+    return Rule(name, ("strategy=detach", f"wrapper=[{name}]", *fixed), coefficients)
 
 
 def _log(key: str, low: float, high: float, *divisions: str) -> Coefficient:
@@ -48,54 +46,39 @@ _RULES = (
     _strategy("g_first_resample"),
     _strategy("joint"),
     _strategy("past_extragradient"),
-    _strategy(
-        "alex_gda",
-        Coefficient("strategy.gamma", 1, 3),
-        Coefficient("strategy.delta", 1, 3),
-        source="Lee et al. 2024: both at least 1, of which prediction is (2, 1)",
-    ),
-    _strategy("extragradient", _log("strategy.ahead", 0.5, 10), source="Gidel et al. 2019: 1; Hsieh et al. 2020: longer"),
+    # Lee et al. 2024: both at least 1, of which prediction is (2, 1)
+    _strategy("alex_gda", Coefficient("strategy.gamma", 1, 3), Coefficient("strategy.delta", 1, 3)),
+    # Gidel et al. 2019: 1; Hsieh et al. 2020: longer
+    _strategy("extragradient", _log("strategy.ahead", 0.5, 10)),
+    # Mishchenko et al. 2020
     Rule(
         "extragradient_same_batch",
         ("strategy=extragradient", "strategy.same_batch=true"),
         (_log("strategy.ahead", 0.5, 10),),
-        "Mishchenko et al. 2020",
     ),
-    _strategy(
-        "runge_kutta",
-        _log("strategy.rate", 1e-3, 1e-1, "adam"),
-        _log("strategy.regulariser", 1e-4, 1e-1),
-        source="Qin et al. 2020: 0.01 and around, Heun's method",
-    ),
-    _strategy("jare", _log("strategy.gamma", 1e-2, 10), source="Nie and Patel 2020"),
-    _strategy("consensus", _log("strategy.gamma", 1e-1, 10), source="Mescheder et al. 2017: 0.1 to 10"),
+    # Qin et al. 2020: 0.01 and around, Heun's method
+    _strategy("runge_kutta", _log("strategy.rate", 1e-3, 1e-1, "adam"), _log("strategy.regulariser", 1e-4, 1e-1)),
+    _strategy("jare", _log("strategy.gamma", 1e-2, 10)),  # Nie and Patel 2020
+    _strategy("consensus", _log("strategy.gamma", 1e-1, 10)),  # Mescheder et al. 2017: 0.1 to 10
     _strategy("hamiltonian"),
-    _strategy("drift", _log("strategy.rate", 1e-4, 1e-1, "adam"), source="Rosca et al. 2021: the learning rate"),
-    _strategy("lead", _log("strategy.alpha", 1e-1, 10), source="Askari Hemmat et al. 2023: about 1 in units of the rate"),
-    _strategy("symplectic", _log("strategy.strength", 1e-1, 10), source="Balduzzi et al. 2018: 1"),
-    _strategy("follow_the_ridge", _log("strategy.damping", 1e-2, 10), source="Wang et al. 2020"),
-    _strategy("unrolled", _log("strategy.rate", 1e-3, 1e-1), source="Metz et al. 2017: the rate of D's optimiser; k = 5"),
-    _strategy("competitive", _log("strategy.rate", 1e-3, 1, "adam"), source="Schäfer and Anandkumar 2019"),
+    _strategy("drift", _log("strategy.rate", 1e-4, 1e-1, "adam")),  # Rosca et al. 2021: the learning rate
+    _strategy("lead", _log("strategy.alpha", 1e-1, 10)),  # Askari Hemmat et al. 2023: about 1 in units of the rate
+    _strategy("symplectic", _log("strategy.strength", 1e-1, 10)),  # Balduzzi et al. 2018: 1
+    _strategy("follow_the_ridge", _log("strategy.damping", 1e-2, 10)),  # Wang et al. 2020
+    _strategy("unrolled", _log("strategy.rate", 1e-3, 1e-1)),  # Metz et al. 2017: the rate of D's optimiser; k = 5
+    _strategy("competitive", _log("strategy.rate", 1e-3, 1, "adam")),  # Schäfer and Anandkumar 2019
+    # Chavdarova et al. 2021: 0.5, every 5 and more
     _wrapper(
         "lookahead",
         Coefficient("wrapper.lookahead.every", values=("5", "10", "20", "50")),
         Coefficient("wrapper.lookahead.alpha", 0.3, 0.8),
-        source="Chavdarova et al. 2021: 0.5, every 5 and more",
     ),
     Rule("anchoring", ("strategy=extragradient", "wrapper=[anchoring]")),
-    _wrapper(
-        "topk",
-        Coefficient("wrapper.topk.nu", 0.25, 0.9),
-        fixed=("wrapper.topk.gamma=0.9", "wrapper.topk.every=50"),
-        source="Sinha et al. 2020: 0.5 and 0.75",
-    ),
-    _wrapper("replay", Coefficient("wrapper.replay.share", 0.25, 0.75), source="Shrivastava et al. 2017: 0.5"),
-    _wrapper(
-        "latent_step",
-        Coefficient("wrapper.latent_step.alpha", 0.1, 1),
-        _log("wrapper.latent_step.beta", 0.5, 50),
-        source="Wu et al. 2019: 0.9 and 5",
-    ),
+    # Sinha et al. 2020: 0.5 and 0.75
+    _wrapper("topk", Coefficient("wrapper.topk.nu", 0.25, 0.9), fixed=("wrapper.topk.gamma=0.9", "wrapper.topk.every=50")),
+    _wrapper("replay", Coefficient("wrapper.replay.share", 0.25, 0.75)),  # Shrivastava et al. 2017: 0.5
+    # Wu et al. 2019: 0.9 and 5
+    _wrapper("latent_step", Coefficient("wrapper.latent_step.alpha", 0.1, 1), _log("wrapper.latent_step.beta", 0.5, 50)),
 )
 RULES = {rule.name: rule for rule in _RULES}
 

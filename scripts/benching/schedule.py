@@ -50,6 +50,8 @@ class Plan:
     extended: bool = False
     costs: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
     """Core-seconds of an iteration and real samples that it draws, by workload, division and rule, as far as tried."""
+    misfits: list[Line] = field(default_factory=list)
+    """Rules that were found not to fit, as lines that the results do not have yet."""
 
     def __post_init__(self) -> None:
         self.rules = sorted(self.rules, key=lambda rule: rule.name != BASE)
@@ -108,7 +110,7 @@ class Plan:
         )
 
     def seconds(self) -> float:
-        """Return about how many core-seconds all missing runs take, and write down the rules that do not fit.
+        """Return about how many core-seconds all missing runs take, and find the rules that do not fit.
 
         A run is taken to last as long as earlier runs of the same rule in the block, or as a trial of some iterations promises.
         """
@@ -121,7 +123,7 @@ class Plan:
                     raise ConfigError(f"{workload.name}: {error} Name the workloads that it fits with --workloads.") from error
                 if (division, rule.name) not in self.results.misfits(workload.key):
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
-                    self.results.append(replace(line, said=" ".join(str(error).split())))
+                    self.misfits.append(replace(line, said=" ".join(str(error).split())))
                 continue
             arm = self.results.arms[workload.key, division, rule.name]
             known = [line.cpu_s for line in (*arm.tuning.values(), *arm.test.values()) if line.state == "finished"]
@@ -131,10 +133,12 @@ class Plan:
 
     def missing(self) -> int:
         """Return how many runs are missing."""
+        unfit = {(line.workload, line.division, line.rule) for line in self.misfits}
         return sum(
             self._missing_of(workload, division, rule)
             for workload, division, rule in self._arms()
             if (division, rule.name) not in self.results.misfits(workload.key)
+            and (workload.key, division, rule.name) not in unfit
         )
 
     def cost(self, workload: Workload, division: str, rule: Rule) -> tuple[float, int]:

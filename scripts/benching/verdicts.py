@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benching import statistics
+from benching.checks import NEXT_BEST
 from benching.results import PLATEAU, Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
@@ -54,7 +55,7 @@ class Verdict:
     searched: list[float]
     reached: np.ndarray
     ratio: Interval | None = None
-    improvement: Interval | None = None
+    improvement: float | None = None
     uncorrected: float = 1.0
     p: float = 1.0
     time: float = math.nan
@@ -65,14 +66,12 @@ class Verdict:
         """`better` or `worse` than `detach`, where means, pairs and the test agree; else `unclear`."""
         if self.ratio is None or self.improvement is None:
             return "unclear"
-        return _standing(self.ratio.middle, self.improvement.middle, self.p)
+        return _standing(self.ratio.middle, self.improvement, self.p)
 
     @property
     def at_equal_time(self) -> str:
         """`better` or `worse` than `detach` at equal time, where the interval lies on one side of 1; else `unclear`."""
-        if self.at_time is None:
-            return "unclear"
-        return "better" if self.at_time.high < 1 else "worse" if self.at_time.low > 1 else "unclear"
+        return side(self.at_time)
 
 
 @dataclass
@@ -162,7 +161,7 @@ class Overall:
     rule: str
     ratio: Interval
     finite: int
-    improvement: Interval
+    improvement: float
     standings: tuple[str, ...]
     lost: int
 
@@ -227,19 +226,12 @@ def overall(found: Sequence[Block], division: str) -> list[Overall]:
                 rule,
                 statistics.interval(statistics.ratio, finite) if finite else Interval(math.inf, math.inf, math.inf),
                 len(finite),
-                statistics.interval(statistics.improvement, pairs),
+                float(statistics.improvement(pairs)),
                 tuple(block.standing(rule) for block in of),
                 lost + SEEDS * sum(rule in block.lost for block in of),
             )
         )
-    return sorted(entries, key=lambda one: (len(one.standings) < len(telling), -one.improvement.middle, one.ratio.middle))
-
-
-def consistent(entries: Sequence[Overall]) -> tuple[list[str], list[str]]:
-    """Return which rules are better than `detach` on a workload and worse on none, and which ones are worse on all."""
-    most = max((len(one.standings) for one in entries), default=0)
-    better = [one.rule for one in entries if "better" in one.standings and "worse" not in one.standings]
-    return better, [one.rule for one in entries if one.standings == ("worse",) * most]
+    return sorted(entries, key=lambda one: (len(one.standings) < len(telling), -one.improvement, one.ratio.middle))
 
 
 def _block(results: Results, workload: Workload, division: str) -> Block:
@@ -267,10 +259,12 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
                 block.target = float(statistics.interquartile_mean(curves[rule].T)[TARGET_AT - 1])
             searched = [arm.tuning[number].plateau for number in numbers]
             block.verdicts.append(_alone(rule, chosen, searched, curves[rule], block.target, collapsed))
-    for number, runs in results.runners_up(workload.key, division).items():
-        if all(seed in runs for seed in range(SEEDS)):
-            block.runners_up[number] = np.array([runs[seed].end for seed in range(SEEDS)])
     if BASE in curves:
+        runs_at = results.runners_up(workload.key, division)
+        for line in results.arms[workload.key, division, BASE].ranked(numbers)[1 : NEXT_BEST + 1]:
+            runs = runs_at.get(line.point, {})
+            if all(seed in runs for seed in range(SEEDS)):
+                block.runners_up[line.point] = np.array([runs[seed].end for seed in range(SEEDS)])
         for verdict in block.verdicts:
             _beside(verdict, curves, results.times(workload.key))
     block.verdicts.sort(key=lambda one: one.figure.middle)
@@ -299,7 +293,7 @@ def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[s
         return
     pairs = [(verdict.ends, curves[BASE][:, -1])]
     verdict.ratio = statistics.interval(statistics.ratio, pairs)
-    verdict.improvement = statistics.interval(statistics.improvement, pairs)
+    verdict.improvement = float(statistics.improvement(pairs))
     verdict.uncorrected = statistics.p_of(pairs[0])
     if math.isnan(verdict.time):
         return
@@ -343,7 +337,7 @@ def conclusions(found: Sequence[Block]) -> list[str]:
 
 
 def beside_next_best(block: Block) -> dict[str, Interval]:
-    """Return the ratios of the rules better than `detach` to `detach` at whichever of its points they are least ahead of.
+    """Return the ratios of the rules better than `detach` to `detach` at whichever of its points the interval reaches highest.
 
     Empty if `detach` was not run at its next-best points.
     """
@@ -381,6 +375,13 @@ def moved_by_plateaus(found: Sequence[Block]) -> int:
             ratio, improvement = float(statistics.ratio([pair])), float(statistics.improvement([pair]))
             moved += _standing(ratio, improvement, p) != one.standing
     return moved
+
+
+def side(ratio: Interval | None) -> str:
+    """Return `better` or `worse` where the interval of a ratio to `detach` lies on one side of 1; else `unclear`."""
+    if ratio is None:
+        return "unclear"
+    return "better" if ratio.high < 1 else "worse" if ratio.low > 1 else "unclear"
 
 
 def _standing(ratio: float, improvement: float, p: float) -> str:

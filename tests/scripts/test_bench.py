@@ -249,7 +249,7 @@ def test_verdicts_find_who_is_better_who_is_lost_and_who_is_missing(tmp_path):
         "jare": "unclear",
     }
     assert found["lookahead"].ratio.middle == pytest.approx(0.5, rel=0.01)
-    assert found["lookahead"].improvement.middle == 1
+    assert found["lookahead"].improvement == 1
     assert found["jare"].lost == 4
     assert found["lookahead"].chosen.point == 5
     assert not block.complete
@@ -306,12 +306,12 @@ def runners_up(**ends):
 def test_the_page_says_which_rules_are_better_than_detach_at_each_of_its_points(tmp_path):
     results = written(tmp_path / "study.csv", detach=SPREAD, lookahead=SPREAD * 0.25, joint=SPREAD * 0.8)
     uncertain = SPREAD * np.where(np.arange(SEEDS) < 10, 0.3, 2.0)  # worse by its mean, and may well be better
-    results.append(*runners_up(point3=SPREAD * 0.9, point4=uncertain))
+    results.append(*runners_up(point0=SPREAD * 0.9, point1=uncertain, point2=SPREAD * 0.1))  # there are two next-best ones
     page.write(results, tmp_path / "study.md")
     said = (tmp_path / "study.md").read_text()
     figures = [trim_mean(ends, 0.25) for ends in (SPREAD, SPREAD * 0.9, uncertain)]
     of_joint = 0.8 * figures[0] / figures[2]
-    assert f"| {figures[0]:.3g} (point 5) | {figures[1]:.3g} (3), {figures[2]:.3g} (4) | `lookahead`" in said
+    assert f"| {figures[0]:.3g} (point 5) | {figures[1]:.3g} (0), {figures[2]:.3g} (1) | `lookahead`" in said
     assert f"`joint` {of_joint:.3g} [" in said
     assert "interval lies below 1: 1 of 2, all but `joint` (ring_nonsaturating, adam)." in " ".join(said.split())
     assert "In 1 of 1 blocks one of these was better, by 10 to 10 %." in said
@@ -325,9 +325,9 @@ def test_what_is_better_at_equal_time_counts_once_detach_was_run_at_its_next_bes
     found = verdicts.blocks(results)
     assert {one.rule: one.at_equal_time for one in found[0].verdicts if one.at_time} == {"jare": "better", "lead": "worse"}
     assert verdicts.ahead_at_equal_time(found, "adam") == {}
-    results.append(*runners_up(point3=SPREAD))
+    results.append(*runners_up(point0=SPREAD))
     assert verdicts.ahead_at_equal_time(verdicts.blocks(results), "adam") == {"jare": [RING.name]}
-    results.append(*runners_up(point4=SPREAD * 0.4))
+    results.append(*runners_up(point1=SPREAD * 0.4))
     assert verdicts.ahead_at_equal_time(verdicts.blocks(results), "adam") == {}
 
 
@@ -378,7 +378,6 @@ def test_over_workloads_ratios_are_geometric_means_and_what_never_held_is_worse(
     assert (entries["jare"].ratio.middle, entries["jare"].share) == (1, " (1 of 2)")
     assert (entries["drift"].ratio.middle, entries["drift"].share) == (1, "")
     assert entries["jare"].lost == SEEDS
-    assert verdicts.consistent([*entries.values()]) == (["lookahead", "competitive"], ["joint"])
 
 
 def test_a_workload_on_which_detach_is_mostly_lost_counts_in_no_table_over_workloads(tmp_path):
@@ -451,7 +450,6 @@ def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
     assert said.endswith(f"{page.EARLIER}\n\nKept.\n")
     assert "Better than `detach`: `lookahead` (× 0.50). Worse: `joint` (× 2.00)." in said
     assert "Every tuning run diverged for `lead`." in said
-    assert "Better somewhere and worse nowhere: `lookahead`. Worse everywhere: `joint`, `lead`." in said
     assert "Stale." not in said
     assert all(place.with_name(name).stat().st_size > 10_000 for name in ("study.png", "study_curves.png"))
     page.write(results, place)
@@ -669,12 +667,21 @@ def test_what_would_be_ignored_is_refused(tmp_path, capsys):
     assert (tmp_path / "study.md").read_text() == "Kept."
 
 
-def test_a_dry_run_leaves_the_page_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
+def test_a_dry_run_counts_the_runs_of_the_rules_that_fit_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    def trial(workload, overrides, settings):
+        if "strategy=competitive" in overrides:
+            raise ConfigError("competitive does not fit.")
+        return 0.001, 128
+
+    monkeypatch.setattr(running, "trial", trial)
+    monkeypatch.setattr(schedule, "run", lambda plan, jobs: None)
     places = ["--results", str(tmp_path / "study.csv"), "--page", str(tmp_path / "study.md")]
-    bench.main(["--dry-run", "--workloads", RING.name, "--rules", "detach", *places])
+    words = ["--workloads", RING.name, "--rules", "detach", "competitive", *places]
+    bench.main(["--dry-run", *words])
     assert "80 runs are missing" in capsys.readouterr().out
-    assert not (tmp_path / "study.md").exists()
+    assert {path.name for path in tmp_path.iterdir()} <= {"study.lock"}
+    bench.main(words)
+    assert {*Results(tmp_path / "study.csv").misfits(RING.key)} == {("adam", "competitive"), ("sgd", "competitive")}
 
 
 def test_a_full_disk_leaves_the_page_as_it_was(tmp_path):
