@@ -384,7 +384,8 @@ def _bar(axes: Axes, height: float, interval: Interval, colour: str) -> None:
 def _plain(axes: Axes, which: str = "x") -> None:
     """Write few ticks, as plain numbers."""
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 30 * low else (1, 1.5, 2, 3, 5, 7)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter("")
     axis.set_tick_params(which="both", labelsize=8)
