@@ -1,7 +1,7 @@
 """The results as a page in Markdown, with its figures: everything in it is computed from the file of results."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,8 @@ UNSTABLE = 5
 
 ANSWER = """# Which update rule, and when?
 
-{rules} update rules of [the strategies' page](strategies.md) were each tuned with equally many runs and compared over {seeds}
-seeds with `detach`: ordinary alternating training, D first. {scope}
+Update rules of [the strategies' page](strategies.md), {rules} so far, were each tuned with equally many runs and compared over
+{seeds} seeds with `detach`: ordinary alternating training, D first. {scope}
 
 {counts}
 
@@ -226,7 +226,8 @@ def write(results: Results, page: Path) -> None:
 def text(results: Results, found: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
     said = {"scope": _scope(found), "counts": _counts(found), "short": in_short(found)}
-    parts = [ANSWER.format(rules=len(RULES) - 1, seeds=SEEDS, **said)]
+    compared = {one.rule for block in found for one in block.fixed}
+    parts = [ANSWER.format(rules=len(compared), seeds=SEEDS, **said)]
     if pictures:
         parts.append(f"![Every rule on every workload: better than detach, worse, or unclear]({pictures[0]})\n")
     parts += [_protocol(results, found), "## What was found\n"]
@@ -458,15 +459,14 @@ def _floors(found: Sequence[Block]) -> str:
 
 def _scope(found: Sequence[Block]) -> str:
     """Say on what rules were compared."""
-    optimisers: dict[Workload, str] = {}
+    optimisers = defaultdict(list)
     for block in (block for block in found if block.tells):
-        known = optimisers.get(block.workload)
-        optimisers[block.workload] = f"{known} and {TITLES[block.division]}" if known else TITLES[block.division]
-    groups = [
-        f"{', '.join(f'`{workload.name}`' for workload, those in optimisers.items() if those == one)} with {one}"
-        for one in dict.fromkeys(optimisers.values())
-    ]
-    said = f"Complete so far: {'; '.join(groups)}." if groups else ""
+        optimisers[f"`{block.workload.name}`"].append(TITLES[block.division])
+    workloads = defaultdict(list)
+    for name, those in optimisers.items():
+        workloads[" and ".join(those)].append(name)
+    complete = "; ".join(f"{', '.join(names)} with {those}" for those, names in workloads.items())
+    said = f"Complete so far: {complete}." if complete else ""
     begun = ", ".join(
         f"`{block.workload.name}` with {TITLES[block.division]} ({len(block.fixed)} of {block.comparisons} rules)"
         for block in found
@@ -490,9 +490,9 @@ def _counts(found: Sequence[Block]) -> str:
     equal_time = [one.at_equal_time for one in timed]
     equal_samples = [side(one.ratio) for one in timed]
     at_time = (
-        f" At equal time there is no test, only the interval of the ratio: of {len(timed)} comparisons, "
-        f"{equal_time.count('better')} have it below 1 and {equal_time.count('worse')} above, against "
-        f"{equal_samples.count('better')} and {equal_samples.count('worse')} after equally many samples."
+        f" At equal time there is no test, only the interval of the ratio: it lies below 1 for {equal_time.count('better')} of "
+        f"{len(timed)} comparisons and above for {equal_time.count('worse')}, against {equal_samples.count('better')} and "
+        f"{equal_samples.count('worse')} after equally many samples."
     )
     return (
         f"After equally many samples, {better} of {standings.total()} comparisons find the rule better, {worse} find it worse, "
@@ -516,9 +516,10 @@ def in_short(found: Sequence[Block]) -> str:
             )
             degrading = {block.workload.name for block in telling if block.base.curve[-1] > block.base.curve[-2]}
             where = " and ".join(f"`{name}`{', where `detach` gets worse in the end' * (name in degrading)}" for name in names)
-            said.append(f"`{rule}` with {TITLES[division]} on {where} (in equal time behind on {behind} of {len(rest)} others)")
+            elsewhere = f"at equal time behind on {behind} of {len(rest)} others"
+            said.append(f"`{rule}` with {TITLES[division]} on {where} ({elsewhere})")
     return (
-        "Better than `detach` after equally many samples and in equal time, and than `detach` at each of its next-best points: "
+        "Better than `detach` after equally many samples and at equal time, and than `detach` at each of its next-best points: "
         f"{'; '.join(said) or 'no rule'}."
     )
 

@@ -326,7 +326,16 @@ def test_what_is_better_at_equal_time_counts_once_detach_was_run_at_its_next_bes
     assert {one.rule: one.at_equal_time for one in found[0].verdicts if one.at_time} == {"jare": "better", "lead": "worse"}
     assert verdicts.ahead_at_equal_time(found, "adam") == {}
     results.append(*runners_up(point0=SPREAD))
-    assert verdicts.ahead_at_equal_time(verdicts.blocks(results), "adam") == {"jare": [RING.name]}
+    found = verdicts.blocks(results)
+    assert verdicts.ahead_at_equal_time(found, "adam") == {"jare": [RING.name]}
+    assert f"`jare` with Adam on `{RING.name}` (at equal time" in page.in_short(found)
+    found[0].base.curve[-2:] = 1, 1.5
+    assert f"`{RING.name}`, where `detach` gets worse in the end (" in page.in_short(found)
+    page.write(results, tmp_path / "study.md")
+    said = (tmp_path / "study.md").read_text()
+    assert f"{len(FITTING) - 1} so far" in said
+    assert f"Complete so far: `{RING.name}` with Adam." in said
+    assert "it lies below 1 for 1 of 2 comparisons and above for 1, against 2 and 0 after equally many samples." in said
     results.append(*runners_up(point1=SPREAD * 0.4))
     assert verdicts.ahead_at_equal_time(verdicts.blocks(results), "adam") == {}
 
