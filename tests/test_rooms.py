@@ -57,7 +57,8 @@ ALLOWED = {
     ),
     "logging": (
         {"facts", "documents", "instruments", "ranges"},
-        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tqdm", "matplotlib", "psutil"},
+        FRAMEWORK
+        | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tensorboard", "tqdm", "matplotlib", "psutil"},
     ),
     "training": (
         SUBJECT - {"losses", "wrappers"}

@@ -25,7 +25,7 @@ def expand_resume(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     if any(one.startswith("hydra.run.dir=") for one in overrides):
         raise ConfigError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")
-    checkpoint = _fetched(name) if "wandb://" in name[:9] else find_checkpoint(name)
+    checkpoint = find_checkpoint(name)
     recorded, recorded_options = recorded_command(RunFolder.of_checkpoint(checkpoint).path, f"resume={name}")
     _refuse_missing_options(options, recorded_options, f"resume={name}")
     further = [one for one in overrides if not one.startswith("resume=")]
@@ -57,19 +57,6 @@ def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]
     refuse_risky([one for one in kept if one not in further], f"sweep.resume={name}")
     own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
     return [*options, "-m", *kept, *new, *_trusting(further), *own]
-
-
-def _fetched(name: str) -> Path:
-    """Return the checkpoint of a W&B artifact, downloaded into a run folder below outputs/."""
-    from ganexp.logging.wandb_account import WandbError
-    from ganexp.logging.wandb_artifacts import fetched
-
-    try:
-        return short(fetched(name.strip("'\""), Path("outputs")).resolve())
-    except WandbError as misfit:
-        raise ConfigError(f"resume={name} {misfit.reason}.") from None
-    except OSError as error:
-        raise ConfigError(f"resume={name} cannot be written: {error}.") from None
 
 
 def find_checkpoint(name: str) -> Path:

@@ -3,8 +3,12 @@
 import importlib.util
 import json
 import logging
+import os
 import shlex
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ganexp.facts import Facts, Misfit
 from ganexp.logging.base import Logger, Picture, Row, RunDescription, Summary, with_pictures
@@ -43,9 +47,10 @@ class TensorBoardLogger(Logger):
         self._shown = self._directory or run.folder
         self._broken, fresh = False, not any(self.place.glob("events.out.tfevents.*"))
         self._begin()
+        from torch.utils.tensorboard import summary
+
         text = json.dumps(run.config, indent=2, default=str).replace("\n", "\n    ")
-        self._writer.add_text("configuration", f"    {text}")  # indented: in Markdown, text that is shown as it is
-        self._writer.flush()
+        self._add(summary.text("configuration", f"    {text}"))  # indented: in Markdown, text that is shown as it is
         self._holds_rows = bool(run.before and run.before.rows)
         if run.before and fresh:
             self._replay(run.before)
@@ -56,47 +61,68 @@ class TensorBoardLogger(Logger):
         self._holds_rows = True
         try:
             self._write(row)
-        except Exception as error:  # an error in its writer thread is raised again at the next call
+        except Exception as error:  # a full disk
             self._give_up(error)
 
     def rewind(self, iteration: int) -> Row:
         if self._holds_rows and not self._broken:
             try:
-                self._writer.close()
+                self._close()
                 self._begin(purge_step=iteration + 1)
             except Exception as error:  # as above
                 self._give_up(error)
         return {}
 
     def close(self, summary: Summary) -> None:
-        try:
-            self._writer.close()
-        except Exception as error:  # a full disk
-            log.warning("TensorBoard's files are not complete (%s); all rows are in the run folder.", error)
+        self._close()
         summary["paths"]["TensorBoard"] = f"tensorboard --logdir {shlex.quote(str(self._shown))}"
 
     def _begin(self, purge_step: int | None = None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # imports an optional package
+        """Begin an event file. `SummaryWriter` would write it in a thread, which prints a traceback if it cannot."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # an optional package
 
-        self._writer = SummaryWriter(str(self.place), purge_step=purge_step)
+        self.place.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # TensorBoard reads files in the order of their names
+        self._file = (self.place / name).open("xb")
+        self._put(Event(file_version="brain.Event:2"))
+        if purge_step is not None:
+            self._put(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
+
+    def _close(self) -> None:
+        with suppress(OSError):  # what could not be written; the log has said so
+            self._file.close()
+
+    def _add(self, summary: Any, step: float = 0) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._put(Event(step=int(step), summary=summary))
+
+    def _put(self, event: Any) -> None:
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        event.wall_time = time.time()
+        RecordWriter(self._file).write(event.SerializeToString())
+        self._file.flush()
 
     def _give_up(self, error: Exception) -> None:
         self._broken = True
         log.warning("TensorBoard's files cannot be written (%s); further rows are in the run folder only.", error)
 
     def _write(self, row: Row) -> None:
+        from torch.utils.tensorboard import summary
+
         step = row["progress/iteration"]
+        assert not isinstance(step, Picture)
         for key, value in row.items():
             if isinstance(value, Picture):
-                self._writer.add_image(key, value.image, step, dataformats="HWC")
+                self._add(summary.image(key, value.image, dataformats="HWC"), step)
             else:
-                self._writer.add_scalar(key, value, step)
+                self._add(summary.scalar(key, value), step)
         eigenvalues = eigenvalues_in(row)
         if eigenvalues:
             from ganexp.logging.pictures import spectrum  # imports torch, which --help does not wait for
 
-            self._writer.add_image("dynamics/eigenvalues", spectrum(eigenvalues), step, dataformats="HWC")
-        self._writer.flush()
+            self._add(summary.image("dynamics/eigenvalues", spectrum(eigenvalues), dataformats="HWC"), step)
 
     def _replay(self, before: Run) -> None:
         for row in before.rows:

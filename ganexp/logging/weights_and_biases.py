@@ -1,40 +1,25 @@
 """Weights & Biases, online or in a local folder."""
 
-import atexit
-import functools
-import glob
-import json
 import logging
 import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import Annotated, Any, Literal
 
-import psutil
 from annotated_types import Gt
 
 from ganexp.facts import Facts, Misfit
-from ganexp.instruments.scalar import Scalar
-from ganexp.logging.background import Background
-from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary, with_pictures
+from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary
 from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
-from ganexp.logging.reading import Run
-from ganexp.logging.wandb_account import Mode, WandbError, resolved_mode
-from ganexp.logging.wandb_artifacts import artifact_of
+from ganexp.logging.wandb_account import resolved_mode
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
-
-START_S = 60
-"""Patience at the start in addition to waiting for a server: W&B's own process is slow to start on a busy machine."""
-SLOWEST = 2**20
-"""The slowest upload of a checkpoint to expect, in bytes per second."""
 
 
 class WandbLogger(Logger):
@@ -42,9 +27,10 @@ class WandbLogger(Logger):
 
     Every row carries its own iteration, which is the x-axis of every chart. A server that does not answer, or refuses the
     run, never stops the run: after `timeout_s`, the run is recorded offline instead, and the log says so. A connection that
-    is lost later costs a wait of four times `timeout_s` at the end. All calls to W&B's own process are made in a background
-    thread, so that a call that hangs delays neither training nor a signal; the process is killed after five times
-    `timeout_s`. Rows are on the local disk in every case, and the summary's paths say how to upload them.
+    is lost later costs a wait of four times `timeout_s` at the end. W&B's own process keeps what it is given on the local
+    disk in every case, and the summary's paths say how to upload it. If that process dies, training goes on without it.
+
+    A run that is resumed continues its W&B run, and logs again the rows since its checkpoint.
 
     Args:
         mode: `auto` follows `WANDB_MODE`, or else is online with an account and offline without; `disabled` does nothing.
@@ -52,7 +38,7 @@ class WandbLogger(Logger):
         entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own environment variables stand in for absent ones.
         artifacts: Which checkpoint becomes an artifact of the run when it ends, however it ends: its last, or the one with the
             best `keep_best`. Offline, the artifact is kept on the local disk, and uploaded with the rest.
-        timeout_s: Patience at the start; at the end, for the last rows, four times as much.
+        timeout_s: Patience at the start; at the end, for the last rows and the artifact, four times as much.
 
     Raises:
         ValueError: W&B does not accept the project or the tags.
@@ -77,9 +63,7 @@ class WandbLogger(Logger):
             raise ValueError(f"project should be 1 to 128 characters without / \\ # ? % and :, not {project[:200]}")
         if any(not 1 <= len(tag) <= 64 for tag in tags or ()):
             raise ValueError("each of tags should have 1 to 64 characters")
-        self._asked = mode
-        self.mode: Mode = "disabled"
-        self.directory = directory or ""
+        self._mode, self._directory, self._artifacts, self._timeout_s = mode, directory, artifacts, timeout_s
         self._chosen: dict[str, Any] = {
             "entity": entity,
             "project": project,
@@ -88,233 +72,153 @@ class WandbLogger(Logger):
             "notes": notes,
             "tags": tags or None,
         }
-        self._artifacts = artifacts
-        self._timeout_s, self._patience_s = timeout_s, 5 * timeout_s
-        self._broken, self._incomplete, self._written, self._begun = False, False, -1, False
+        self.run: Any = None  # W&B's, from `open` on unless it is disabled
+        self._failed = False
 
     def check(self, run: Facts) -> None:
         """Refuse variables that W&B would refuse, and going online without an account."""
-        try:
-            resolved_mode(self._asked)
-        except WandbError as error:
-            raise Misfit(f"cannot begin a run: {error.reason}", **error.remedy) from None
+        resolved_mode(self._mode)
 
     def open(self, run: RunDescription) -> None:
-        """Begin the W&B run, or continue that of a resumed run; its rows that W&B has lost are written first."""
-        self.mode = resolved_mode(self._asked)
-        if self.mode == "disabled":
-            self._broken = True
+        """Begin the W&B run, or continue that of a resumed run."""
+        mode = resolved_mode(self._mode)
+        if mode == "disabled":
             return
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # W&B's reports on itself wait for the server at exit
-        import wandb  # half a second of start-up that mode=disabled does not pay
-
-        self._image = wandb.Image
-        self.directory = self.directory or os.environ.get("WANDB_DIR") or "outputs"
-        self._wanted = self.mode == "online"
-        self._background = Background()
-        os.makedirs(self.directory, exist_ok=True)
-        self._folder = run.folder
-        before, timeout_s, chosen = run.before, self._timeout_s, self._chosen
-        named = " ".join(filter(None, [chosen["name"], run.label])) or os.environ.get("WANDB_NAME") or run.name
-        run_id = before.wandb_id if before else None
-        arguments: dict[str, Any] = {
-            **chosen,
-            "dir": self.directory,
-            "config": run.config,
-            "project": chosen["project"] or os.environ.get("WANDB_PROJECT") or "ganexp",
-            "group": chosen["group"] or os.environ.get("WANDB_RUN_GROUP") or run.group or None,
-            "name": named or None,
-            "id": run_id,
-            "resume": "allow" if run_id else None,
-            "settings": wandb.Settings(init_timeout=timeout_s, finish_timeout=4 * timeout_s, silent=True, console="off"),
-            "reinit": "create_new",
-        }
-        try:
-            self.run = self._started(arguments)
-        except (wandb.errors.Error, TimeoutError) as error:
-            if self.mode == "offline" or isinstance(error, wandb.errors.UsageError):
-                raise WandbError(f"cannot start a run ({_first_line(error)})", mode="disabled") from error
-            log.warning("W&B cannot be reached (%s); this run is recorded offline.", _first_line(error))
-            wandb.teardown()
-            self.mode = "offline"
-            self.run = self._started(arguments)
-        atexit.unregister(_kill_suspended_services)
-        atexit.register(_kill_suspended_services)  # called first, being registered last: before W&B's own wait
-        self._background.submit(functools.partial(self._define, run.measures))
-        if before and before.rows:
-            self._written = before.rows[-1]["progress/iteration"]
-            self._background.submit(functools.partial(self._replay, before))
-        RunFolder(run.folder).wandb_id.write_text(f"{self.run.id}\n")
-
-    def write(self, row: Row) -> None:
-        iteration = row["progress/iteration"]
-        assert not isinstance(iteration, Picture)
-        self._begun = True
-        if self._broken or iteration <= self._written:
-            return
-        self._written = int(iteration)
-        if self._background.busy_s() > self._patience_s:
-            self._give_up("its own process does not answer")
-            _kill_service()
-        else:
-            self._background.submit(functools.partial(self._log, row))
-
-    def rewind(self, iteration: int) -> Row:
-        """After a rollback, let later rows be written again; a resumed run only repeats rows that W&B already has."""
-        if self._begun:
-            self._written = iteration
-        return {}
-
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until W&B's own process has taken everything, and return whether it has."""
-        return self._background.wait(timeout_s)
-
-    def close(self, summary: Summary) -> None:
-        if self.mode == "disabled":
-            return
-        if not self._broken:
-            patience_s = self._patience_s
-            if self._artifacts != "off":
-                patience_s += self._keep_checkpoint(self._artifacts)
-            self._background.submit(functools.partial(self._finish, summary["state"]))
-            try:
-                answered = self.flush(patience_s)
-            except KeyboardInterrupt:  # whoever presses Ctrl-C now does not want to wait for W&B; the run itself has ended
-                answered = False
-            if not answered:
-                self._give_up("its own process does not answer")
-                _kill_service()
-        self._background.close()
-        if self.mode == "online" and not (self._broken or self._incomplete) and not _upload_failed(Path(self.run.dir).parent):
-            summary["paths"]["W&B"] = str(self.run.url)
-            return
-        summary["paths"]["W&B"] = f"wandb leet {os.path.join(self.directory, 'wandb')}"
-        if self._wanted:
-            summary["paths"]["upload"] = f"wandb sync --include-online {shlex.quote(str(Path(self.run.dir).parent))}"
-
-    def _keep_checkpoint(self, which: Literal["last", "best"]) -> float:
-        """Begin to upload a checkpoint as an artifact, and return how long that may take, in seconds."""
-        path = RunFolder(self._folder).last if which == "last" else RunFolder(self._folder).best
-        upload_s = path.stat().st_size / SLOWEST if path.is_file() else 0.0
-
-        def keep() -> None:
-            try:
-                artifact = artifact_of(self._folder, which, self.run.id)
-                if artifact is None:
-                    log.warning("logger.wandb.artifacts=%s: there is no such checkpoint.", which)
-                    return
-                logged = self.run.log_artifact(artifact, aliases=[which])
-                if self.mode == "online":
-                    logged.wait(timeout=int(4 * self._timeout_s + upload_s) + 1)
-            except Exception as error:  # the run finishes without the upload, and W&B's record has the artifact
-                log.warning("W&B has not taken the checkpoint (%s); it is in %s.", _first_line(error), path)
-                self._incomplete = True
-
-        self._background.submit(keep)
-        return upload_s
-
-    def _started(self, arguments: dict[str, Any]) -> Any:
         import wandb
 
-        started = self._background.submit(functools.partial(wandb.init, mode=self.mode, **arguments))
-        if not self._background.wait(self._timeout_s + START_S):
-            _kill_service()
-            self._background = Background()
-            raise TimeoutError("its own process does not answer")
-        return started.result()
+        self._wanted, self._folder = mode, run.folder
+        self._place = self._directory or os.environ.get("WANDB_DIR") or "outputs"
+        os.makedirs(self._place, exist_ok=True)
+        for tries, attempt in enumerate((mode, "offline")):
+            try:
+                self._begin(run, attempt)
+                break
+            except Exception as error:  # what W&B raises when a server or its own process fails has no common type
+                _stop_service()
+                if tries or isinstance(error, (ValueError, wandb.errors.UsageError)):
+                    raise Misfit(f"cannot start a run ({_first_line(error)})", mode="disabled") from error
+                log.warning("W&B could not begin a run (%s); this run is recorded offline.", _first_line(error))
+        RunFolder(run.folder).wandb_id.write_text(f"{self.run.id}\n")
+        self._queue: SimpleQueue[Row | Ending] = SimpleQueue()
+        self._ended = Event()
+        Thread(target=self._work, daemon=True).start()
 
-    def _define(self, measures: Mapping[str, Scalar]) -> None:
+    def write(self, row: Row) -> None:
+        if self.run is not None and not self._failed:
+            self._queue.put(row)
+
+    def close(self, summary: Summary) -> None:
+        if self.run is None:
+            return
+        self._queue.put(summary["state"])
+        with suppress(KeyboardInterrupt):  # whoever presses Ctrl-C now does not want to wait for W&B; the run itself has ended
+            self._ended.wait(6 * self._timeout_s)
+        if not self._ended.is_set():
+            self._give_up(TimeoutError("it does not come to its end"))
+        record = Path(self.run.dir).parent
+        if not (self._failed or self.run.offline or _upload_failed(record)):
+            summary["paths"]["W&B"] = str(self.run.url)
+            return
+        summary["paths"]["W&B"] = f"wandb leet {os.path.join(self._place, 'wandb')}"
+        if self._wanted == "online":  # sync skips what was begun online unless it is told otherwise
+            summary["paths"]["upload"] = f"wandb sync --include-online {shlex.quote(str(record))}"
+
+    def _begin(self, run: RunDescription, mode: Literal["online", "offline"]) -> None:
+        import wandb
+
+        chosen, run_id = self._chosen, run.before.wandb_id if run.before else None
+        label = " ".join(filter(None, [chosen["name"], run.label]))
+        own: dict[str, Any] = {
+            "project": chosen["project"] or os.environ.get("WANDB_PROJECT") or "ganexp",
+            "group": chosen["group"] or os.environ.get("WANDB_RUN_GROUP") or run.group or None,
+            "name": label or os.environ.get("WANDB_NAME") or run.name or None,
+        }
+        settings = wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=self._timeout_s,
+            finish_timeout=4 * self._timeout_s,  # by default, W&B waits for ever
+            finish_timeout_raises=True,
+        )
+        self.run = wandb.init(
+            **(chosen | own),
+            mode=mode,
+            dir=self._place,
+            config=run.config,
+            id=run_id,
+            resume="allow" if run_id else None,
+            reinit="create_new",
+            settings=settings,
+        )
         self.run.define_metric("progress/iteration")
-        self.run.define_metric("*", step_metric="progress/iteration")
-        for key, measure in known(measures).items():
-            if measure.summary != "last":  # the default, which W&B stores under the key itself
+        self.run.define_metric("*", step_metric="progress/iteration")  # offline, W&B's own steps begin anew on resuming
+        for key, measure in known(run.measures).items():
+            if measure.summary != "last":  # the default; naming it would move the value from `key` to `key.last`
                 self.run.define_metric(key, step_metric="progress/iteration", summary=measure.summary)
 
-    def _replay(self, before: Run) -> None:
-        """Write the rows of the run folder that W&B lacks: those that it had not written yet when it was killed."""
-        try:
-            if self.mode == "online":
-                last = self.run.summary.get("progress/iteration", -1) if self.run.resumed else -1
-                there = set(range(last + 1))
-            else:
-                there = _recorded_iterations(self.directory, self.run.id, except_in=Path(self.run.dir).parent)
-        except Exception as error:
-            log.warning("W&B's own record cannot be read (%s), so rows that it has lost are in the run folder only.", error)
-            return
-        for row in before.rows:
-            if row["progress/iteration"] not in there and not self._broken:
-                self._log(with_pictures(row, before.folder))
+    def _work(self) -> None:
+        """Give W&B rows, and then the end, in a thread of its own: if W&B's own process hangs, so does every call to it."""
+        import wandb
 
-    def _log(self, row: Row) -> None:
-        if self._broken:
-            return
         try:
-            self.run.log({key: self._image(value.image) if isinstance(value, Picture) else value for key, value in row.items()})
-        except Exception as error:  # W&B's own process may die; training must not
-            self._give_up(_first_line(error))
-
-    def _finish(self, state: Ending) -> None:
-        try:
-            if state == "preempted":
+            while isinstance(row := self._queue.get(), dict):
+                # Pictures are uint8, (H, W, 3): W&B no longer rescales them.
+                self.run.log({key: wandb.Image(x.image) if isinstance(x, Picture) else x for key, x in row.items()})
+            if self._artifacts != "off":
+                self._keep(self._artifacts)
+            if row == "preempted":
                 self.run.mark_preempting()
-            self.run.finish(exit_code=0 if state == "finished" else 1)
-        except Exception as error:
-            self._give_up(_first_line(error))
+            self.run.finish(exit_code=0 if row == "finished" else 1)  # without it, all jobs of a sweep would be one W&B run
+        except Exception as error:  # W&B's own process may die; training must not
+            self._give_up(error)
+        self._ended.set()
 
-    def _give_up(self, reason: str) -> None:
-        if not self._broken:
-            self._broken = True
-            log.warning("W&B has failed (%s); further rows are in the run folder only.", reason)
+    def _keep(self, which: Literal["last", "best"]) -> None:
+        """Give W&B a checkpoint, with the documents that resuming reads, at their places in a run folder."""
+        import wandb
+
+        place = RunFolder(self._folder)
+        checkpoint = place.last if which == "last" else place.best
+        if not checkpoint.is_file():
+            log.warning("logger.wandb.artifacts=%s: there is no such checkpoint.", which)
+            return
+        artifact = wandb.Artifact(f"checkpoint-{self.run.id}", type="checkpoint")
+        try:
+            for path in (checkpoint, place.wandb_id, *place.path.glob("*.json*")):
+                artifact.add_file(str(path), name=path.relative_to(place.path).as_posix())
+            self.run.log_artifact(artifact, aliases=[which])
+        except Exception as error:  # online, W&B asks the server about the account first, for up to 19 s
+            log.warning("W&B has not taken the checkpoint (%s); it is in %s.", _first_line(error), checkpoint)
+
+    def _give_up(self, error: Exception) -> None:
+        if self._failed:  # already, and `finish` has noticed it too
+            return
+        self._failed = True
+        log.warning("W&B has failed (%s); its record may lack rows, and the run folder has all.", _first_line(error))
+        _stop_service()
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
-def _recorded_iterations(directory: str, run_id: str, *, except_in: Path) -> set[int]:
-    """Return the iterations whose rows are in the files of a run below `directory`/wandb.
-
-    Rows that W&B had not written yet when it was killed are in none of them.
-    The folder of the same run that is being written now, `except_in`, is not read.
-    """
-    files = glob.glob(f"{glob.escape(directory)}/wandb/*run-*-{glob.escape(run_id)}/*.wandb")
-    return {iteration for file in files if Path(file).parent != except_in for iteration in _iterations_in(file)}
-
-
-def _iterations_in(file: str) -> list[int]:
-    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", file]
-    lines = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.splitlines()
-    items = (json.loads(line).get("history", {}).get("item", {}) for line in lines if '"progress/iteration"' in line)
-    return [int(item["progress/iteration"]) for item in items if "progress/iteration" in item]
-
-
-def _upload_failed(folder: Path) -> bool:
-    """Return whether W&B's service has logged an error while it uploaded a run; there is no other sign."""
-    try:
-        return '"level":"ERROR' in (folder / "logs" / "debug-internal.log").read_text(errors="replace")
-    except OSError:
-        return False
-
-
-def _services() -> list[psutil.Process]:
-    """Return W&B's own processes that this process has started."""
-    return [process for process in psutil.Process().children() if process.name() == "wandb-core"]
-
-
-def _kill_service() -> None:
-    """Kill W&B's own process when it hangs: whatever waits for it returns, and the next run starts another."""
+def _stop_service() -> None:
+    """Let go of W&B's own process after a failure: at exit, W&B would wait for it, or print a traceback if it has died."""
     import wandb
 
-    services = _services()
-    for service in services:
-        service.kill()
-    psutil.wait_procs(services, timeout=10)
-    with suppress(TimeoutError):
-        Background().submit(wandb.teardown).exception(10)
+    def stop() -> None:
+        with suppress(BaseException):  # a broken connection, or SystemExit with the process's exit code
+            wandb.teardown()
+
+    stopping = Thread(target=stop, daemon=True)
+    stopping.start()
+    with suppress(KeyboardInterrupt):
+        stopping.join(2)
 
 
-def _kill_suspended_services() -> None:
-    """Kill W&B's own process if it is suspended: at exit W&B would wait for it for ever."""
-    for service in _services():
-        if service.status() == psutil.STATUS_STOPPED:
-            service.kill()
+def _upload_failed(record: Path) -> bool:
+    """Return whether W&B's own process has logged an error while it uploaded; nothing in W&B's API tells."""
+    try:
+        return '"level":"ERROR' in (record / "logs" / "debug-internal.log").read_text(errors="replace")
+    except OSError:
+        return False

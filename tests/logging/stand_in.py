@@ -51,8 +51,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self.answer(200, {"data": kept or _data(asked, self.server.url)})
         if self.command == "PUT" and self.path.startswith("/stored/"):
             self.server.artifacts.put(self.path, body)
-        if self.command == "GET" and self.path.startswith(("/stored/", "/artifacts")):
-            return self.send(200, self.server.artifacts.get(self.path), "application/octet-stream")
         if self.path.endswith("/file_stream"):
             history = json.loads(body).get("files", {}).get("wandb-history.jsonl", {})
             self.server.rows += [json.loads(row) for row in history.get("content", [])]
@@ -61,11 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST
 
     def answer(self, status, values):
-        self.send(status, json.dumps(values).encode(), "application/json")
-
-    def send(self, status, body, kind):
+        body = json.dumps(values).encode()
         self.send_response(status)
-        self.send_header("content-type", kind)
+        self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -14,6 +15,7 @@ from ganexp.config.schema import ConfigError
 from ganexp.logging import RunDescription, TensorBoardLogger
 from ganexp.logging.reading import read
 from tests.composing import composed
+from tests.full import on_a_full_disk
 from tests.small_runs import SMALL, trained
 
 WITH = [*SMALL, "logger=[tensorboard]", "iterations=9", "log_every=2", "sample_every=3"]
@@ -99,6 +101,7 @@ def test_a_resumed_run_shows_its_rows_once_and_later_ones_anew(tmp_path):
     logger = TensorBoardLogger()  # as a run that is killed has written rows after its last checkpoint
     logger.open(RunDescription(tmp_path, before=read(tmp_path)))
     logger.write({"progress/iteration": 8, "loss/d": 1e9})
+    logger.close({"paths": {}})
     trained(tmp_path, WITH, 9, resume=True)
     assert shown(tmp_path / "tensorboard")[0] == expected(tmp_path)
 
@@ -120,27 +123,33 @@ def test_a_folder_of_ones_own_has_one_of_each_run(tmp_path):
     assert {*found} == {"one/0_a", "other/0_a"}
 
 
-def test_files_that_cannot_be_written_stop_nothing(tmp_path, monkeypatch, caplog):
-    made = build(composed(*WITH), tmp_path)
-    (logger,) = [one for one in made.loggers if isinstance(one, TensorBoardLogger)]
+def test_a_full_disk_stops_nothing_and_is_said_once(tmp_path, caplog):
+    def written():
+        logger = TensorBoardLogger()
+        logger.open(RunDescription(tmp_path))
+        for iteration in range(100):
+            logger.write({"progress/iteration": iteration, "loss/d": 1.0})
+        logger.rewind(50)
+        logger.close({"paths": {}})
+        return [record.levelname for record in caplog.records if record.name.startswith("ganexp")]
 
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(logger._writer, "add_scalar", full)
-    assert made.fit()["state"] == "finished"
-    assert [record.levelname for record in caplog.records if "No space left" in record.getMessage()] == ["WARNING"]
-    assert len(read(tmp_path).rows) == 7
+    assert on_a_full_disk(written, room=2000) == "['WARNING']"
+    steps = [step for step, _ in shown(tmp_path / "tensorboard")[0]["loss/d"]]
+    assert steps == [*range(len(steps))]
+    assert 10 < len(steps) < 100
 
 
-def test_nor_does_a_rollback_that_they_cannot_follow(tmp_path, monkeypatch, caplog):
+def test_a_folder_that_is_replaced_stops_nothing_and_no_thread_fails(tmp_path, caplog):
     logger = TensorBoardLogger()
     logger.open(RunDescription(tmp_path))
-    logger.write({"progress/iteration": 1, "loss/d": 1.0})
-    monkeypatch.setattr(logger._writer, "close", lambda: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    assert logger.rewind(0) == {}
-    logger.write({"progress/iteration": 1, "loss/d": 2.0})
-    assert caplog.text.count("No space left") == 1
+    shutil.rmtree(logger.place)
+    logger.place.touch()
+    for iteration in range(3):
+        logger.write({"progress/iteration": iteration, "loss/d": 1.0})
+    assert logger.rewind(1) == {}
+    logger.write({"progress/iteration": 2, "loss/d": 2.0})
+    logger.close({"paths": {}})
+    assert [record.levelname for record in caplog.records if record.name.startswith("ganexp")] == ["WARNING"]
 
 
 def test_without_the_package_it_is_refused(tmp_path, monkeypatch):

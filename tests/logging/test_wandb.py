@@ -13,7 +13,7 @@ from ganexp import build
 from ganexp.logging import RunDescription, WandbLogger
 from tests import processes
 from tests.composing import CONF, composed
-from tests.logging.records import records
+from tests.logging.records import inspected, records
 
 pytestmark = pytest.mark.usefixtures("no_account")
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=4", "latent_dim=3"]
@@ -111,19 +111,50 @@ def test_where_a_run_comes_from_is_recorded(run):
 
 def test_after_a_rollback_the_rows_of_the_new_course_are_written_and_a_failed_run_has_failed(tmp_path):
     logger = WandbLogger(mode="offline", directory=str(tmp_path))
-    logger.open(RunDescription(tmp_path, config={}))
-    logger.rewind(4)  # as a run does when it is resumed; its rows are there
-    for iteration, value in ((2, 0.1), (4, 0.2), (6, float("nan"))):
-        logger.write({"progress/iteration": iteration, "loss/d": value})
-    logger.rewind(4)
-    for iteration, value in ((6, 0.3), (8, 0.4)):
+    logger.open(RunDescription(tmp_path))
+    rows = [(4, 0.2), (6, float("nan")), (6, 0.3), (8, 0.4)]
+    for iteration, value in rows:
         logger.write({"progress/iteration": iteration, "loss/d": value})
     logger.close({"state": "failed", "iteration": 8, "wall_s": 1.0, "paths": {}, "last": {}})
     found, _ = records(tmp_path)
     assert found["exit"][0]["exit_code"] == 1
     items = [record["item"] for record in found["history"]]
-    assert [(item["progress/iteration"], item["loss/d"]) for item in items][-2:] == [(6, 0.3), (8, 0.4)]
-    assert len(items) == 5
+    assert [item["progress/iteration"] for item in items] == [iteration for iteration, _ in rows]
+    assert [item["loss/d"] for item in items[2:]] == [0.3, 0.4]
+
+
+def test_a_resumed_run_is_the_same_wandb_run_and_logs_the_rows_since_its_checkpoint(tmp_path):
+    choices = ["logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}", "log_every=1"]
+    folder = tmp_path / "run"
+    build(composed(*SMALL, *choices, "iterations=4", "checkpoint_every=2"), folder).fit()
+    build(
+        composed(*SMALL, *choices, "iterations=6"), folder, checkpoint=folder / "checkpoints" / "iteration_000000002.pt"
+    ).fit()
+    logs = sorted(tmp_path.glob("wandb/*run-*/*.wandb"), key=lambda log: log.stat().st_mtime)
+    runs = [inspected(log) for log in logs]
+    assert [run["run"][0]["run_id"] for run in runs] == 2 * [(folder / "wandb_id").read_text().strip()]
+    iterations = [[record["item"]["progress/iteration"] for record in run["history"]] for run in runs]
+    assert iterations == [[0, 1, 2, 3, 4], [3, 4, 5, 6]]
+
+
+@pytest.mark.parametrize("which", ["last", "best"])
+def test_an_artifact_holds_what_resuming_reads_and_is_in_the_record_that_is_uploaded_later(which, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))  # where W&B lays copies of what it has not sent yet
+    folder = tmp_path / "run"
+    choices = ["logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}", "keep_best=loss/d"]
+    build(composed(*SMALL, *choices, f"logger.wandb.artifacts={which}", "iterations=3", "log_every=1"), folder).fit()
+    (record,) = records(tmp_path)[0]["artifact"]
+    assert (record["type"], record["name"]) == ("checkpoint", f"checkpoint-{(folder / 'wandb_id').read_text().strip()}")
+    files = {one["path"]: int(one["size"]) for one in record["manifest"]["contents"]}
+    held = {f"checkpoints/{which}.pt", "config.json", "measures.json", "metrics.jsonl", "provenance.json", "wandb_id"}
+    assert files == {name: (folder / name).stat().st_size for name in held}
+
+
+def test_without_a_best_checkpoint_a_run_ends_with_a_warning(tmp_path, caplog):
+    choices = ["logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}"]
+    made = build(composed(*SMALL, *choices, "logger.wandb.artifacts=best", "iterations=2"), tmp_path / "run")
+    assert made.fit()["state"] == "finished"
+    assert [one.levelname for one in caplog.records if "logger.wandb.artifacts=best" in one.getMessage()] == ["WARNING"]
 
 
 @pytest.mark.slow
