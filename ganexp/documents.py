@@ -1,8 +1,12 @@
-"""Files that are written atomically: whole at every moment, whatever happens while they are written."""
+"""Files that are written atomically: whole at every moment, whatever happens while they are written.
+
+And in the folder that they belong to, which may be anyone's: not through links that lead out of it.
+"""
 
 import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +36,8 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
-        with unfinished.open("wb") as file:
+        unfinished.unlink(missing_ok=True)
+        with unfinished.open("xb") as file:  # a new one: a link of that name would lead elsewhere
             yield file
             if durable:
                 file.flush()
@@ -44,6 +49,33 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
         raise
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Refuse a folder, which may be anyone's, before anything is written there: what is written through a link lands elsewhere.
+
+    A pipe or a device in it is refused as well, for opening it may take for ever.
+
+    Raises:
+        Unwritable: Something in the folder, at any depth, is a link out of it, or neither a file nor a folder.
+    """
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                refuse_outside(path, folder)
+            elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise Unwritable(errno.EINVAL, "it is neither a file nor a folder: remove it", str(path))
+
+
+def refuse_outside(path: Path, folder: Path) -> None:
+    """Refuse a place below a folder if a link on the way leads out of the folder.
+
+    Raises:
+        Unwritable: It does.
+    """
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise Unwritable(errno.EINVAL, "a link there leads out of the folder: remove it", str(path))
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from ganexp.config.schema import ConfigError
+from ganexp.documents import Unwritable
 from ganexp.logging.lock import FolderLocked, lock
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ def lock_or_refuse(folder: Path, remedy: str) -> None:
         lock(folder)
     except FolderLocked as error:
         raise ConfigError(f"{folder} is in use ({error}): {remedy}.") from None
+    except Unwritable as error:
+        raise ConfigError(f"{error.filename} cannot be written: {error.strerror}.") from None
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made and locked ({error}): {remedy}.") from None
 

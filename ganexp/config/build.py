@@ -24,6 +24,7 @@ from ganexp.config.resume import loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import Trust
+from ganexp.config.untrusted import checked
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
 from ganexp.instruments.scalar import Scalar
@@ -78,7 +79,9 @@ def build(
     Seeds the global random streams of torch, NumPy and Python: networks draw from them, and a user's data sets may.
 
     Args:
-        cfg: A configuration composed by Hydra, or the same as plain dictionaries.
+        cfg: A configuration composed by Hydra; or the same as plain dictionaries, which may be anyone's, such as a
+            checkpoint's: unless `trust` is None, they are refused if they name a file of features, which is code, or a place
+            that a logger writes to, and their `data_root` does not count.
         folder: The run folder. Without one, nothing is written, and no logger of the configuration is opened.
         checkpoint: The checkpoint to resume from, of a run with the same configuration; rows are appended to those in `folder`.
         stopping: Reports that a signal has asked the run to stop.
@@ -94,6 +97,9 @@ def build(
             is in a module that is not trusted.
     """
     processes = processes or Processes()
+    if isinstance(cfg, dict):
+        where, remedy = str(checkpoint or "The configuration"), "build it with trust=None, if it is your own"
+        cfg = checked(cfg, where, trust=trust, remedy=remedy)
     plan = check(cfg, trust=trust, processes=processes.count, resumed=bool(checkpoint))
     config, machine, choices = plan.config, plan.machine, plan.choices
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None

@@ -17,8 +17,9 @@ from ganexp.config.evaluation import plan_evaluation
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.run_data import reals_of
-from ganexp.config.schema import Config, ConfigError, files_among
+from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import Trust
+from ganexp.config.untrusted import checked
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import EvaluationError, real_batches
 from ganexp.evaluation.nearest import nearest
@@ -158,17 +159,13 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
         ConfigError: The configuration has a mistake, or names code that is not trusted.
     """
     state = checkpoint.load(path)
-    values = evaluated(state["config"], asked)
-    config = parse(values)
+    typed = [] if asked.get("features") is None else ["evaluation.features"]
+    values = evaluated(state["config"], asked) | {"logger": {}}
+    remedy = "name it yourself with --features, if it is your own"
+    config = parse(checked(values, str(path), typed=typed, trust=trust, remedy=remedy))
     choose("dataset", config.dataset, trust)
     if asked.get("measure") is None:
         chosen_of(config, "measure", trust)
-    files = files_among(config.evaluation.features)
-    if asked.get("features") is None and files:
-        raise ConfigError(
-            f"evaluation.features={files[0]} is code that the run names and that would be executed: "
-            "name it yourself with --features if you trust it."
-        )
     return config, state["run"]["iteration"]
 
 

@@ -15,6 +15,7 @@ from ganexp.config.choices import choose, name_of
 from ganexp.config.parsing import parse
 from ganexp.config.schema import Config, ConfigError, effect_of
 from ganexp.config.targets import Trust
+from ganexp.config.untrusted import UNWATCHED, checked
 from ganexp.data import default_folder, load_cached
 from ganexp.gan.packing import packed_shape
 from ganexp.logging.layout import RunFolder
@@ -45,9 +46,9 @@ class _Stored:
     figures: dict[str, float]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.shape) <= 4 or not all(type(size) is int and 1 <= size <= 2**16 for size in self.shape):
+        if not self.shape or not all(type(size) is int and size >= 1 for size in self.shape):
             raise CheckpointError(f"{self.path} does not say which shape its samples have")
-        known = type(self.classes) is int and 0 <= self.classes <= 2**20
+        known = type(self.classes) is int and self.classes >= 0
         if not known or bool(self.classes) != self.settings.conditional:
             raise CheckpointError(f"{self.path} does not say how many classes its generator knows")
 
@@ -79,7 +80,7 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         ConfigError: The generator comes from a module that is not trusted, or the configuration has a mistake.
         CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
     """
-    stored = _stored(place, "generator", averaged)
+    stored = _stored(place, "generator", averaged, trust)
     config = stored.settings
     generator = choose("generator", config.generator, trust)
     network = _filled("generator", lambda: generator.make(config.latent_dim, stored.shape, **stored.conditions), stored)
@@ -114,7 +115,7 @@ def load_discriminator(
         CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration,
             or the place holds a generator that was saved without its discriminator.
     """
-    stored = _stored(place, "discriminator", averaged)
+    stored = _stored(place, "discriminator", averaged, trust)
     discriminator = choose("discriminator", stored.settings.discriminator, trust)
     packs = packed_shape(stored.shape, stored.settings.pack)
     network = _filled("discriminator", lambda: discriminator.make(packs, **stored.conditions), stored)
@@ -149,14 +150,14 @@ def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Mod
         with torch.device("meta"):  # so that a file that claims a huge network takes no memory
             like = make().to(stored.dtype)
         refuse_unlike(name, like.state_dict(), stored.weights)
+        with torch.random.fork_rng([]):  # the initial weights are discarded, and drawing them must have no side effect
+            network = make().to(stored.dtype)
+        network.load_state_dict(stored.weights)
     except ConfigError:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{stored.path} does not fit its own configuration ({reason})") from None
-    with torch.random.fork_rng([]):  # the initial weights are discarded, and drawing them must have no side effect
-        network = make().to(stored.dtype)
-    network.load_state_dict(stored.weights)
     return network
 
 
@@ -184,11 +185,13 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     return data
 
 
-def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool) -> _Stored:
+def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool, trust: Trust) -> _Stored:
     """Read a stored network from a place, which may be on the hub."""
     try:
         path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
-        return _of_folder(path, averaged, network) if is_saved(path) else _of_checkpoint(checkpoint_at(path), averaged, network)
+        if is_saved(path):
+            return _of_folder(path, averaged, network, trust)
+        return _of_checkpoint(checkpoint_at(path), averaged, network, trust)
     except SamplingError as error:
         raise CheckpointError(str(error)) from None
 
@@ -208,7 +211,7 @@ def checkpoint_at(place: Path) -> Path:
     return last
 
 
-def _of_checkpoint(path: Path, averaged: bool, network: str) -> _Stored:
+def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
     state = checkpoint.load(path)
     if not state["config"] or not isinstance(state.get("shape"), list):
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
@@ -218,17 +221,22 @@ def _of_checkpoint(path: Path, averaged: bool, network: str) -> _Stored:
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     weights = _weights(state["run"], averaged, network)
-    if not weights and _weights(state["run"], True, "generator"):
+    if weights is None and _weights(state["run"], True, "generator") is not None:
         raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
-    return _Stored(path, state["config"], tuple(state["shape"]), state.get("classes", -1), weights, iterations, figures)
+    config = _checked(state["config"], path, trust)
+    return _Stored(path, config, tuple(state["shape"]), state.get("classes", -1), weights, iterations, figures)
 
 
-def _of_folder(path: Path, averaged: bool, network: str) -> _Stored:
+def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
     if not averaged:
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     said, weights = saved(path, discriminator=network == "discriminator")
-    shape = tuple(said["shape"])
-    return _Stored(path, said["settings"], shape, said["classes"], weights, said["iterations"], said["figures"])
+    config, shape = _checked(said["settings"], path, trust), tuple(said["shape"])
+    return _Stored(path, config, shape, said["classes"], weights, said["iterations"], said["figures"])
+
+
+def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:
+    return checked(config | UNWATCHED, str(path), trust=trust, remedy="load it with trust=None, if it is your own")
 
 
 def _published(config: dict[str, Any]) -> dict[str, Any]:
@@ -245,11 +253,11 @@ def _without_paths(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _weights(run: Any, averaged: bool, network: str) -> Any:
-    """Find the averaged weights of a network in a run's state, or else its own."""
+    """Find the averaged weights of a network in a run's state, or else its own; None if there are neither."""
     for path in (("step", "average", network), ("gan", network))[not averaged :]:
         found = run
         for name in path:
             found = found.get(name) if isinstance(found, dict) else None
-        if found:
+        if found is not None and not (isinstance(found, dict) and not found):
             return found
-    return {}
+    return None

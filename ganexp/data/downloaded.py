@@ -86,5 +86,5 @@ class Downloaded(Dataset):
             )
         return (
             f"{name} is not in {self.root} and cannot be downloaded ({reason}): put its files into {folder}, "
-            "name the folder that has them with data_root=…, or take dataset=digits, which needs none"
+            "name the folder that has them with data_root=… or GANEXP_DATA, or take dataset=digits, which needs none"
         )

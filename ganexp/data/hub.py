@@ -146,6 +146,9 @@ class Hub(Dataset):
         is_here = self.folder.is_dir()
         is_saved = any((self.folder / name).exists() for name in ("dataset_dict.json", "state.json"))
         where = str(self.folder) if is_here else self.path
+        strange = next((one for one in self.folder.rglob("*") if not one.is_file() and not one.is_dir()), None)
+        if is_here and strange:  # a pipe would be waited for
+            raise OSError(f"{printable(strange)} is neither a file nor a folder: remove it")
         try:
             with _without_bars(is_here):
                 found: Any = (
@@ -291,7 +294,11 @@ class _Rows(MapStyle[Tensor]):
 def _content(stored: dict[str, Any]) -> bytes:
     if stored["bytes"] is not None:
         return stored["bytes"]
-    return Path(stored["path"]).read_bytes() if stored["path"] else b""
+    if not stored["path"]:
+        return b""
+    if not Path(stored["path"]).is_file():  # a device may have no end, and a pipe no beginning
+        raise OSError(f"there is no file {printable(stored['path'])}")
+    return Path(stored["path"]).read_bytes()
 
 
 def _tells_classes(kind: str) -> bool:

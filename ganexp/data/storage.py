@@ -75,6 +75,8 @@ class Storage:
     def stamp(self, path: str) -> list[object]:
         """Return a file's size, and what else shows that it has changed."""
         found = self.files.info(path)
+        if found.get("type") == "other":
+            raise OSError("it is no file")  # a pipe may never begin, and a device never end
         return [found.get("size"), *(str(found[name]) for name in VERSIONS if name in found)]
 
     def open(self, path: str) -> IO[bytes]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from ganexp.documents import refuse_links_out
 from ganexp.logging.layout import RunFolder
 
 _held: dict[Path, FileLock] = {}
@@ -17,15 +18,18 @@ class FolderLocked(OSError):
 def lock(folder: Path) -> None:
     """Make a run folder, unless it is there, and lock it until this process ends or `unlock` is called.
 
+    Nothing in it may lead out of it: a run writes to several files and folders there.
+
     Locking a folder again changes nothing, as long as no logger has taken the lock over.
 
     Raises:
         FolderLocked: Another process is training there.
-        OSError: The folder cannot be made or locked.
+        OSError: The folder cannot be made or locked, or something in it is a link out of it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() in _held:
         return
+    refuse_links_out(folder)
     file = FileLock(RunFolder(folder).lock)
     try:
         file.acquire(timeout=0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from ganexp.documents import refuse_outside
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
@@ -44,7 +45,9 @@ class Run:
     def wandb_id(self) -> str | None:
         """The id of its W&B run, if it has one."""
         try:
-            with _opened(RunFolder(self.folder).wandb_id) as file:
+            path = RunFolder(self.folder).wandb_id
+            refuse_outside(path, self.folder)
+            with _opened(path) as file:
                 return file.read().strip() or None
         except (OSError, ValueError):
             return None
@@ -97,6 +100,7 @@ def read(folder: Path) -> Run:
         else:
             run.summary[key] = value
     try:
+        refuse_outside(place.rows, folder)
         with _opened(place.rows, errors="replace") as file:
             _add_rows(run, file, place.rows.name)
     except FileNotFoundError:
@@ -144,6 +148,7 @@ def _measure(value: Any) -> Scalar:
 
 def _document(run: Run, path: Path) -> dict[str, Any]:
     try:
+        refuse_outside(path, run.folder)  # a page may be passed on, and what else lies on this machine is not to be on it
         return _parsed(path)
     except FileNotFoundError:
         return {}

@@ -19,8 +19,6 @@ from ganexp.sampling.trained import SamplingError, Trained, digest_of
 WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
 SCORER = "discriminator.safetensors"
 FORMAT = 1
-LARGEST_DOCUMENT = 2**20
-"""Bytes; the JSON of a configuration has a few thousand."""
 
 
 def save(
@@ -99,8 +97,7 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
             discriminator.
     """
     path = folder / DOCUMENT
-    small = path.is_file() and path.stat().st_size <= LARGEST_DOCUMENT
-    document = read_document(path) if small else {}
+    document = read_document(path)
     if document.get("format") != FORMAT or any(type(document.get(key)) is not kind for key, kind in TYPES.items()):
         raise SamplingError(f"{path} is missing, or does not describe a generator of this version of ganexp")
     document["figures"] = {key: value for key, value in document["figures"].items() if type(value) is float}
@@ -108,6 +105,8 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
         raise SamplingError(f"{folder} holds a generator alone: name the run, or save it with its discriminator")
     path, digest = (folder / SCORER, document["discriminator"]) if discriminator else (folder / WEIGHTS, document["weights"])
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no file")  # a pipe may never begin, and a device never end
         weights = load_file(path)
     except FileNotFoundError:
         raise SamplingError(f"{path} is missing: get the folder again, with a connection if it is from the hub") from None

@@ -14,7 +14,9 @@ from ganexp.ranges import checked
 
 Of = Literal["generator", "both"]
 """Whose weights are averaged: G's alone, or D's too."""
-Width = Annotated[float, Gt(0), Lt(0.28)]
+NARROWEST, WIDEST = 1e-6, 0.28
+"""Bounds of widths: one iteration of a million, and below the width of the uniform average."""
+Width = Annotated[float, Ge(NARROWEST), Lt(WIDEST)]
 Buffers = dict[str, Tensor | None]
 
 

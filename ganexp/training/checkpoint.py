@@ -81,6 +81,8 @@ def load(path: Path) -> State:
         CheckpointError: The file is missing, broken, or not a checkpoint of ganexp.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no file")  # a pipe may never begin, and a device never end
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path} is not there; an interrupted run has one from its first checkpoint on") from None
@@ -90,7 +92,7 @@ def load(path: Path) -> State:
     ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
     if not ours or not isinstance(state.get("config"), dict) or not isinstance(state.get("run"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")
-    if type(state["run"].get("iteration")) is not int or state["run"]["iteration"] < 0:
+    if type(state["run"].get("iteration")) is not int or not 0 <= state["run"]["iteration"] <= MOST:
         raise CheckpointError(f"{path} does not say at which iteration it was written")
     return state
 
@@ -113,7 +115,7 @@ def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> No
     elif isinstance(own, list) and isinstance(given, list):
         _refuse_unlike_list(name, own, given, gan)
     elif isinstance(own, Tensor):
-        if not isinstance(given, Tensor) or given.shape != own.shape or given.dtype != own.dtype:
+        if not isinstance(given, Tensor) or _kind(given) != _kind(own) or (given.is_meta and not own.is_meta):
             raise ValueError(f"{name} should be {_described(own)}, not {_described(given)}")
         if not given.is_meta and not given.isfinite().all() and (own.is_meta or own.isfinite().all()):
             raise ValueError(f"{name} is not finite")
@@ -191,8 +193,15 @@ def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
     return dict(like.state[stand_in])
 
 
+def _kind(tensor: Tensor) -> tuple[Any, ...]:
+    """Return what two tensors must have in common so that one can be copied into the other."""
+    return (tensor.dtype, tensor.layout, None if tensor.is_nested else tensor.shape)
+
+
 def _described(value: Any) -> str:
     """Return in words what kind of value it is."""
+    if isinstance(value, Tensor) and (value.is_meta or value.is_nested or value.layout != torch.strided):
+        return "a tensor without values in a plain layout"
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
     return "nothing" if value is None else f"of type {type(value).__name__}"

@@ -11,7 +11,6 @@ from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
 from ganexp.data import Dataset
 from ganexp.losses import Hinge, Loss
-from ganexp.optimizers import adam
 from ganexp.strategies import Strategy, detach
 from tests.composing import composed
 from tests.small_runs import SMALL
@@ -80,13 +79,6 @@ def test_a_module_of_ones_own_is_imported_only_if_it_is_trusted(mine, tmp_path):
         assert not (tmp_path / "imported").exists()
     assert type(build(cfg, trust="mine_of_a_test").gan.loss).__name__ == "Mine"
     assert type(build(cfg, trust=["other", "mine_of_a_test"]).gan.loss).__name__ == "Mine"
-
-
-def test_what_ganexp_has_imported_is_not_ganexps():
-    with pytest.raises(ConfigError, match="would run code of torch"):
-        target({"_target_": "ganexp.optimizers.of_torch.Adam"}, "optimizer.g", ())
-    assert target({"_target_": "ganexp.optimizers.of_torch.Adam"}, "optimizer.g", "torch") is torch.optim.Adam
-    assert target({"_target_": "ganexp.optimizers.adam"}, "optimizer.g", ()) is adam
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Sets that the library datasets reads, from folders made here; the hub itself is stood in for."""
 
+import os
 import shutil
 
 import datasets
@@ -122,6 +123,26 @@ def test_broken_images_are_left_out_and_small_ones_counted(tmp_path, caplog):
         load_cached(Hub(str(tmp_path / "whole"), image_size=11, strict=True), tmp_path / "decoded")
     with pytest.raises(OSError, match="cannot be decoded"):
         load_cached(Hub(str(tmp_path / "broken"), image_size=8, strict=True), tmp_path / "decoded", place="resident")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_what_is_no_file_is_not_read_as_an_image(kind, tmp_path, caplog):
+    """A device has no end, and a pipe that nobody writes to no beginning."""
+    os.mkfifo(tmp_path / "pipe")
+    path = {"device": "/dev/zero", "pipe": str(tmp_path / "pipe"), "folder": str(tmp_path)}[kind]
+    _, *others = images_at(tmp_path / "folder")
+    rows = [{"bytes": None, "path": path}, *({"bytes": one, "path": None} for one, _ in others)]
+    features = datasets.Features({"image": datasets.Image(decode=False)})
+    (tmp_path / "x").mkdir()
+    datasets.Dataset.from_dict({"image": rows}, features).cast_column("image", datasets.Image()).to_parquet(
+        tmp_path / "x" / "train.parquet"
+    )
+    dataset = Hub(str(tmp_path / "x"), image_size=8)
+    assert len(load_cached(dataset, tmp_path / "decoded", place="resident")) == 4
+    assert "there is no file" in caplog.text
+    os.mkfifo(tmp_path / "x" / "test.parquet")
+    with pytest.raises(OSError, match=r"test\.parquet is neither a file nor a folder"):
+        Hub(str(tmp_path / "x"), image_size=8).load()
 
 
 def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):

@@ -1,6 +1,7 @@
 """The run folder: whose it is, how it ends, and that its rows are whole."""
 
 import json
+import os
 
 import pytest
 
@@ -118,3 +119,74 @@ def test_that_a_file_cannot_be_written_is_known_without_writing_it(tmp_path):
         assert refused.value.filename == str(path)
     assert on_a_full_disk(refuse_unwritable, tmp_path / "x") == f"OSError: [Errno 27] File too large: '{tmp_path / 'x'}'"
     assert [*tmp_path.iterdir()] == [tmp_path / "file"]
+
+
+PLACES = [
+    "samples",
+    "checkpoints",
+    "tensorboard",
+    "train.log",
+    ".hydra",
+    ".lock",
+    "metrics.jsonl",
+    "config.json",
+    "samples/1.png",
+]
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_nothing_is_written_through_a_link_that_leads_out_of_the_folder(name, tmp_path):
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    FolderLogger(folder).close(ended())
+    place = folder / name
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside)
+    for there in (False, True):
+        if there:
+            outside.write_text("theirs")
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        with pytest.raises(OSError, match=r"a link there leads out of the folder: remove it") as refused:
+            FolderLogger(folder, resumed=True)
+        assert refused.value.filename == str(place)
+        assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_links_within_the_folder_and_to_the_folder_are_followed(tmp_path):
+    FolderLogger(tmp_path / "run").close(ended())
+    (tmp_path / "run" / "pictures").mkdir()
+    (tmp_path / "run" / "samples").symlink_to("pictures")
+    (tmp_path / "latest").symlink_to("run")
+    logger = FolderLogger(tmp_path / "latest", resumed=True)
+    logger.write({"progress/iteration": 1})
+    logger.close(ended())
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "train.log"])
+def test_a_pipe_in_the_folder_is_not_waited_for(name, tmp_path):
+    FolderLogger(tmp_path).close(ended())
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="neither a file nor a folder"):
+        FolderLogger(tmp_path, resumed=True)
+
+
+def test_a_link_of_the_name_of_an_unfinished_file_is_not_followed(tmp_path):
+    (tmp_path / "theirs").write_text("as it was")
+    (tmp_path / f".x.json.{os.getpid()}.unfinished").symlink_to(tmp_path / "theirs")
+    write_document(tmp_path / "x.json", {})
+    assert (tmp_path / "theirs").read_text() == "as it was"
+    assert json.loads((tmp_path / "x.json").read_text()) == {}
+
+
+def test_what_links_lead_to_outside_of_the_folder_is_not_read(tmp_path):
+    """A report of the run may be passed on."""
+    FolderLogger(folder := tmp_path / "run", config={}, measures={}).close(ended())
+    for name in ("config.json", "measures.json", "summary.json", "wandb_id", "metrics.jsonl"):
+        (tmp_path / name).write_text('{"progress/iteration": 1, "state": "secret"}' if name != "wandb_id" else "secret")
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(tmp_path / name)
+    run = read(folder)
+    assert (run.config, run.summary, run.measures, run.rows, run.wandb_id) == ({}, {}, {}, [], None)
+    assert len(run.problems) == 4

@@ -1,6 +1,7 @@
 """A saved generator is the same wherever its folder is moved, and a folder that was tampered with is refused in a sentence."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -164,7 +165,6 @@ def test_broken_files_are_one_sentence(kept, tmp_path):
     for name, content, said in [
         ("generator.json", b"{", "does not describe"),
         ("generator.json", b"[" * 100_000, "does not describe"),
-        ("generator.json", b" " * 2**21 + document, "does not describe"),
         ("generator.json", None, "does not describe"),
         ("model.safetensors", weights[:-4], "model.safetensors cannot be read"),
         ("model.safetensors", b"\xff" * 100, "model.safetensors cannot be read"),
@@ -176,6 +176,13 @@ def test_broken_files_are_one_sentence(kept, tmp_path):
         if content is not None:
             (broken / name).write_bytes(content)
         with pytest.raises(CheckpointError, match=rf"\A[^\n]*{said}[^\n]*\Z"):
+            ganexp.load(broken)
+        shutil.rmtree(broken)
+    for name, said in {"generator.json": "does not describe", "model.safetensors": "cannot be read"}.items():
+        shutil.copytree(folder, broken)
+        (broken / name).unlink()
+        os.mkfifo(broken / name)
+        with pytest.raises(CheckpointError, match=said):
             ganexp.load(broken)
         shutil.rmtree(broken)
     shutil.copytree(folder, broken)

@@ -61,8 +61,11 @@ def test_what_is_not_ours_is_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
             checkpoint.load(path)
-    with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
-        checkpoint.load(tmp_path)
+    os.mkfifo(tmp_path / "pipe.pt")
+    (tmp_path / "device.pt").symlink_to("/dev/zero")
+    for place in (tmp_path, tmp_path / "pipe.pt", tmp_path / "device.pt"):
+        with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
+            checkpoint.load(place)
 
 
 @settings(max_examples=round(120 * float(os.environ.get("GANEXP_EXAMPLES", "1"))), deadline=None, derandomize=True)

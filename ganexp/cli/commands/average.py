@@ -3,31 +3,29 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+from torch import nn
 
+from ganexp.config.choices import choose
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.schema import ConfigError
-from ganexp.config.targets import target
-from ganexp.documents import write_state
+from ganexp.documents import refuse_outside, write_state
 from ganexp.logging.layout import RunFolder
-from ganexp.training import PowerAverage, checkpoint
-from ganexp.training.averages import Snapshot, gamma_of, post_hoc, shares_of
-from ganexp.training.checkpoint import State, stamped
+from ganexp.training import CheckpointError, PowerAverage, checkpoint
+from ganexp.training.averages import NARROWEST, WIDEST, Snapshot, post_hoc, shares_of
+from ganexp.training.checkpoint import refuse_unlike, stamped
 
 CLOSE = 0.05
 """Relative distance of two averages' weights over time above which a run should keep more checkpoints."""
-
-WIDEST = 0.28
-"""Upper bound of widths, below the width of the uniform average, as for `average.width`."""
 
 
 def main(options: argparse.Namespace) -> list[Path]:
     """Make the averages, and return their files."""
     for width in options.width:
-        if not 0 < width < WIDEST:
-            raise ConfigError(f"--width should be above 0 and below {WIDEST:g}, not {width:g}")
+        if not NARROWEST <= width < WIDEST:
+            raise ConfigError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
     return [averaged(RunFolder(options.run), width, options) for width in options.width]
 
 
@@ -39,12 +37,12 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     iteration = options.iteration or _iteration(paths[-1])
     if iteration > (end := _iteration(folder.numbered[-1])):
         raise ConfigError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
+    refuse_outside(folder.averages, folder.path)
     place = folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
     if place.exists() and not options.overwrite:
         raise ConfigError(f"{place} is there already: add --overwrite to replace it")
-    last = checkpoint.load(paths[-1])
-    trained = {name for name, _ in load(paths[-1], trust=options.trust).network.named_parameters()}
-    snapshots = [one for path in paths for one in _snapshots(path, trained)]
+    last, network = checkpoint.load(paths[-1]), load(paths[-1], trust=options.trust).network
+    snapshots = [one for path in paths for one in _snapshots(path, network)]
     _, off = shares_of([(one.iteration, one.gamma) for one in snapshots], iteration, width)
     buffers = last["run"]["step"]["average"]["generator"]  # from the last iteration, as in the run's own average
     weights = buffers | post_hoc(snapshots, iteration, width)
@@ -57,17 +55,27 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     return place
 
 
-def _snapshots(path: Path, trained: set[str]) -> Iterator[Snapshot]:
-    """Yield the averages in a checkpoint, restricted to parameters."""
+def _snapshots(path: Path, network: nn.Module) -> Iterator[Snapshot]:
+    """Yield the averages of a network in a checkpoint, restricted to parameters."""
     state = checkpoint.load(path)
-    node = parse(state["config"]).average
-    if target(node, "average", ()) is not PowerAverage:
+    choice = choose("average", parse(state["config"]).average, ())
+    if choice.target is not PowerAverage:
         raise ConfigError(f"{path} has no power-function average: train with average=power")
-    average: State = state["run"]["step"]["average"]
-    kept = {float(node["width"]): average, **{float(width): one for width, one in average.get("beside", {}).items()}}
-    for width, one in kept.items():
-        weights: dict[str, Tensor] = {name: one["generator"][name] for name in trained}
-        yield Snapshot(state["run"]["iteration"], gamma_of(width), weights)
+    iteration = state["run"]["iteration"]
+    if not 0 < iteration == _iteration(path):
+        raise CheckpointError(f"{path} was written at iteration {iteration}, and its name says otherwise: name it as it was")
+    average = PowerAverage(network, **{**choice.settings, "of": "generator"})
+    step = state["run"].get("step")
+    given: Any = step.get("average") if isinstance(step, dict) else None
+    if isinstance(given, dict):
+        given = {key: value for key, value in given.items() if key != "discriminator"}
+    try:
+        refuse_unlike("average", average.state_dict(), given)
+    except ValueError as error:
+        raise CheckpointError(f"{path} does not fit its own configuration ({error})") from None
+    average.load_state_dict(given)
+    for one in (average, *average.beside.values()):
+        yield Snapshot(iteration, one.gamma, dict(one.generator.named_parameters()))
 
 
 def _iteration(path: Path) -> int:

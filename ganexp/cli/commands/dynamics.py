@@ -24,6 +24,7 @@ from ganexp.config.choices import Choice, choose
 from ganexp.config.defaults import completed, option_files
 from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
+from ganexp.config.untrusted import UNWATCHED
 from ganexp.documents import refuse_unwritable, write_text
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.logging import reading
@@ -83,7 +84,7 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
         if not config:
             raise ConfigError(f"{file} is of a run without a configuration, from which its networks could be made.")
         longer = {"iterations": completed(config)["iterations"] + 1}  # a run that has done all its iterations is not resumed
-        trainer = build(config | longer, checkpoint=file, trust=options.trust)
+        trainer = build(config | UNWATCHED | longer, checkpoint=file, trust=options.trust)
         x = next(trainer.reals)
         z = trainer.gan.prior.measured(len(x))
         try:

@@ -26,7 +26,7 @@ from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
-from ganexp.documents import write_text
+from ganexp.documents import refuse_outside, write_text
 from ganexp.evaluation import EvaluationError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
@@ -208,7 +208,9 @@ def _output(options: argparse.Namespace) -> Path:
     elif options.dataset:
         folder = first.resolve().parent / f"{first.resolve().name}_evaluation"
     else:
-        folder = (first if first.is_dir() else RunFolder.beside(first)) / "evaluation"
+        own = first if first.is_dir() else RunFolder.beside(first)
+        folder = own / "evaluation"
+        refuse_outside(folder, own)
     for path in (folder / "evaluation.json", folder / "evaluation.html"):
         refuse_place(path, options.overwrite)
     return folder

@@ -15,7 +15,7 @@ from ganexp.cli.state import state
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
-from ganexp.documents import atomic_write
+from ganexp.documents import atomic_write, refuse_links_out, refuse_outside
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.logging.layout import RunFolder
@@ -142,7 +142,7 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
 
 def export(generator: Trained, options: argparse.Namespace) -> Path:
     """Write the network as TorchScript, torch.export or ONNX, checked against the generator."""
-    path = options.output or _beside(options.run) / "generated" / f"generator{exporting.SUFFIXES[options.form]}"
+    path = options.output or _generated(options.run) / f"generator{exporting.SUFFIXES[options.form]}"
     refuse_place(path, options.overwrite)
     off = exporting.export(generator, options.form, path)
     called = "network(z, labels)" if generator.classes else "network(z)"
@@ -152,7 +152,7 @@ def export(generator: Trained, options: argparse.Namespace) -> Path:
 
 def save(generator: Trained, options: argparse.Namespace) -> Path:
     """Write a folder to give away: weights as safetensors, settings as JSON, a model card."""
-    folder = options.output or _beside(options.run) / "generated" / "generator"
+    folder = options.output or _generated(options.run) / "generator"
     if folder.exists() and not options.overwrite:
         raise SamplingError(f"{folder} is there already: add --overwrite to write there, or name another place with --output")
     how = {"trust": options.trust, "averaged": not options.plain_weights}
@@ -197,17 +197,20 @@ def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequenc
     elif options.first and suffix:
         told["first"] = options.first
     named = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
-    path: Path = options.output or _beside(options.run) / "generated" / f"{named}{suffix}"
+    path: Path = options.output or _generated(options.run) / f"{named}{suffix}"
     if suffix:
         refuse_place(path, options.overwrite)
     return path
 
 
-def _beside(run: Path | str) -> Path:
-    """Return the folder that `generated/` goes into: the run's, or the current folder for a generator on a hub."""
+def _generated(run: Path | str) -> Path:
+    """Return the folder of results: beside the run, or in the current folder for a generator on a hub."""
     if isinstance(run, str):
-        return Path()
-    return run if run.is_dir() else RunFolder.beside(run)
+        return Path("generated")
+    own = run if run.is_dir() else RunFolder.beside(run)
+    refuse_outside(own / "generated", own)
+    refuse_links_out(own / "generated")
+    return own / "generated"
 
 
 def _save_picture(drawn: Any, path: Path) -> Path:

@@ -80,6 +80,7 @@ def test_few_checkpoints_are_said_to_be_few(tmp_path, capsys):
     [
         (["--width", 0.3], "--width"),
         (["--width", 0.1, 0], "--width"),
+        (["--width", 1e-200], "--width"),
         (["--width", 0.1, "--iteration", 3], "has no checkpoint"),
         (["--width", 0.1, "--iteration", 99999], "beyond the run's last checkpoint"),
     ],
@@ -100,3 +101,65 @@ def test_what_is_there_stays(run):
     with pytest.raises(SystemExit, match="--overwrite"):
         call("average", run[0], "--width", 0.2)
     assert torch.load(*call("average", run[0], "--width", 0.2, "--overwrite"), weights_only=True)["run"]["iteration"] == N
+
+
+PLACE = "run.step.average"
+TAMPERED = [
+    ("config.average.width", "x"),
+    ("config.average.width", None),
+    ("config.average.width", 1e-200),
+    ("config.average.beside", ["x"]),
+    ("config.average", {}),
+    ("config.average", 3),
+    ("config.evaluation", 3),
+    ("run.iteration", 0),
+    ("run.iteration", 10**400),
+    ("run.iteration", N - 1),
+    ("run.step", 3),
+    (PLACE, {}),
+    (PLACE, torch.zeros(3)),
+    (f"{PLACE}.generator", {}),
+    (f"{PLACE}.generator", 3),
+    (f"{PLACE}.beside", {}),
+    (f"{PLACE}.beside", 3),
+    (f"{PLACE}.beside.0.05.generator", torch.zeros(3)),
+    (f"{PLACE}.beside.0.05.updates", -1),
+]
+MADE_OF = {
+    "shorter": lambda one: one[:1],
+    "of another type": lambda one: one.float(),
+    "not finite": lambda one: one * float("nan"),
+    "sparse": lambda one: one.to_sparse(),
+    "without values": lambda one: one.to("meta"),
+    "no tensor": lambda one: 3,
+}
+WEIGHTS = [(f"{PLACE}.{where}generator", made) for where in ("", "beside.0.05.") for made in MADE_OF.values()]
+
+
+@pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
+@pytest.mark.parametrize("at", [8, N])
+@pytest.mark.parametrize(("key", "value"), [*TAMPERED, *WEIGHTS])
+def test_a_tampered_checkpoint_is_one_sentence(run, key, value, at, tmp_path):
+    """Whether it is the last one, whose networks are taken, or another one; lacking what it should have, too."""
+    folder = tmp_path / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    for iteration in (8, N):
+        name = f"checkpoints/iteration_{iteration:09d}.pt"
+        state = torch.load(run[0] / name, weights_only=True)
+        torch.save(state, folder / name)
+        if iteration == at:
+            tampered, place = state, folder / name
+    inside = tampered
+    *path, last = key.replace("0.05", "0_05").split(".")
+    for part in path:
+        inside = inside[part.replace("_05", ".05")]
+    inside[last] = {name: value(one) for name, one in inside[last].items()} if callable(value) else value
+    torch.save(tampered, place)
+    with pytest.raises(SystemExit, match=r"\AError: [^\n]+\Z"):
+        call("average", folder, "--width", 0.1)
+    del inside[last]
+    torch.save(tampered, place)
+    if key not in ("config.evaluation", "config.average.width", "config.average.beside"):  # which have defaults
+        with pytest.raises(SystemExit, match=r"\AError: [^\n]+\Z"):
+            call("average", folder, "--width", 0.1)
+    assert not (folder / "averages").exists()

@@ -306,15 +306,6 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-def test_code_that_a_run_names_is_not_executed(runs, tmp_path):
-    place, _ = runs
-    state = torch.load(place / "digits/checkpoints/last.pt", weights_only=True)
-    state["config"]["evaluation"]["features"] = "/somewhere/features.pt"
-    torch.save(state, tmp_path / "theirs.pt")
-    said = refused(tmp_path / "theirs.pt", "--output", tmp_path / "out")
-    assert "evaluation.features=/somewhere/features.pt is code that the run names" in said
-
-
 def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
     place, rows = runs
     shutil.copytree(place / "sweep", tmp_path / "sweep")

@@ -1,0 +1,105 @@
+"""Configurations that nobody has typed here: of a run folder, a checkpoint, a sweep, a saved generator or the hub.
+
+Such a configuration may be anyone's. What it chooses among ganexp's parts is taken over, and so is where data are read. What it
+must not do is run code, have interpolations read the environment, or say where this machine writes. Targets outside ganexp are
+refused by `ganexp.config.targets`, where they are looked up. Nothing here imports torch: the command line asks early.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ganexp.config.defaults import conf_folder, defaults, options_in
+from ganexp.config.parsing import LONGEST_SHOWN, shown
+from ganexp.config.plugins import conf_folders
+from ganexp.config.schema import ConfigError, files_among
+from ganexp.printable import printable
+
+DEEPEST = 32
+"""No configuration is nested deeper, and Python's stack is limited."""
+LOGGED = re.compile(r"logger\.wandb\.(mode|entity|project|group|name|notes|tags|artifacts)|logger\.\w+\._target_")
+"""The settings of loggers that are taken over; any other may be a place to write to."""
+UNWATCHED: dict[str, Any] = {
+    "logger": {},
+    "measure": {"auto": {}},
+    "evaluation": {},
+    "evaluate_every": 0,
+    "keep_best": None,
+    "sweep": {},
+}
+"""The keys of what watches a run, saying nothing: laid over a configuration by whoever looks at its networks or data alone."""
+
+
+def checked(
+    values: Mapping[str, Any],
+    where: str,
+    *,
+    typed: Collection[str] = (),
+    trust: Sequence[str] | str | None = (),
+    remedy: str = "type it again, beside this, if it is your own",
+) -> dict[str, Any]:
+    """Return a configuration from outside as plain values, with this machine's `data_root`, or refuse it.
+
+    Sets that are downloaded are looked for in the default `data_root`, wherever the configuration had them, unless `data_root`
+    or `dataset.root` was typed. `resume` and `sweep.resume` are left out, and `trust` is what the caller trusts.
+
+    Args:
+        values: The configuration, with the values of typed keys in it. Anything may be in it.
+        where: What led here, such as `resume=outputs/latest`; error messages begin with it.
+        typed: The keys that the user has typed, dotted; they and those below them are not checked.
+        trust: As for `ganexp.build`; None takes the configuration for the user's own, and changes nothing.
+        remedy: What the user can do about a value that is refused.
+
+    Raises:
+        ConfigError: A value is code, a place to write to, or an interpolation; or the values are not plain.
+    """
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(values))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: a configuration holds plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
+    if trust is None:
+        return plain
+    found = [(key, value) for key, value in _leaves(plain, where) if not _is_among(typed, key)]
+    for key, value in found:
+        risk = _risk_of(key, value)
+        if risk:
+            said = printable(f"{key}={shown(value)}")
+            raise ConfigError(f"{where}: {said}, which it has recorded, could {risk}: {remedy}.")
+    if not _is_among(typed, "data_root"):
+        plain["data_root"] = defaults()["data_root"]
+    if isinstance(plain.get("dataset"), dict) and "root" in plain["dataset"] and not _is_among(typed, "dataset.root"):
+        plain["dataset"]["root"] = plain["data_root"]
+    sweep = {"sweep": plain["sweep"] | {"resume": None}} if isinstance(plain.get("sweep"), dict) else {}
+    return plain | sweep | {"resume": None, "trust": trust if isinstance(trust, str) else list(trust)}
+
+
+def _risk_of(key: str, value: Any) -> str | None:
+    """Return what a value could do that only the person who types it may decide; None if there is nothing."""
+    if "${" in key or (isinstance(value, str) and "${" in value):
+        return "read what it should not, by its interpolation"
+    if _is_among(["evaluation.features"], key) and files_among(value):
+        return "run code"
+    if key.startswith("logger.") and value is not None and not LOGGED.fullmatch(re.sub(r"\.\d+$", "", key)):
+        options = options_in("logger", [conf_folder(), *conf_folders()])
+        if dict(_leaves({"logger": options})).get(key) != value:
+            return "write elsewhere"
+    return None
+
+
+def _is_among(typed: Collection[str], key: str) -> bool:
+    return any(key == one or key.startswith(f"{one}.") for one in typed)
+
+
+def _leaves(values: dict[str, Any], where: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value that is no container under its dotted key; in lists, numbers are keys. Empty ones are passed over."""
+    left: list[tuple[str, Any, int]] = [("", values, 0)]
+    while left:
+        above, value, depth = left.pop()
+        if not isinstance(value, (dict, list)):
+            yield above, value
+            continue
+        if depth == DEEPEST:
+            raise ConfigError(f"{where}: {printable(above[:LONGEST_SHOWN])} is nested too deep for a configuration.")
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        left += [(f"{above}.{name}" if above else str(name), child, depth + 1) for name, child in children]
