@@ -117,8 +117,11 @@ def sample(parser: ArgumentParser) -> None:
     which.add_argument("--first", type=_integer, default=0, help="index of the first one")
     which.add_argument("--indices", type=_integer, nargs="+", help="these, instead of --n and --first")
     which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
-    which.add_argument("--truncation", type=float, help="bound of latents: less varied, more typical samples")
+    which.add_argument("--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical")
     which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    which.add_argument(
+        "--standing", type=_positive, default=0, metavar="N", help="batches that batch norm's statistics are computed anew from"
+    )
     guided = parser.add_argument_group("by the discriminator")
     guided.add_argument("--method", choices=["rejection", "langevin"], help="D decides which latents are taken")
     guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact otherwise")

@@ -20,7 +20,7 @@ from ganexp.config.dry_run import CPU_FLOPS
 from ganexp.config.metrics import high_is_best, measured_by
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
-from ganexp.config.resume import loaded
+from ganexp.config.resume import endings, loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.schema import ConfigError
 from ganexp.config.targets import Trust
@@ -155,6 +155,8 @@ def build(
             trainer.load_state_dict(state["run"])
         except CheckpointError as error:
             raise ConfigError(f"resume: {error}.") from error
+        for note in endings(state, plan.values):
+            log.warning("%s", note)
     if processes.writes:
         loggers = _loggers(plan, folder, figures, resumed=state is not None, label=label, group=group)  # locks the folder
         if checkpoint:

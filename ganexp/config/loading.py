@@ -20,11 +20,14 @@ from ganexp.data import default_folder, load_cached
 from ganexp.gan.packing import packed_shape
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
+from ganexp.prior import Prior
 from ganexp.sampling import Origin, SamplingError, Trained
 from ganexp.sampling.hub import is_on_hub, pulled
 from ganexp.sampling.saved import is_saved
 from ganexp.sampling.saved import read as saved
 from ganexp.training import CheckpointError, checkpoint
+from ganexp.training.callbacks.drawing import looking
+from ganexp.training.callbacks.evaluation import standing as standing_of
 from ganexp.training.checkpoint import refuse_unlike
 
 
@@ -65,7 +68,9 @@ class _Stored:
         return torch.float64 if self.settings.precision == "fp64" else torch.float32
 
 
-def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True) -> Trained:
+def load(
+    place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True, standing: int = 0
+) -> Trained:
     """Load the generator of a run, with its averaged weights if there is an average. No data are touched.
 
     Args:
@@ -75,15 +80,20 @@ def load(place: str | Path, *, trust: Trust = (), device: torch.device | str = "
         trust: Modules besides ganexp's that the generator's class may come from, as in `trust=["mine"]`; None allows any.
         device: Where to put it.
         averaged: False takes the generator's own weights even if there is an average.
+        standing: From how many batches of 250 samples batch norm's statistics are computed anew, with classes alike; 0 keeps
+            those of training. The latents are those of `evaluation.standing` on a CPU.
 
     Raises:
-        ConfigError: The generator comes from a module that is not trusted, or the configuration has a mistake.
+        ConfigError: The generator comes from a module that is not trusted, the configuration has a mistake, or there is no
+            batch norm whose statistics could be computed.
         CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
     """
     stored = _stored(place, "generator", averaged, trust)
     config = stored.settings
     generator = choose("generator", config.generator, trust)
     network = _filled("generator", lambda: generator.make(config.latent_dim, stored.shape, **stored.conditions), stored)
+    if standing:
+        network = _settled(network.to(device), standing, stored)
     return Trained(
         network,
         latent_dim=config.latent_dim,
@@ -123,7 +133,7 @@ def load_discriminator(
 
 
 def load_pair(
-    place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True
+    place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True, standing: int = 0
 ) -> tuple[Trained, nn.Module]:
     """Load the generator and the discriminator of a run, as `load` and `load_discriminator` do, for samplers that D guides.
 
@@ -131,7 +141,7 @@ def load_pair(
         ConfigError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs.
         CheckpointError: As for both.
     """
-    trained = load(place, trust=trust, device=device, averaged=averaged)
+    trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
     settings = trained.origin.settings
     loss = choose("loss", settings["loss"], trust).make()
     if not loss.log_ratio:
@@ -159,6 +169,18 @@ def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Mod
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{stored.path} does not fit its own configuration ({reason})") from None
     return network
+
+
+def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
+    """Compute batch norm's statistics anew, from latents drawn on the CPU, so that they are the same on every device."""
+    config = stored.settings
+    frequencies = [1.0] * stored.classes if stored.classes else None
+    prior = Prior(config.latent_dim, config.prior, seed=config.seed, dtype=stored.dtype, frequencies=frequencies)
+    with looking(prior, network):
+        settled = standing_of(network, prior, batches)
+    if settled is network:
+        raise ConfigError("standing: the generator has no batch norm whose statistics could be computed anew: leave it out.")
+    return settled
 
 
 def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ganexp.config.choices import measures_in
+from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import completed
 from ganexp.config.plain import told
 from ganexp.config.schema import ConfigError, effect_of
@@ -29,7 +29,8 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     values = completed(values)
     reals = state["run"].get("reals")
     has_digest = isinstance(reals, dict) and reals.get("digest")
-    moved = ("dataset.path", "dataset.root") if has_digest else ()  # the digest tells whether the data are the same
+    moved = {"dataset.path", "dataset.root"} if has_digest else set()  # the digest tells whether the data are the same
+    moved |= {"schedule.end"} if _rates(state) else set()
     differing = [key for key in contradictions(state["config"], values) if key not in moved]
     if differing:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
@@ -40,9 +41,60 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
     iteration = state["run"]["iteration"]
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
-        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, iterations={2 * iteration}.")
+        spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
+        more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
+        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, {more}.")
+    _move_end(path, state, values)
     _know_best(state, values, RunFolder.of_checkpoint(path).best)
     return state
+
+
+def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
+    """Give a schedule that ends the end that is new in the configuration; without one, it keeps its own.
+
+    Raises:
+        ConfigError: The run is given more iterations, but no learning rate above 0 for them.
+    """
+    rates, before, schedule = _rates(state), completed(state["config"]), values.get("schedule", {})
+    iterations, end = values["iterations"], schedule.get("end")
+    if rates and end != before.get("schedule", {}).get("end"):
+        rates["end"] = iterations if end is None else end
+    elif rates and before["iterations"] < iterations > rates["end"] and _final(schedule) == 0:
+        raise ConfigError(
+            f"resume: schedule={name_of(schedule)} brings learning rates to 0 at iteration {rates['end']}, and nothing would "
+            f"be trained after it: let it end later, schedule.end={iterations}, or begin a new run, init_from={path}."
+        )
+
+
+def endings(state: State, values: dict[str, Any]) -> list[str]:
+    """Return a sentence about each thing that ends before a run does that was given more iterations than it had."""
+    values = completed(values)
+    iterations = values["iterations"]
+    if completed(state["config"])["iterations"] >= iterations:
+        return []
+    rates, schedule = _rates(state), state["run"]["step"]["schedule"]
+    notes = []
+    if rates and rates["end"] < iterations:
+        notes.append(
+            f"schedule={name_of(values['schedule'])} ends at iteration {rates['end']:,}, and learning rates then stay at "
+            f"{_final(values['schedule']):g} times what they were: schedule.end={iterations} moves its end."
+        )
+    moved = {key: end for key, end in schedule.get("ends", {}).items() if end < iterations}
+    notes += [f"moving.{key} reaches its final value at iteration {end:,}, and stays there." for key, end in moved.items()]
+    return notes
+
+
+def _rates(state: State) -> dict[str, Any]:
+    """Return the state of a schedule of learning rates that ends; empty if there is none."""
+    step = state["run"].get("step")
+    schedule = step.get("schedule") if isinstance(step, dict) else None
+    rates = schedule.get("rates", schedule) if isinstance(schedule, dict) else None
+    return rates if isinstance(rates, dict) and type(rates.get("end")) is int else {}
+
+
+def _final(schedule: dict[str, Any]) -> float:
+    """Return the share of the rates at which a schedule that ends leaves them; that of a foreign one is taken to be above 0."""
+    return float(schedule.get("final", not str(schedule.get("_target_")).startswith("ganexp.")))
 
 
 def _know_best(state: State, values: dict[str, Any], best: Path) -> None:

@@ -15,7 +15,8 @@ class Field:
     """v = (∇_ψ L_D, ∇_θ L_G) at one point, with its graph, and its Jacobian J = ∂v/∂(ψ, θ) as a linear map.
 
     Vectors are plain lists or tuples of tensors, for `torch._foreach_add` and its like. Parameters whose gradient is None are
-    left out of them; `gradients` puts the None back. None of the products can itself be differentiated.
+    left out of them; `gradients` puts the None back. None of the products can itself be differentiated. The singular vectors of
+    spectral norm are constants in J, as they are in v.
 
     Args:
         d_gradients, g_gradients: v, one gradient for each parameter of D and of G, made with `create_graph`.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,7 +48,8 @@ class GAN:
         redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
             textbook loops do, and throw the other network's away. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
-            samples, scores, losses, penalties and optimisers keep the networks' own.
+            samples, scores, losses, penalties and optimisers keep the networks' own; a penalty that compares with the loss's
+            scores takes its further ones from the same narrower passes.
         clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
         accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that
             memory is that of one part. Penalties see the whole batch.
@@ -185,7 +187,7 @@ class GAN:
         seen = None
         if real_scores is not None and fake_scores is not None:
             real_scores, fake_scores = (self.processes.own(scores_of(scores)) for scores in (real_scores, fake_scores))
-            seen = Seen(real_scores, fake_scores, self._generated)
+            seen = Seen(real_scores, fake_scores, self._generated, partial(self._scored, discriminator))
         return self.penalty.term(self.augment.before(discriminator), x, fake, seen)
 
     def shown_to_d(self, fake: Batch) -> Batch:
@@ -386,6 +388,9 @@ class GAN:
 
     def _generated(self, z: Batch) -> Batch:
         return self.packed(self._passes.generate(self.generator, z))
+
+    def _scored(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
+        return scores_of(self._passes.score(discriminator, self.augment(batch)))
 
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []

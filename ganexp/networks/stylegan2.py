@@ -5,7 +5,9 @@ With `width` 512, `base` 32768 and `latent_dim` 512 they are config F of the pap
 initialisation and gains are those of the authors' second implementation, for PyTorch, but in plain layers.
 
 Departures: images that are not square start from a map that is not square either; each sample has its own crossover of styles;
-groups of the minibatch deviation are neighbours; there is no moving average of styles, and so no truncation towards it.
+groups of the minibatch deviation are neighbours; activations are not clamped to [-256, 256], which keeps the authors' 16-bit
+floats from overflowing and does not concern bfloat16; there is no moving average of styles: `ganexp.sampling` computes the mean
+that it truncates towards.
 """
 
 import itertools

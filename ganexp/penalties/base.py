@@ -22,12 +22,15 @@ class Seen:
 
     Args:
         real_scores, fake_scores: D's scores of the samples that the penalty is given, `(B,)`, with their graph.
-        generate: Maps latents, under their conditions, to samples as D scores them.
+        generate: Maps latents, under their conditions, to samples as D scores them, in the precision of the loss's own fakes.
+        score: Maps such samples to scores, `(B,)`, as those of the loss were computed: after the augmentation, and in the same
+            precision. Scores that are compared with `real_scores` or `fake_scores` come from here.
     """
 
     real_scores: Tensor
     fake_scores: Tensor
     generate: Callable[[Batch], Batch]
+    score: Callable[[Batch], Tensor]
 
 
 class Penalty(Drawing, Part):

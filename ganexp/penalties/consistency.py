@@ -1,6 +1,7 @@
 """Penalties that make scores the same for samples that should look the same to D."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
@@ -16,6 +17,7 @@ from ganexp.penalties.base import Penalty, Seen, scored
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
+Score = Callable[[Batch], Tensor]
 Shift = Annotated[float, Ge(0), Le(0.5)]
 
 
@@ -67,14 +69,15 @@ class Consistency(Penalty):
         self.moved.processes = processes
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self.difference(discriminator, x, scored(discriminator, x))
+        score = partial(scored, discriminator)
+        return self.difference(score, x, score(x))
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
-        return self.difference(discriminator, x, seen.real_scores)
+        return self.difference(seen.score, x, seen.real_scores)
 
-    def difference(self, discriminator: Discriminator, batch: Batch, scores: Tensor) -> Tensor:
+    def difference(self, score: Score, batch: Batch, scores: Tensor) -> Tensor:
         """Return the squared difference between each sample's score and its score after T, `(B,)`."""
-        return (scores - scored(discriminator, Batch(self.moved.transform(batch.values), batch.conditions))).square()
+        return (scores - score(Batch(self.moved.transform(batch.values), batch.conditions))).square()
 
 
 class BalancedConsistency(Consistency):
@@ -101,14 +104,15 @@ class BalancedConsistency(Consistency):
         self.fake_weight = fake_weight
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self._both(discriminator, x, fake, scored(discriminator, x), scored(discriminator, fake))
+        score = partial(scored, discriminator)
+        return self._both(score, x, fake, score(x), score(fake))
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
-        return self._both(discriminator, x, fake, seen.real_scores, seen.fake_scores)
+        return self._both(seen.score, x, fake, seen.real_scores, seen.fake_scores)
 
-    def _both(self, discriminator: Discriminator, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Tensor:
+    def _both(self, score: Score, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Tensor:
         """Return the sum of both weighted means, a scalar."""
-        real, made = self.difference(discriminator, x, real_scores), self.difference(discriminator, fake, fake_scores)
+        real, made = self.difference(score, x, real_scores), self.difference(score, fake, fake_scores)
         return self.real_weight * real.mean() + self.fake_weight * made.mean()
 
 
@@ -144,7 +148,7 @@ class LatentConsistency(Penalty):
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         with torch.set_grad_enabled(fake.values.requires_grad):  # where D's objective is a function of both networks
             near = seen.generate(self._nearby(fake))
-        return self.d_weight * (seen.fake_scores - scored(discriminator, near)).square()
+        return self.d_weight * (seen.fake_scores - seen.score(near)).square()
 
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor:
         return -self.g_weight * (fake.values - generate(self._nearby(fake)).values).square().mean()

@@ -51,13 +51,15 @@ class Series:
         self.trained = trained
         self.processes = processes or Processes()
         self.batch_size = batch_size
-        self._how: dict[str, Any] = {"label": label, "truncation": truncation}
+        self._of, bound = trained.under(truncation)
+        self._how: dict[str, Any] = {"label": label, "truncation": bound}
+        self._told = {"label": label, "truncation": truncation}
         self._seed = seed
         self._advance = advance
 
     def described(self) -> dict[str, Any]:
         """Return what tells these samples from others."""
-        return {"generator": self.trained.digest, "seed": self._seed, **self._how, **self.trained.how}
+        return {"generator": self.trained.digest, "seed": self._seed, **self._told, **self._of.how}
 
     def refuse(self, indices: Sequence[int]) -> None:
         """Make the first sample and the last, and so refuse what cannot be made before a folder is claimed for it.
@@ -86,8 +88,8 @@ class Series:
             self._advance(len(part))
 
     def _made(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
-        z = self.trained.latents(part, self._seed, **self._how)
-        return pixels(self.trained.generate(z, self._seed)), z.conditions[0].tolist() if z.conditions else []
+        z = self._of.latents(part, self._seed, **self._how)
+        return pixels(self._of.generate(z, self._seed)), z.conditions[0].tolist() if z.conditions else []
 
 
 def pixels(samples: Tensor) -> np.ndarray:

@@ -100,7 +100,8 @@ def frames_of(
         raise SamplingError(f"a walk of {tiles} tiles needs 2 or more samples for each of them, not {len(stops)} in all")
     if enlarge < 1:
         raise SamplingError(f"pixels should be enlarged 1 time or more, not {enlarge}")
-    points = trained.latents(stops, seed, label=label, truncation=truncation)
+    trained, bound = trained.under(truncation)
+    points = trained.latents(stops, seed, label=label, truncation=bound)
     given = trained.labels(range(tiles), label)
     latents = walk(points.values.view(-1, tiles, trained.latent_dim), frames, BETWEEN[way], closed=closed)
     samples = (trained.generate(Batch(z, given), seed) for z in latents)

@@ -45,6 +45,16 @@ class Scored(Trained):
         """The weights of the discriminator, by their digest; each method adds its own settings."""
         return {"discriminator": digest_of(self.discriminator.state_dict())}
 
+    def under(self, truncation: float | None) -> tuple[Trained, None]:
+        """Return the generator as it is.
+
+        Raises:
+            SamplingError: There is a truncation.
+        """
+        if truncation is not None:
+            raise SamplingError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
+        return self, None
+
     def latents(
         self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None
     ) -> Batch:
@@ -53,8 +63,7 @@ class Scored(Trained):
         Raises:
             SamplingError: As in `Trained.latents`; or there is a truncation, or scores are not finite.
         """
-        if truncation is not None:
-            raise SamplingError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
+        self.under(truncation)
         parts = []
         for some in in_batches(indices):
             with undisturbed(self.device, seed):

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from ganexp.streams import stream, undisturbed
 
 AT_ONCE = 256
 """How many samples are generated at a time, unless told otherwise."""
+STYLES = 10_000
+"""Of how many latents the styles are averaged."""
 
 
 class SamplingError(ValueError):
@@ -98,12 +101,13 @@ class Trained(nn.Module):
             n: How many.
             seed: The seed of the latents.
             label: The class of all samples, for a conditional generator; by default classes take turns: index modulo classes.
-            truncation: The bound of each latent's coordinates, for more typical and less varied samples; by default none.
+            truncation: For more typical and less varied samples; by default none. Where the generator has styles, ψ of
+                `truncated`, 1 for none; otherwise the bound of each latent's coordinates.
             first: The index of the first one.
 
         Raises:
-            SamplingError: `n`, the class or the truncation is out of range, or the latents are not normal and so cannot be
-                truncated.
+            SamplingError: `n`, the class or the truncation is out of range, or the latents are to be truncated and are not
+                normal.
         """
         if n < 1:
             raise SamplingError(f"n should be 1 or more samples, not {n}")
@@ -119,13 +123,57 @@ class Trained(nn.Module):
         batch_size: int = AT_ONCE,
     ) -> Iterator[Tensor]:
         """Generate the samples of indices batch by batch, as in `sample`; only one batch is in memory at a time."""
+        of, bound = self.under(truncation)
         for some in in_batches(indices, batch_size):
-            yield self.generate(self.latents(some, seed, label=label, truncation=truncation), seed)
+            yield of.generate(of.latents(some, seed, label=label, truncation=bound), seed)
+
+    @property
+    def has_styles(self) -> bool:
+        """Whether the network makes its samples from styles, by the methods `styles` and `synthesis`."""
+        return hasattr(self.network, "styles") and hasattr(self.network, "synthesis")
+
+    def truncated(self, psi: float) -> "Trained":
+        """Return the generator with its styles w moved to w̄ + ψ (w − w̄) (Karras et al. 2019, StyleGAN, appendix B).
+
+        w̄ is the mean over 10,000 latents, and over classes alike. Departure: the authors keep a moving average in training.
+
+        Args:
+            psi: ψ: 1 changes nothing, 0 leaves the one image of w̄.
+
+        Raises:
+            SamplingError: The generator has no styles, or ψ is not finite.
+        """
+        if not self.has_styles:
+            raise SamplingError("the generator has no styles: leave truncation out, and truncate the latents it is given")
+        if not math.isfinite(psi):
+            raise SamplingError(f"truncation should be a finite number, such as 0.7, not {psi}")
+        return Truncated(self, psi)
+
+    def under(self, truncation: float | None) -> "tuple[Trained, float | None]":
+        """Return the generator that makes truncated samples, and the bound that its latents then have."""
+        return (self.truncated(truncation), None) if self.has_styles and truncation is not None else (self, truncation)
+
+    @cached_property
+    def mean_style(self) -> Tensor:
+        """The mean of the styles of each layer, `(layers, n)`."""
+        indices, rng, total = range(STYLES), stream(0, "mean of styles"), torch.zeros((), dtype=torch.float64)
+        network: Any = self.network
+        with torch.no_grad(), undisturbed(self.device):
+            for some in in_batches(indices):
+                z = one_latent(rng, len(some) * self.latent_dim, self.prior).view(len(some), -1)
+                total = total + network.styles(z.to(self.device, self.dtype), *self.labels(some)).sum(0).double().cpu()
+        return total / STYLES
 
     def latents(
         self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None
     ) -> Batch:
-        """Return the latents of indices, `(N, latent_dim)`, with the class of each if the generator is conditional."""
+        """Return the latents of indices, `(N, latent_dim)`, with the class of each if the generator is conditional.
+
+        Raises:
+            SamplingError: As in `sample`; or there is a truncation, and it is styles that are truncated.
+        """
+        if truncation is not None and self.has_styles:
+            raise SamplingError(f"styles are truncated, not latents: take truncated({truncation}), or leave truncation out")
         values = latents(indices, self.latent_dim, self.prior, seed=seed, truncation=truncation)
         return Batch(values.to(self.device, self.dtype), self.labels(indices, label))
 
@@ -164,6 +212,49 @@ class Trained(nn.Module):
     def digest(self) -> str:
         """What tells one generator's weights from another's."""
         return digest_of(self.network.state_dict())
+
+
+class Truncated(Trained):
+    """A generator whose styles are truncated: see `Trained.truncated`.
+
+    Args:
+        trained: The generator, as it is.
+        psi: ψ.
+    """
+
+    def __init__(self, trained: Trained, psi: float) -> None:
+        super().__init__(
+            TowardsMean(trained.network, trained.mean_style, psi),
+            latent_dim=trained.latent_dim,
+            prior=trained.prior,
+            shape=trained.shape,
+            classes=trained.classes,
+            device=trained.device,
+            dtype=trained.dtype,
+            origin=trained.origin,
+        )
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What tells its samples from those of truncated latents."""
+        return {"truncated": "styles"}
+
+
+class TowardsMean(nn.Module):
+    """A network with styles, which moves towards their mean: `(layers, n)`."""
+
+    mean: Tensor
+
+    def __init__(self, network: Any, mean: Tensor, psi: float) -> None:
+        super().__init__()
+        self.network = network
+        self.psi = psi
+        self.register_buffer("mean", mean)
+
+    def forward(self, z: Tensor, *conditions: Tensor) -> Tensor:
+        """Map latents, and what they are conditioned on, to samples."""
+        moved: Tensor = self.network.synthesis(torch.lerp(self.mean, self.network.styles(z, *conditions), self.psi))
+        return moved
 
 
 def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, truncation: float | None = None) -> Tensor:

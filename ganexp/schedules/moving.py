@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 from torch.optim import Optimizer
 
+from ganexp.facts import Facts
 from ganexp.optimizers.rates import keep_rate_on_device, set_rate
 from ganexp.ranges import checked
 from ganexp.schedules.base import Schedule
@@ -75,7 +76,8 @@ class Moving(Schedule):
 class Ending(Moving):
     """A schedule that ends at an iteration; after it, rates stay.
 
-    The end is part of the state, so that a run that is resumed with more iterations keeps its original end.
+    The end is part of the state, so that a run that is resumed with more iterations keeps its original end, unless it is
+    given another one.
 
     Args:
         iterations: How many the run has.
@@ -95,6 +97,12 @@ class Ending(Moving):
             raise ValueError(
                 f"schedule.end={end} lies beyond the run's {iterations} iterations: lower it, or raise iterations, or leave "
                 "it null, which is the end of the run"
+            )
+
+    def check(self, run: Facts) -> None:
+        if self.final == 0 and self.end < run.iterations:
+            run.warn(
+                f"leaves learning rates at 0 from iteration {self.end} of {run.iterations} on: raise end, or final above 0"
             )
 
     def between(self, t: int, start: float, final: float) -> float:

@@ -7,6 +7,8 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.functional import normalize
+from torch.nn.utils.parametrizations import _SpectralNorm
 
 from ganexp.batch import Batch, Discriminator, Objective
 from ganexp.gan import GAN
@@ -19,6 +21,10 @@ class Unrolled(Simultaneous):
 
     Both networks move from where they were, as in `joint`, which this is for k = 0. Trace: `z G r f DG+`. Departure: the
     inner steps are plain gradient descent, as in the paper's equations; its experiments used Adam.
+
+    With torch's parametrisation `spectral_norm` in D, each inner step takes the singular vectors as constants, as D's own
+    update does, and G's gradient passes through the power iterations that refine them. It does not pass through the vectors of
+    the older `torch.nn.utils.spectral_norm`, nor through those of the penalty `Spectral`.
 
     Args:
         k: Inner steps of D, on the batch at hand.
@@ -68,15 +74,39 @@ class Ahead:
     Args:
         discriminator: The module.
         tensors: The tensors to use instead, by the name of each place in it that holds one.
+        matrices: The weights likewise, where spectral norm's power iterations are to be differentiated. Torch's own are not,
+            so that the slope of what a later pass computes would lack what comes from the vectors.
     """
 
-    def __init__(self, discriminator: nn.Module, tensors: dict[str, Tensor]) -> None:
+    def __init__(
+        self, discriminator: nn.Module, tensors: dict[str, Tensor], *, matrices: dict[str, Tensor] | None = None
+    ) -> None:
         self.discriminator = discriminator
         self.tensors = tensors
+        self.matrices = matrices or {}
 
     def __call__(self, images: Tensor, *conditions: Tensor) -> Tensor:
         """Map images, and what they are conditioned on, to scores `(B,)`."""
-        return functional_call(self.discriminator, self.tensors, (images, *conditions), tie_weights=False)
+        norms = [*self._refined()] if self.matrices else []
+        for norm in norms:
+            norm.training = False  # which would iterate once more
+        try:
+            return functional_call(self.discriminator, self.tensors, (images, *conditions), tie_weights=False)
+        finally:
+            for norm in norms:
+                norm.training = True
+
+    def _refined(self) -> Iterator[nn.Module]:
+        """Refine the singular vectors of each spectral norm as its own pass does, but with a graph, and yield the module."""
+        for name, norm in self.discriminator.named_modules():
+            left, right, weight = f"{name}._u", f"{name}._v", f"{name.removesuffix('.0')}.original"
+            if isinstance(norm, _SpectralNorm) and norm.training and left in self.tensors and weight in self.matrices:
+                matrix = norm._reshape_weight_to_matrix(self.matrices[weight])
+                for _ in range(norm.n_power_iterations):
+                    u = normalize(torch.mv(matrix, self.tensors[right]), dim=0, eps=norm.eps)
+                    v = normalize(torch.mv(matrix.T, u), dim=0, eps=norm.eps)
+                    self.tensors |= {left: u, right: v}
+                yield norm
 
     def read(self, what: Callable[[nn.Module], list[Tensor]]) -> list[Tensor]:
         """Return what a function reads in the module while it has the other weights."""
@@ -113,17 +143,18 @@ def unroll(discriminator: nn.Module, objective: Callable[[Discriminator], Tensor
     """
     slots, buffers = _slots(discriminator, "_parameters"), _slots(discriminator, "_buffers")
     weights = {p: p for p in slots.values() if p.requires_grad}  # keyed by the parameter that each began as
-    copies = {name: buffer.clone() for name, buffer in buffers.items()}
+    buffers = {name: buffer.clone() for name, buffer in buffers.items()}
 
-    def ahead() -> Ahead:
-        return Ahead(discriminator, {name: weights.get(p, p) for name, p in slots.items()} | copies)
+    def named(moved: dict[Tensor, Tensor]) -> dict[str, Tensor]:
+        return {name: moved.get(p, p) for name, p in slots.items()}
 
     for _ in range(k):
-        before = list(weights.values())
-        gradients = torch.autograd.grad(objective(ahead()), before, create_graph=True, allow_unused=True)
-        moved = [w if g is None else w - rate * g for w, g in zip(before, gradients, strict=True)]
-        weights = dict(zip(weights, moved, strict=True))
-    return ahead()
+        seen = {p: w.view_as(w) for p, w in weights.items()}  # to D's update, singular vectors of w are constants
+        ahead = Ahead(discriminator, named(seen) | buffers, matrices=named(weights))
+        gradients = torch.autograd.grad(objective(ahead), list(seen.values()), create_graph=True, allow_unused=True)
+        weights = {p: w if g is None else w - rate * g for (p, w), g in zip(weights.items(), gradients, strict=True)}
+        buffers = {name: ahead.tensors[name] for name in buffers}
+    return Ahead(discriminator, named(weights) | buffers, matrices=named(weights))
 
 
 def apart(discriminator: nn.Module) -> Ahead:

@@ -20,6 +20,10 @@ class LossChange(Remembering):
     but the first takes the real samples of that batch; G's `g_steps` updates are by the objective of the strategy inside. In
     the first iteration, which has none before it, both networks move as the strategy inside moves them.
 
+    The losses are those of the game that this wrapper is given. Around `TopK` and `LatentStep` they are those of all fakes,
+    from latents as they are drawn. Inside `TopK`, L_G is that of the best-scored fakes; inside `LatentStep`, the fakes of both
+    losses are made from latents that have moved.
+
     Each iteration reads two numbers from the device, and waits for them; forming them takes a pass of G and two of D without a
     graph. Departures: the losses are formed on other fakes than the updates, so that any strategy fits; losses are multiplied
     and not divided, so that a loss of 0 is no error.

@@ -4,6 +4,7 @@ import copy
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,9 @@ from ganexp.config.loading import _published, data_of
 from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Fake
 from ganexp.networks import MLPGenerator
+from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint
+from ganexp.training.callbacks.evaluation import standing
 from tests.composing import composed
 from tests.small_runs import CONVOLUTIONAL, SMALL
 
@@ -43,6 +46,32 @@ def test_the_data_of_a_generator_are_those_that_the_seed_of_its_run_has_drawn(tm
     monkeypatch.setattr(Drawn, "shape", (3,))
     with pytest.raises(ConfigError, match=r"^dataset=\S+ has samples of shape \(3,\) now, and had \(2,\) when"):
         data_of(ganexp.load(tmp_path), trust=__name__)
+
+
+@pytest.mark.parametrize("classes", [0, 10])
+def test_standing_statistics_are_those_of_the_averaged_weights_as_in_an_evaluation(tmp_path, classes):
+    digits = (*(one for one in CONVOLUTIONAL if not one.startswith("dataset")), "dataset.image_size=16")
+    trainer = run(tmp_path, f"conditional={bool(classes)}".lower(), of=digits)
+    plain, settled = ganexp.load(tmp_path), ganexp.load(tmp_path, standing=2)
+    name, first = next((name, one) for name, one in plain.network.named_modules() if isinstance(one, torch.nn.BatchNorm2d))
+    seen = []
+    first.register_forward_pre_hook(lambda _, given: seen.append(given[0].transpose(0, 1).flatten(1).numpy()))
+    prior = Prior(3, frequencies=[1.0] * classes or None)  # of the same seed
+    with torch.no_grad():
+        for z in prior.standing(500).split(250):
+            plain(z.values, *z.conditions)
+    norm = settled.network.get_submodule(name)
+    np.testing.assert_allclose(norm.running_mean, np.mean([one.mean(1) for one in seen], 0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(norm.running_var, np.mean([one.var(1, ddof=1) for one in seen], 0), rtol=1e-4)
+    if not classes:
+        with torch.no_grad():
+            evaluated = standing(trainer.step.average.generator, trainer.gan.prior, 2)
+        torch.testing.assert_close([*settled.network.buffers()], [*evaluated.buffers()], rtol=1e-4, atol=1e-6)
+
+
+def test_statistics_of_no_batch_norm_are_refused(trained):
+    with pytest.raises(ConfigError, match="standing"):
+        ganexp.load(trained[0], standing=2)
 
 
 @pytest.fixture(scope="module")

@@ -26,13 +26,13 @@ ALL = {
 }
 
 
-def image_gan(penalty, loss=NonSaturating):
+def image_gan(penalty, loss=NonSaturating, *, dtype=torch.float64, **settings):
     torch.manual_seed(0)
-    generator = MLPGenerator(3, SHAPE, width=5, depth=1).double()
-    discriminator = MLPDiscriminator(SHAPE, width=5, depth=1).double()
+    generator = MLPGenerator(3, SHAPE, width=5, depth=1).to(dtype)
+    discriminator = MLPDiscriminator(SHAPE, width=5, depth=1).to(dtype)
     optimizers = (torch.optim.Adam(network.parameters(), lr=0.02, eps=1e-4) for network in (generator, discriminator))
-    prior = Prior(3, seed=3, dtype=torch.float64)
-    return GAN(generator, discriminator, loss(), *optimizers, prior, batch_size=6, penalty=penalty)
+    prior = Prior(3, seed=3, dtype=dtype)
+    return GAN(generator, discriminator, loss(), *optimizers, prior, batch_size=6, penalty=penalty, **settings)
 
 
 def reals():
@@ -91,6 +91,28 @@ def test_a_plain_loop(name):
         descend(loop.optimizer_g, loop.loss.g_loss(None, D(fake)) + further)
     torch.testing.assert_close(state(gan), state(loop), rtol=1e-10, atol=1e-11)
     assert ("loss/g_penalty" in gan.meter.so_far()) == (name == "zcr")
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        Consistency(shift=0, flip=False),
+        BalancedConsistency(shift=0, flip=False),
+        LatentConsistency(noise=1e-30),  # which changes no z
+    ],
+)
+def test_under_mixed_precision_what_nothing_changes_costs_nothing(penalty, accumulate):
+    """Both scores of each sample are from passes of one precision."""
+    gan = image_gan(penalty, dtype=torch.float32, autocast=torch.bfloat16, accumulate=accumulate)
+    fake = gan.generate(gan.sample())
+    x = Batch(torch.randn(6, *SHAPE))
+    for objective in (gan.d_loss(x, fake), gan.losses_of_both(x, fake)[0]):
+        assert objective.penalty.item() == 0
+    ahead = strategies.Unrolled(k=1, rate=0.1)
+    assert ahead.g_loss(gan, x, fake).value.isfinite()
+    if isinstance(penalty, LatentConsistency):
+        assert gan.g_loss(None, fake).penalty.item() == 0
 
 
 @pytest.mark.parametrize("flip", [False, True])

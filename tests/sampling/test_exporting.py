@@ -1,5 +1,6 @@
 """Exported files compute what the generator computes, and one that does not is not kept."""
 
+import contextlib
 import sys
 
 import pytest
@@ -85,6 +86,28 @@ def test_a_file_that_computes_something_else_is_refused(tmp_path):
     with pytest.raises(SamplingError, match=r"\Athe generator cannot be written as torch_export \([^\n]*\)\Z"):
         export(undecided, "torch_export", tmp_path / "x.pt2")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["what was there before"]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+@pytest.mark.parametrize("scale", [1e-6, 1, 1e6])
+@pytest.mark.parametrize(("off", "kept"), [(1e-5, True), (1e-3, False)])
+def test_what_may_be_off_is_a_share_of_the_samples(tmp_path, monkeypatch, scale, off, kept):
+    write, read = FORMS["torchscript"]
+    monkeypatch.setitem(FORMS, "torchscript", (write, lambda content: lambda z: read(content)(z) * (1 + off)))
+    network = nn.Linear(3, 2, bias=False)
+    network.weight.data *= scale
+    G = Trained(network, latent_dim=3, prior="normal", shape=(2,))
+    with contextlib.nullcontext() if kept else pytest.raises(SamplingError):
+        export(G, "torchscript", tmp_path / "x.ts")
+    assert [path.name for path in tmp_path.iterdir()] == (["x.ts"] if kept else [])
+
+
+@pytest.mark.slow
+def test_stylegan2_of_its_normal_width_can_be_written_as_onnx(tmp_path):
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package)
+    G = Trained(declared("generator", "stylegan2")(512, (3, 32, 32)), latent_dim=512, prior="normal", shape=(3, 32, 32))
+    assert export(G, "onnx", tmp_path / "x.onnx") < 8e-5  # a hundredth of a grey level
 
 
 def test_onnx_without_its_packages_is_a_sentence(tmp_path, monkeypatch):

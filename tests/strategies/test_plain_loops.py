@@ -191,23 +191,32 @@ def test_strategy_equals_plain_loop(strategy, loss, steps):
     torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-10 if loss in UNHELD else 1e-12)
 
 
+def with_spectral_norm(network):
+    for layer in [module for module in network.modules() if isinstance(module, torch.nn.Linear)]:
+        torch.nn.utils.parametrizations.spectral_norm(layer)
+    return network
+
+
+@pytest.mark.parametrize("wrap", [lambda discriminator: discriminator, with_spectral_norm], ids=["plain", "spectral norm"])
 @pytest.mark.parametrize("loss", ["nonsaturating", "lsgan", "softmaxgan", "ragan", "rpgan", "began"])
-def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss):
+def test_unrolled_gradient_equals_finite_differences_through_plain_steps(loss, wrap):
     """Differentiate numerically through k plain steps of D, which know nothing of functional calls."""
-    gan, k, rate = tiny_gan(CASES[loss]), 3, 0.05
+    gan, k, rate = tiny_gan(CASES[loss], wrap=wrap), 3, 0.05
     x, z = next(real_batches()), gan.sample()
 
     def g_loss_after_plain_steps():
-        before = [p.data.clone() for p in gan.discriminator.parameters()]
+        tensors = [*gan.discriminator.parameters(), *gan.discriminator.buffers()]
+        before = [tensor.data.clone() for tensor in tensors]
         fake = gan.generator(z.values).detach()
         for _ in range(k):
             objective = gan.loss.d_loss(gan.discriminator(x), gan.discriminator(fake))
             gradients = torch.autograd.grad(objective, list(gan.discriminator.parameters()))
             for p, gradient in zip(gan.discriminator.parameters(), gradients, strict=True):
                 p.data.sub_(rate * gradient)
-        value = gan.loss.g_loss(gan.discriminator(x), gan.discriminator(fake)).item()
-        for p, old in zip(gan.discriminator.parameters(), before, strict=True):
-            p.data.copy_(old)
+        real_scores = gan.discriminator(x) if gan.loss.g_needs_real else None  # each pass is a power iteration
+        value = gan.loss.g_loss(real_scores, gan.discriminator(fake)).item()
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor.data.copy_(old)
         return value
 
     value = strategies.Unrolled(k=k, rate=rate).g_loss(gan, x, gan.generate(z)).value

@@ -115,8 +115,8 @@ def test_without_one_samples_come_from_the_generator_itself():
     assert made.step.average.state_dict() == {}
 
 
-@pytest.mark.parametrize(("start", "warned"), [(7, False), (8, True)])
-def test_an_average_of_less_than_two_iterations_is_warned_of(start, warned):
+@pytest.mark.parametrize(("start", "warned"), [(0, True), (2, True), (3, False), (7, False), (8, True)])
+def test_an_average_of_less_than_two_iterations_or_of_almost_all_is_warned_of(start, warned):
     plan = check(composed(*SMALL, "iterations=9", "average=uniform", f"average.start={start}"))
     assert any(one.startswith("average=uniform") for one in plan.warnings) == warned
 

@@ -82,6 +82,19 @@ def test_other_wrappers_act_around_and_inside():
         assert gan.meter.updates["d"] + gan.meter.updates["g"] == 9
 
 
+@pytest.mark.parametrize(("inside", "counted"), [(True, BATCH // 2), (False, BATCH)])
+def test_inside_top_k_g_s_loss_is_that_of_the_best_fakes(inside, counted):
+    change = LossChange(detach)
+    best = TopK(change if inside else detach, nu=0.5, gamma=0.5, every=1)
+    best.iterations = 1
+    change.strategy = change.strategy if inside else best
+    untrained = tiny_gan(CASES["nonsaturating"])
+    z = torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=stream(3, "latents"))
+    scores = untrained.discriminator(untrained.generator(z)).sort(descending=True).values
+    (best if inside else change)(tiny_gan(CASES["nonsaturating"]), real_batches(), d_steps=1, g_steps=1)
+    assert change.losses[1] == pytest.approx(torch.log1p((-scores[:counted]).exp()).mean().item(), rel=1e-12)
+
+
 def test_what_d_sees_is_replayed_inside_too():
     gan, reals, replay = tiny_gan(CASES["hinge"]), real_batches(), Replay(detach, size=BATCH)
     wrapped = LossChange(replay, factor=1e-9)  # D moves, but in the first iteration

@@ -27,7 +27,8 @@ from ganexp.sampling.films import frames_of, write_film
 MOST_COLUMNS = 16
 SAMPLED = ("--grid", "--images", "--film", "--neighbours")
 GOES_WITH: dict[str, Sequence[str]] = {
-    **dict.fromkeys(("n", "seed", "first", "indices", "label", "truncation"), SAMPLED),
+    **dict.fromkeys(("n", "seed", "first", "indices", "label"), SAMPLED),
+    "truncation": (*SAMPLED, "--export"),
     **dict.fromkeys(("format", "shard_size"), ("--images",)),
     **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "enlarge", "open"), ("--film",)),
     "batch_size": ("--grid", "--images", "--neighbours"),
@@ -142,8 +143,11 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
 
 def export(generator: Trained, options: argparse.Namespace) -> Path:
     """Write the network as TorchScript, torch.export or ONNX, checked against the generator."""
-    path = options.output or _generated(options.run) / f"generator{exporting.SUFFIXES[options.form]}"
+    truncated = "" if options.truncation is None else f"_truncation{options.truncation}"
+    path = options.output or _generated(options.run) / f"generator{truncated}{exporting.SUFFIXES[options.form]}"
     refuse_place(path, options.overwrite)
+    if options.truncation is not None:
+        generator = generator.truncated(options.truncation)
     off = exporting.export(generator, options.form, path)
     called = "network(z, labels)" if generator.classes else "network(z)"
     print(f"Called as {called}, z of shape (n, {generator.latent_dim}): at most {off:.2g} off the generator's samples")
@@ -164,6 +168,7 @@ def save(generator: Trained, options: argparse.Namespace) -> Path:
 
 def _loaded(options: argparse.Namespace) -> Trained:
     how = {"trust": options.trust, "device": options.device, "averaged": not options.plain_weights}
+    how["standing"] = options.standing
     if options.method is None:
         return load(options.run, **how)
     try:
@@ -188,6 +193,7 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
 def _place(options: argparse.Namespace, name: str, suffix: str, indices: Sequence[int] | None = None) -> Path:
     """Return the path for a result, and refuse a file that exists unless it may be overwritten."""
     told = {"": options.method, "seed": options.seed, "label": options.label, "truncation": options.truncation}
+    told["standing"] = options.standing or None
     if options.method == "rejection":
         told["percentile"] = options.percentile
     if options.method == "langevin":

@@ -108,8 +108,9 @@ class IntraFID(Measure[ClassMoments]):
 def frechet_distances(real: Moments, fakes: Sequence[Moments]) -> list[float]:
     """Return ‖μ − μ'‖² + Tr(Σ + Σ' − 2(ΣΣ')^½) from one Gaussian to several others (Dowson & Landau 1982), in float64.
 
-    (ΣΣ')^½ has the same trace as (Σ^½ Σ' Σ^½)^½, which is symmetric: its eigenvalues are faster to compute than those of a
-    product, are never complex, and singular covariances need no regularisation. Σ^½ is computed once for all.
+    With Σ = RRᵀ and Σ' = SSᵀ, the trace of (ΣΣ')^½ is the sum of the singular values of RᵀS. Roots of the eigenvalues
+    of ΣΣ', or of RᵀΣ'R, are the same numbers, but those that should be 0 come out as the root of a rounding error, and in many
+    dimensions add up: to -7e-4 for a set of 100 samples in 2048 dimensions against itself. R is computed once for all.
 
     Raises:
         EvaluationError: A covariance is not finite.
@@ -119,9 +120,9 @@ def frechet_distances(real: Moments, fakes: Sequence[Moments]) -> list[float]:
     root = _root(of_real)
     for fake in fakes:
         covariance, shift = _finite(fake), mean - fake.mean
-        shared = torch.linalg.eigvalsh(root @ covariance @ root).clamp(min=0).sqrt().sum()
+        shared = torch.linalg.svdvals(root.T @ _root(covariance)).sum()
         spread = of_real.trace() + covariance.trace() - 2 * shared
-        distances.append(float(shift.square().sum() + spread))
+        distances.append(float(shift.square().sum() + spread.clamp(min=0)))  # below 0 by rounding alone
     return distances
 
 
@@ -132,6 +133,7 @@ def _finite(moments: Moments) -> Tensor:
 
 
 def _root(covariance: Tensor) -> Tensor:
-    """Return the symmetric square root of a covariance, whose negative eigenvalues can only be rounding errors."""
+    """Return R, `(F, rank)`, with RRᵀ the covariance; eigenvalues that rounding cannot be told from count as 0."""
     values, vectors = torch.linalg.eigh(covariance)
-    return (vectors * values.clamp(min=0).sqrt()) @ vectors.T
+    known = values > values[-1] * len(values) * torch.finfo(values.dtype).eps
+    return vectors[:, known] * values[known].sqrt()

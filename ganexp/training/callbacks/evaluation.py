@@ -110,8 +110,9 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
         norm.reset_running_stats()
         norm.momentum = None  # a plain mean over batches
         norm.train()
+    device = next(generator.parameters()).device
     for z in prior.standing(batches * BATCH).split(BATCH):
-        made(generator, z)
+        made(generator, Batch(z.values.to(device), tuple(one.to(device) for one in z.conditions)))
     return generator.eval()
 
 

@@ -102,6 +102,8 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
         (copy, "--output", tmp_path / "full" / "x" / "y.png"): "cannot be written",
         (copy, "--device", "cuda:99"): "there is no GPU for --device cuda:99",
         (copy, "--with-discriminator"): "--with-discriminator goes with --save",
+        (copy, "--export", "--truncation", "0.5"): "leave truncation out",
+        (copy, "--standing", "2"): "standing",
         (copy, "--method", "langevin", "--export"): "--method goes with --grid or --images or --neighbours",
         (copy, "--n", 1000, "--format", "npz"): "--format goes with --images",
         (copy, "--percentile", 80): "--percentile goes with --method rejection",
