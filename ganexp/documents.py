@@ -94,6 +94,18 @@ def refuse_unwritable(path: Path) -> None:
         raise Unwritable(error.errno, error.strerror, str(path)) from error
 
 
+def refuse_taken(path: Path, overwrite: bool) -> None:
+    """Check, before the work, that a file does not exist unless it may be overwritten, and could be written.
+
+    Raises:
+        FileExistsError: It is there; the message is one sentence.
+        Unwritable: It could not be written.
+    """
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already: add --overwrite to replace it, or name another place with --output")
+    refuse_unwritable(path)
+
+
 def write_state(path: Path, state: Any) -> None:
     """Write tensors and plain values as torch does, in a folder that is made if it does not exist.
 

@@ -55,14 +55,18 @@ def evaluate(parser: ArgumentParser) -> None:
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
     names = ", ".join(option_files("measure"))
-    measured.add_argument("--measure", nargs="+", metavar="NAME", help=f"{names}; and settings, as in kid.subsets=50")
+    measured.add_argument(
+        "--measure", action="extend", nargs="+", metavar="NAME", help=f"{names}; and settings, as in kid.subsets=50"
+    )
     measured.add_argument("--config-dir", type=Path, help="YAML files of your own, as for training, with further measures")
     protocols = ", ".join(option_files("evaluation.protocol"))
     measured.add_argument(
         "--protocol", metavar="NAME", help=f"how a publication evaluates, where nothing else is said: {protocols}"
     )
     measured.add_argument("--against", choices=["train", "test"], help="which real samples they are compared with")
-    measured.add_argument("--features", nargs="+", help="such as classifier, inception, dinov2_vitb14; a file is code and runs")
+    measured.add_argument(
+        "--features", action="extend", nargs="+", help="such as classifier, inception, dinov2_vitb14; a file is code and runs"
+    )
     measured.add_argument("--feature-weights", help="the folder with weights of DINOv2 and CLIP")
     measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
     measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
@@ -71,10 +75,14 @@ def evaluate(parser: ArgumentParser) -> None:
     )
     images = parser.add_argument_group("folders of images")
     images.add_argument("--dataset", help="what they are compared with, such as mnist")
-    images.add_argument("--set", dest="overrides", nargs="+", default=[], help="its settings, as in dataset.image_size=64")
+    images.add_argument(
+        "--set", dest="overrides", action="extend", nargs="+", default=[], help="its settings, as in dataset.image_size=64"
+    )
     parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
     parser.add_argument("--device", help="cpu or cuda; the run's own by default")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
+    parser.add_argument(
+        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+    )
     parser.add_argument(
         "--output",
         type=Path,
@@ -115,7 +123,7 @@ def sample(parser: ArgumentParser) -> None:
     )
     which.add_argument("--seed", type=_integer, default=0)
     which.add_argument("--first", type=_integer, default=0, help="index of the first one")
-    which.add_argument("--indices", type=_integer, nargs="+", help="these, instead of --n and --first")
+    which.add_argument("--indices", type=_integer, action="extend", nargs="+", help="these, instead of --n and --first")
     which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
     which.add_argument("--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical")
     which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
@@ -143,7 +151,9 @@ def sample(parser: ArgumentParser) -> None:
     parser.add_argument("--nearest", type=_positive, default=7, help="neighbours of each sample")
     parser.add_argument("--batch-size", type=_positive, default=256)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
+    parser.add_argument(
+        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+    )
     parser.add_argument("--output", type=Path, help="the file or folder of the result")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
@@ -165,7 +175,9 @@ def push(parser: ArgumentParser) -> None:
     parser.add_argument("--message", default="Add a generator", help="of the commit")
     parser.add_argument("--with-discriminator", action="store_true", help="for ganexp.load_discriminator")
     parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
+    parser.add_argument(
+        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+    )
 
 
 def average(parser: ArgumentParser) -> None:
@@ -180,9 +192,13 @@ def average(parser: ArgumentParser) -> None:
     average.beside=[0.05] and a keep_checkpoints that keeps all of them. The command prints how close it is.
     """
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
-    parser.add_argument("--width", type=float, nargs="+", required=True, help="relative standard deviations, below 0.28")
+    parser.add_argument(
+        "--width", type=float, action="extend", nargs="+", required=True, help="relative standard deviations, below 0.28"
+    )
     parser.add_argument("--iteration", type=_positive, help="the end of the average; the last checkpoint's otherwise")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
+    parser.add_argument(
+        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
@@ -218,10 +234,12 @@ def dynamics(parser: ArgumentParser) -> None:
     are examined, and keep_checkpoints=… keeps more of them.
     """
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
-    parser.add_argument("--rules", nargs="*", default=[], help="strategies to compare; all of them otherwise")
+    parser.add_argument("--rules", action="extend", nargs="*", default=[], help="strategies to compare; all of them otherwise")
     parser.add_argument("--rate", type=_rate, help="learning rate; one over the largest eigenvalue otherwise")
     parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
-    parser.add_argument("--trust", nargs="*", default=[], help="modules besides ganexp's whose code the run may name")
+    parser.add_argument(
+        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+    )
     parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder otherwise")
 
 
@@ -250,9 +268,11 @@ def compare(parser: ArgumentParser) -> None:
     Writes table.md, table.csv and plots below outputs/. Only ganexp's own strategies are compared.
     """
     strategies = [*option_files("strategy")]
-    parser.add_argument("--strategies", nargs="+", default=strategies, choices=strategies)
-    parser.add_argument("--losses", nargs="+", default=["nonsaturating"])
-    parser.add_argument("--overrides", nargs="*", help="configuration of every run, of a DCGAN of 64×64 otherwise")
+    parser.add_argument("--strategies", action="extend", nargs="+", choices=strategies, help="all of them otherwise")
+    parser.add_argument("--losses", action="extend", nargs="+", help="nonsaturating otherwise")
+    parser.add_argument(
+        "--overrides", action="extend", nargs="*", help="configuration of every run, of a DCGAN of 64×64 otherwise"
+    )
     parser.add_argument("--repeats", type=_positive, default=7)
     parser.add_argument("--iterations", type=_positive, default=3, help="iterations per repeat")
     parser.add_argument("--output", type=Path, help="folder of the results")
@@ -270,7 +290,9 @@ def dashboard(parser: ArgumentParser) -> None:
     parser.add_argument("--entity", required=True, help="the user or team that owns the project")
     parser.add_argument("--project", default="ganexp")
     parser.add_argument("--name", default="ganexp", help="of the saved view")
-    parser.add_argument("--sweeps", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss")
+    parser.add_argument(
+        "--sweeps", action="extend", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss"
+    )
     parser.add_argument("--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for training")
     parser.add_argument("--print", action="store_true", help="print it instead of saving it")
 

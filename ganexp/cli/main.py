@@ -23,8 +23,10 @@ def main() -> None:
 def command(words: Sequence[str]) -> Callable[[], object]:
     """Return the action that a command line asks for; slow imports wait until the line has been parsed."""
     from ganexp.cli.arguments import parser
+    from ganexp.cli.beforehand import refuse
     from ganexp.cli.commands.errors import call
 
     options = parser().parse_args(words)
+    call(refuse, options)
     quiet.wait_quietly()
     return partial(call, importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

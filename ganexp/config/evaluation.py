@@ -34,6 +34,7 @@ from ganexp.evaluation import (
     Raw,
 )
 from ganexp.evaluation.classifier import stored, train_if_missing
+from ganexp.evaluation.errors import KnowsNothing
 from ganexp.evaluation.evaluator import labelled, real_batches
 from ganexp.evaluation.features import needed
 from ganexp.evaluation.vision_transformers import NETWORKS, missing, weights_folder
@@ -67,6 +68,13 @@ def _resolved(path: str, node: Node) -> str:
 def _key_of(asked: str) -> str:
     """Return the name of features in the keys of figures; for a file, its name without the suffix."""
     return Path(asked).stem if files_among(asked) else asked
+
+
+class _Sized(Raw):
+    """Features of which only the size is known."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
 
 
 @dataclass(frozen=True)
@@ -138,11 +146,21 @@ class EvaluationPlan:
         if not self.sees_features or "classifier" not in self.features:
             return False
         try:
-            labelled = bool(self.dataset.classes)
+            labelled = self.dataset.classes > 1
         except OSError:
             return True
         path = self._path_of("classifier")
         return labelled and path is not None and not path.is_file()
+
+    @property
+    def optional(self) -> list[str]:
+        """The measures that `auto` has chosen and nothing depends on: they are left out where there are too few samples."""
+        needed = [one for one in (self.config.keep_best, self.config.sweep.metric) if one]
+        return [
+            name
+            for name, measure in self.measures.items()
+            if name not in self.config.measure and not any(one.startswith(key) for one in needed for key in measure.keys)
+        ]
 
     def refuse_features(self) -> None:
         """Refuse features that are unknown, see images where there are none or share a name, and measures that need others."""
@@ -183,6 +201,26 @@ class EvaluationPlan:
                 f"dataset={name_of(self.config.dataset)} holds none out: choose evaluation.against=train."
             )
 
+    def refuse_few(self) -> None:
+        """Refuse fewer generated samples than a measure needs in the smallest of its features, before these are obtained."""
+        sizes = [self._size_of(one) for one in self.features] if self.sees_features else [1]
+        for name, measure in self.measures.items():
+            if name not in self.optional:
+                try:
+                    measure.refuse(_Sized(min(sizes)), self.config.evaluation.samples, "generated")
+                except EvaluationError as error:
+                    raise ConfigError(f"evaluation: {name}: {error}.") from None
+
+    def _size_of(self, asked: str) -> int:
+        """Return how many features there are at least."""
+        pixels = Raw(self.dataset.shape).size
+        if asked == "classifier":
+            return min(Classifier.size, pixels)  # auto takes pixels where it knows nothing
+        if asked in NETWORKS:
+            architecture = NETWORKS[asked].published[asked]
+            return architecture.embedding or architecture.width
+        return {"raw": pixels, "inception": Inception.size}.get(asked, 1)
+
     def missing(self) -> list[str]:
         """Say, one sentence each, which files and packages it lacks here."""
         said = []
@@ -192,9 +230,10 @@ class EvaluationPlan:
                 said += [f"evaluation.features={sentence}."] if sentence else []
                 continue
             path = self._path_of(asked)
-            if path and not path.is_file() and not self.lacks_classifier:
+            chosen = self.config.evaluation.features != AUTO  # which takes raw instead
+            if path and not path.is_file() and not self.lacks_classifier and chosen:
                 if asked == "classifier":
-                    remedy = "they can be trained on labelled images only, so choose inception, raw or a file"
+                    remedy = "they can be trained on images of two classes or more, so choose inception, raw or a file"
                 else:
                     remedy = "choose classifier, inception, raw, or a file that is there"
                 said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
@@ -236,9 +275,9 @@ class EvaluationPlan:
         against = "" if asked.against == "train" else "held-out data"
         try:
             with undisturbed(machine.device):
-                named = self.features if self.sees_features else ["raw"]
-                features = {_key_of(one): self._load(one, machine.device) for one in named}
-                return Evaluators(self.measures, features, samples=asked.samples, modes=self.dataset.modes, against=against)
+                features = self._loaded(machine.device) if self.sees_features else {"raw": Raw(self.dataset.shape)}
+                how: Any = {"samples": asked.samples, "modes": self.dataset.modes, "optional": self.optional}
+                return Evaluators(self.measures, features, against=against, **how)
         except EvaluationError as error:
             raise ConfigError(f"evaluation: {error}.") from error
 
@@ -306,6 +345,16 @@ class EvaluationPlan:
             return Path(os.path.expanduser(asked))
         return classifier_file({"name": self._classified[0]} if self.dataset.stack_of else self.config.dataset)
 
+    def _loaded(self, device: torch.device) -> dict[str, Features]:
+        """Load the features by the names in keys; where a classifier that nobody asked for judges nothing, raw ones."""
+        try:
+            return {_key_of(one): self._load(one, device) for one in self.features}
+        except KnowsNothing as error:
+            if self.config.evaluation.features != AUTO:
+                raise EvaluationError(f"{error}: choose evaluation.features=inception, raw or a file") from error
+            log.warning("Samples are compared in evaluation.features=raw: %s.", error)
+            return {"raw": Raw(self.dataset.shape)}
+
     def _load(self, asked: str, device: torch.device) -> Features:
         dataset = self.dataset
         if asked in NETWORKS:
@@ -318,6 +367,14 @@ class EvaluationPlan:
         name, classified = self._classified
         train_if_missing(path, classified, name, device)
         classifier = Classifier.load(path, device)
+        if not dataset.stack_of and dataset.classes not in (0, classifier.classes):
+            chosen = name_of(self.config.dataset)
+            raise EvaluationError(
+                f"{path} is of {classifier.classes} classes, but dataset={chosen} has {dataset.classes}: train it anew by "
+                f"ganexp features {chosen} and the settings of the run's dataset"
+            )
+        if classifier.ignorance:
+            raise KnowsNothing(f"the classifier of {name} {classifier.ignorance}")
         side, own = dataset.shape[-1], classifier.origin.shape[-1]
         if side != own:
             log.warning(
@@ -331,15 +388,7 @@ class EvaluationPlan:
                 path.stem.partition("-")[0],
                 side,
             )
-        if dataset.stack_of:
-            return PerChannel(classifier)
-        if dataset.classes not in (0, classifier.classes):
-            chosen = name_of(self.config.dataset)
-            raise EvaluationError(
-                f"{path} is of {classifier.classes} classes, but dataset={chosen} has {dataset.classes}: train it anew by "
-                f"ganexp features {chosen} and the settings of the run's dataset"
-            )
-        return classifier
+        return PerChannel(classifier) if dataset.stack_of else classifier
 
 
 def plan_evaluation(offered: Sequence[Choice], config: Config, run: Facts) -> EvaluationPlan:
@@ -356,6 +405,7 @@ def plan_evaluation(offered: Sequence[Choice], config: Config, run: Facts) -> Ev
     plan = EvaluationPlan(config, run.dataset, _measures(offered, config, run) if config.evaluate_every else {})
     plan.refuse_features()
     plan.refuse_reals()
+    plan.refuse_few()
     return plan
 
 

@@ -16,6 +16,7 @@ from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import plan_evaluation
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
+from ganexp.config.plain import evaluated
 from ganexp.config.run_data import reals_of
 from ganexp.config.schema import Config, ConfigError
 from ganexp.config.targets import Trust
@@ -167,11 +168,3 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     if asked.get("measure") is None:
         chosen_of(config, "measure", trust)
     return config, state["run"]["iteration"]
-
-
-def evaluated(values: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's configuration, as plain values, changed so that it is evaluated as requested."""
-    said = {key: value for key, value in asked.items() if value is not None}
-    top = {key: said.pop(key) for key in ("device", "measure") if key in said}
-    own = values.get("evaluation")
-    return values | top | {"evaluate_every": 1, "evaluation": (own if isinstance(own, dict) else {}) | said}

@@ -48,3 +48,11 @@ def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def evaluated(values: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's configuration, as plain values, changed so that it is evaluated as requested."""
+    said = {key: value for key, value in asked.items() if value is not None}
+    top = {key: said.pop(key) for key in ("device", "measure") if key in said}
+    own = values.get("evaluation")
+    return values | top | {"evaluate_every": 1, "evaluation": (own if isinstance(own, dict) else {}) | said}

@@ -36,7 +36,8 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
         keys = " ".join(keys.split())[:200]  # keys from the file may be anything
         raise ConfigError(
-            f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run."
+            f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run from its "
+            f"weights, init_from={path}."
         )
     ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
     iteration = state["run"]["iteration"]

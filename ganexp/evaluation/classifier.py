@@ -20,11 +20,11 @@ from tqdm import tqdm
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
 from ganexp.documents import write_state
-from ganexp.evaluation.errors import EvaluationError
+from ganexp.evaluation.errors import EvaluationError, KnowsNothing
 from ganexp.evaluation.features import Extracted, checksum_of
 from ganexp.streams import stream, undisturbed
 
-FORMAT = 2
+FORMAT = 3
 BATCH = 128
 HELD_OUT = 5
 """One image in this many is held out of training, to measure the accuracy."""
@@ -37,14 +37,29 @@ From a set that is larger than that, four times as many are chosen at random.
 """
 
 
+SHUFFLES = 999
+"""How often the classes of held-out images are shuffled, to see what accuracy chance alone reaches."""
+CHANCE = 1 / (1 + SHUFFLES)
+"""A classifier knows its classes if at most this share of shuffles, so none of them, makes it right as often."""
+
+
 @dataclass
 class Origin:
-    """What a classifier is, and was trained on; its accuracy is the share of held-out images that it classifies correctly."""
+    """What a classifier is, and was trained on.
+
+    Args:
+        dataset: The name of the data set.
+        shape: Shape of its images.
+        classes: How many it tells apart.
+        accuracy: The share of held-out images that it classifies correctly.
+        by_chance: How probable at least that accuracy is for predictions that have nothing to do with the classes.
+    """
 
     dataset: str
     shape: tuple[int, int, int]
     classes: int
     accuracy: float = 0.0
+    by_chance: float = 1.0
 
 
 class Classifier(nn.Module):
@@ -78,6 +93,13 @@ class Classifier(nn.Module):
     def checksum(self) -> str:
         """The checksum of the weights."""
         return checksum_of(self)
+
+    @property
+    def ignorance(self) -> str:
+        """Why it judges nothing, in words; empty if it knows its classes."""
+        if self.origin.by_chance <= CHANCE:
+            return ""
+        return f"knows {self.origin.accuracy:.2%} of held-out images, no more than chance explains"
 
     def forward(self, images: Tensor) -> Extracted:
         """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`.
@@ -138,9 +160,9 @@ def _command(path: Path) -> str:
 
 
 def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.device) -> None:
-    """Train the classifier of a data set if it is missing; one of several processes trains it, and the others wait.
+    """Train the classifier of a data set if it is missing, or of an earlier format; of several processes, one trains it.
 
-    Moves no random stream.
+    The others wait. Moves no random stream.
 
     Args:
         path: Where it lies.
@@ -150,13 +172,15 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
 
     Raises:
         EvaluationError: It cannot be trained or stored.
+        KnowsNothing: There are too few classes or images.
     """
-    if path.is_file():
+    if _is_there(path):
         return
+    _refuse_few_classes(dataset, name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")), undisturbed(device):
-            if not path.is_file():
+            if not _is_there(path):
                 print(
                     f"The data set {name} has no classifier yet; it is trained once, for all runs.", file=sys.stderr, flush=True
                 )
@@ -175,24 +199,43 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
         ) from error
 
 
+def _is_there(path: Path) -> bool:
+    """Return whether a classifier is there, even a broken one; of an earlier format, it is not known what it knows."""
+    try:
+        return int(torch.load(path, map_location="cpu", weights_only=True)["format"]) >= FORMAT
+    except Exception:  # what torch raises for a broken file has no common type
+        return path.is_file()
+
+
+def _refuse_few_classes(dataset: Dataset, name: str) -> None:
+    if dataset.classes < 2:
+        raise KnowsNothing(
+            f"a classifier of {name} needs two classes of images or more, and there are {dataset.classes or 'none'}"
+        )
+
+
 def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | None = None, device: torch.device) -> str:
     """Train the classifier of a data set, store it, and return a sentence about it.
 
     Raises:
-        EvaluationError: There are too few images.
+        KnowsNothing: There are too few classes or images.
         OSError: The data are not available, or the file cannot be written.
     """
+    _refuse_few_classes(dataset, name)
     images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
     if not isinstance(images, Tensor):  # the cache keeps no images of such a dataset
         images = torch.stack([images[place] for place in range(len(labels))])
-    if len(images) < HELD_OUT:
-        raise EvaluationError(f"a classifier of {name} needs {HELD_OUT} images, and there are {len(images)}")
     most, began = None if epochs else 4 * IMAGES_SEEN, time.perf_counter()
+    tested = labels[divided(len(images), most)[0]]
+    if by_chance(tested, tested) > CHANCE:
+        few = f"{len(images)} images of which {len(tested)} are held out" if len(tested) else f"{len(images)} images"
+        raise KnowsNothing(f"a classifier of {name} would have {few}, too few to tell what it knows from chance")
     epochs = epochs or epochs_for(len(images))
     classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes, most=most)
     classifier.save(path)
+    said = classifier.ignorance or f"knows {classifier.origin.accuracy:.2%} of held-out images"
     return (
-        f"The classifier of {name} knows {classifier.origin.accuracy:.2%} of held-out images, after {epochs} epochs in "
+        f"The classifier of {name} {said}, after {epochs} epochs in "
         f"{time.perf_counter() - began:.0f} s: {path}, checksum {classifier.checksum}."
     )
 
@@ -226,15 +269,21 @@ def train(
         classes: How many there are, in case some have no images; 0 to count up to the highest label.
         most: How many images to use, chosen at random; by default all.
     """
-    order = torch.randperm(len(images), generator=stream(0, "held-out images"))[:most]
-    held_out, order = order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
+    held_out, order = divided(len(images), most)
     channels, height, width = images.shape[1:]
     origin = Origin(dataset, (channels, height, width), classes or int(labels.max()) + 1)
     said = "Training the classifier, once"
     classifier = fitted(origin, images, labels, order, epochs=epochs, device=device, dtype=torch.float64, said=said)
     classifier.bfloat16().float()
-    classifier.origin.accuracy = accuracy(classifier, images[held_out], labels[held_out])
+    seen, true = predicted(classifier, images[held_out]), labels[held_out]
+    classifier.origin.accuracy, classifier.origin.by_chance = float((seen == true).double().mean()), by_chance(seen, true)
     return classifier
+
+
+def divided(n: int, most: int | None) -> tuple[Tensor, Tensor]:
+    """Return the indices of held-out images and of those to train on, of `n` images, of which `most` are taken at random."""
+    order = torch.randperm(n, generator=stream(0, "held-out images"))[:most]
+    return order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
 
 
 def fitted(
@@ -283,14 +332,24 @@ def fitted(
     return classifier.eval().requires_grad_(False)
 
 
-@torch.no_grad()
 def accuracy(classifier: Classifier, images: Tensor, labels: Tensor) -> float:
     """Return the share of images that are classified correctly."""
-    device, right = classifier.head.weight.device, 0
-    for part in torch.arange(len(images)).split(500):
-        logits = classifier(to_range(images[part].to(device), torch.float32))[1]
-        right += int((logits.argmax(1).cpu() == labels[part]).sum())
-    return right / len(images)
+    return float((predicted(classifier, images) == labels).double().mean())
+
+
+@torch.no_grad()
+def predicted(classifier: Classifier, images: Tensor) -> Tensor:
+    """Return the most probable class of each image, `(N,)`, on the CPU."""
+    device = classifier.head.weight.device
+    logits = (classifier(to_range(part.to(device), torch.float32))[1] for part in images.split(500))
+    return torch.cat([one.argmax(1).cpu() for one in logits])
+
+
+def by_chance(predicted: Tensor, labels: Tensor) -> float:
+    """Return the p-value of a permutation test: how often at least as many predictions are right for shuffled labels."""
+    generator, right = stream(0, "shuffled classes"), int((predicted == labels).sum())
+    shuffled = (labels[torch.randperm(len(labels), generator=generator)] for _ in range(SHUFFLES))
+    return (1 + sum(int((predicted == one).sum()) >= right for one in shuffled)) / (1 + SHUFFLES)
 
 
 def _shifted(images: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """A real set, and the measures that compare generated ones with it."""
 
+import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,14 @@ from ganexp.data.workers import loader
 from ganexp.evaluation import cache
 from ganexp.evaluation.base import Measure
 from ganexp.evaluation.errors import EvaluationError
-from ganexp.evaluation.features import Features, needed
-from ganexp.evaluation.statistics import FeatureBatch, Statistic, Statistics
+from ganexp.evaluation.features import Features, Raw, needed
+from ganexp.evaluation.statistics import FeatureBatch, Moments, Statistic, Statistics
 from ganexp.instruments.scalar import Scalar
 
+log = logging.getLogger(__name__)
 BATCH = 250
+CONSTANT = 1e-5, 1e-12
+"""Features are constant if they spread over the real set by no more than rounding: relative to their mean, and at most."""
 
 
 class Evaluator:
@@ -35,6 +39,7 @@ class Evaluator:
         samples: How many samples a generated set has.
         modes: Known modes of the data, for measures that count them.
         against: What the real set is, in words, if it is not the training data: descriptions of figures say so.
+        optional: The measures that are left out, with a warning, where there are too few samples for them.
 
     Raises:
         EvaluationError: A measure has no value for such features or so few samples.
@@ -48,7 +53,9 @@ class Evaluator:
         samples: int,
         modes: Modes | None = None,
         against: str = "",
+        optional: Collection[str] = (),
     ) -> None:
+        self.optional = optional
         self.measures = dict(measures)
         self.features, self.samples, self.modes, self.against = features, samples, modes, against
         self._real: Statistics = {}
@@ -60,7 +67,7 @@ class Evaluator:
                     raise EvaluationError(reason)
                 if measure.library:
                     needed(measure.library)
-                measure.refuse(features, samples, "generated")
+        self._refuse_few(samples, "generated", self.measures)
 
     @property
     def keys(self) -> dict[str, Scalar]:
@@ -90,14 +97,11 @@ class Evaluator:
             identity: What tells this set and its preparation from any other; empty if nothing of it is to be kept.
 
         Raises:
-            EvaluationError: The set is too small for a measure, or not finite.
+            EvaluationError: The set is too small for a measure, or not finite, or its features are constant.
         """
+        self._refuse_few(n, "real", [name for name, measure in self.measures.items() if measure.looks_at_reals])
         statistics = self._empty_reals()
         self._half = min(self.samples, n // 2)
-        for name, measure in self.measures.items():
-            if measure.looks_at_reals:
-                with _about(name):
-                    measure.refuse(self.features, n, "real")
         names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in self.measures.values()]
         described = (identity, names, self._half, self.modes.name if self.modes else "")
         path = cache.place(folder, described, self.features, n, statistics) if folder and identity else None
@@ -109,7 +113,32 @@ class Evaluator:
             recalled = statistics, self._halves_compared(one, other)
             if path:
                 cache.keep(path, *recalled)
+        self._refuse_constant(recalled[0])
         self._real, self._of_halves = recalled
+
+    def _refuse_few(self, n: int, of: str, names: Iterable[str]) -> None:
+        """Refuse `real` or `generated` sets that are too small for a measure, or leave the measure out if it is optional."""
+        for name in [*names]:
+            try:
+                with _about(name):
+                    self.measures[name].refuse(self.features, n, of)
+            except EvaluationError as error:
+                if name not in self.optional or len(self.measures) == 1:
+                    raise
+                log.warning("Samples are not measured by %s.", error)
+                del self.measures[name]
+
+    def _refuse_constant(self, statistics: Statistics) -> None:
+        """Refuse features that are the same for all real samples: no measure would tell anything from them."""
+        moments = statistics.get(Moments().kind)
+        if not isinstance(moments, Moments) or isinstance(self.features, Raw):  # samples themselves hide nothing
+            return
+        relative, absolute = CONSTANT
+        spread = float(moments.scatter.trace() / max(1, moments.n - 1)) ** 0.5
+        if spread <= relative * float(moments.mean.norm()) + absolute:
+            raise EvaluationError(
+                f"the features of {self.features.name} are the same for all real samples and so judge nothing: choose others"
+            )
 
     @torch.no_grad()
     def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:
@@ -164,8 +193,10 @@ class Evaluator:
 
     def _empty_reals(self) -> Statistics:
         """Return empty statistics for the real set."""
-        looking = (measure for measure in self.measures.values() if measure.looks_at_reals)
-        return _by_kind(measure.statistic_of_reals(self.features, self.modes) for measure in looking)
+        looking = [measure for measure in self.measures.values() if measure.looks_at_reals]
+        seen = any(measure.sees_features(self.modes) for measure in looking) and not isinstance(self.features, Raw)
+        own = [measure.statistic_of_reals(self.features, self.modes) for measure in looking]
+        return _by_kind([*own, *[Moments()] * seen])  # the moments say whether features are constant
 
     def _figures(self, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
         """Return a measure's figures for two sets; a measure that does not look at reals is given the generated set twice."""

@@ -1,6 +1,6 @@
 """One generated set, measured in several features."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Evaluators:
         features: Features, by the names that are appended to keys; the first are used for neighbours and pictures.
         samples: How many generated samples a set has.
         modes: Known modes of the data, for measures that count them.
-        against: As for an `Evaluator`.
+        against, optional: As for an `Evaluator`.
 
     Raises:
         EvaluationError: A measure has no value for any of the features or for so few samples, or some features have no measure.
@@ -43,6 +43,7 @@ class Evaluators:
         samples: int,
         modes: Modes | None = None,
         against: str = "",
+        optional: Collection[str] = (),
     ) -> None:
         own: dict[str, dict[str, Measure[Any]]] = {one: {} for one in features}
         self._suffixes: dict[str, dict[str, str]] = {one: {} for one in features}
@@ -55,9 +56,8 @@ class Evaluators:
         for one, chosen in own.items():
             if not chosen:
                 raise EvaluationError(f"none of the measures has a meaning in the features {one}")
-        self.each = {
-            one: Evaluator(own[one], seen, samples=samples, modes=modes, against=against) for one, seen in features.items()
-        }
+        how: dict[str, Any] = {"samples": samples, "modes": modes, "against": against, "optional": optional}
+        self.each = {one: Evaluator(own[one], seen, **how) for one, seen in features.items()}
 
     @property
     def features(self) -> Features:

@@ -1,5 +1,6 @@
 """The GAN, and the verbs that update strategies are written in."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,13 +15,15 @@ from ganexp.batch import Batch, Gradients, Objective, scores_of
 from ganexp.distributed.processes import Processes
 from ganexp.gan.field import Field, refuse_once_differentiable
 from ganexp.gan.packing import packed
-from ganexp.gan.passes import Passes
+from ganexp.gan.passes import Passes, ends_in_sigmoid
 from ganexp.instruments.meter import Meter
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty, Seen
 from ganexp.prior import Prior
+
+log = logging.getLogger(__name__)
 
 
 class GAN:
@@ -395,7 +398,19 @@ class GAN:
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []
 
+    def _look_at(self, scores: Tensor) -> None:
+        """Warn once of a D that ends in a sigmoid under a loss on logits, by the graph of its scores."""
+        if "scores" in self._looked_at or scores.is_meta:  # a configuration that is tried is not trained yet
+            return
+        self._looked_at.add("scores")
+        if "logit" in self.loss.accepts and not self.loss.fits_sigmoid and ends_in_sigmoid(scores):
+            log.warning(
+                "The discriminator ends in a sigmoid, and %s takes its scores for logits, which have no bounds: leave it out.",
+                type(self.loss).__name__,
+            )
+
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
+        self._look_at(real_scores)
         loss = self.loss.d_loss(real_scores, fake_scores)
         penalty = self.penalty_term(self.discriminator, x, fake, real_scores, fake_scores)
         if penalty is not None and self.penalty.differentiates_gradients:

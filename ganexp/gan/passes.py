@@ -8,6 +8,24 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 from ganexp.gan.micro_batches import MicroBatches
 
+KEEPS_RANGE = (
+    *(
+        "View",
+        "UnsafeView",
+        "ReshapeAlias",
+        "Squeeze",
+        "Unsqueeze",
+        "Select",
+        "Slice",
+        "AsStrided",
+        "T",
+        "Transpose",
+        "Permute",
+    ),
+    *("Alias", "Clone", "ToCopy", "Mean", "Cat", "Stack"),
+)
+"""Operations of autograd whose results lie within the range of their first input, as those do that end a discriminator."""
+
 
 class Passes:
     """Runs networks on batches.
@@ -58,3 +76,11 @@ class Passes:
             return network(batch.values, *batch.conditions)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
             return network(batch.values, *batch.conditions).to(batch.values.dtype)
+
+
+def ends_in_sigmoid(scores: Tensor) -> bool:
+    """Return, by their graph, whether scores are those of a sigmoid, or means of such over patches."""
+    node = scores.grad_fn
+    while node is not None and node.name().partition("Backward")[0] in KEEPS_RANGE:
+        node = node.next_functions[0][0]
+    return node is not None and node.name().partition("Backward")[0] in ("Sigmoid", "Hardsigmoid")

@@ -45,6 +45,7 @@ class ACGAN(Loss):
         self.low_is_real = base.low_is_real
         self.pairs = base.pairs
         self.boundary = base.boundary
+        self.fits_sigmoid = base.fits_sigmoid
         self.measures = {**base.measures, **type(self).measures}  # type: ignore[misc]  # the class has its own alone
 
     def check(self, run: Facts) -> None:

@@ -52,6 +52,9 @@ class Loss(nn.Module, Part):
     boundary: float | None = None
     """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
 
+    fits_sigmoid = False
+    """Whether scores in [0, 1] suit the loss, as targets of 0 and 1 do."""
+
     log_ratio = False
     """Whether the best D's score is log p(x)/g(x), up to a constant, with p the density of the data and g that of samples."""
 

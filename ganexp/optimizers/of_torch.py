@@ -11,6 +11,8 @@ from torch.optim import SGD, Adam, RMSprop
 from ganexp.ranges import checked
 
 Decay = Annotated[float, Ge(0), Lt(1)]
+Penalty = Annotated[float, Ge(0)]
+"""λ of weight decay as an L2 penalty, λ/2 ‖θ‖²: λθ is added to the gradient, which Adam then scales like the rest."""
 
 
 @checked
@@ -20,6 +22,7 @@ def adam(
     lr: Annotated[float, Gt(0)] = 2e-4,
     betas: tuple[Decay, Decay] = (0.5, 0.999),
     eps: Annotated[float, Gt(0)] = 1e-8,
+    weight_decay: Penalty = 0.0,
     fused: bool = True,
 ) -> Adam:
     """Adam (Kingma & Ba 2015), by one fused kernel unless `fused` is off.
@@ -30,7 +33,7 @@ def adam(
     moved = list(parameters)
     flat = all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in moved)
     first, second = map(float, betas)  # Adam refuses an integer 0 beside a 0.99
-    return Adam(moved, lr=lr, betas=(first, second), eps=eps, fused=fused and flat)
+    return Adam(moved, lr=lr, betas=(first, second), eps=eps, weight_decay=weight_decay, fused=fused and flat)
 
 
 @checked
@@ -40,12 +43,19 @@ def rmsprop(
     lr: Annotated[float, Gt(0)] = 5e-5,
     alpha: Decay = 0.99,
     eps: Annotated[float, Gt(0)] = 1e-8,
+    weight_decay: Penalty = 0.0,
 ) -> RMSprop:
     """RMSprop (Hinton 2012), in its multi-tensor form."""
-    return RMSprop(parameters, lr=lr, alpha=alpha, eps=eps, foreach=True)
+    return RMSprop(parameters, lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, foreach=True)
 
 
 @checked
-def sgd(parameters: Iterable[nn.Parameter], *, lr: Annotated[float, Gt(0)] = 1e-2, momentum: Decay = 0.0) -> SGD:
+def sgd(
+    parameters: Iterable[nn.Parameter],
+    *,
+    lr: Annotated[float, Gt(0)] = 1e-2,
+    momentum: Decay = 0.0,
+    weight_decay: Penalty = 0.0,
+) -> SGD:
     """Stochastic gradient descent, with momentum; for a momentum below 0 see `NegativeMomentum`."""
-    return SGD(parameters, lr=lr, momentum=momentum, foreach=True)
+    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, foreach=True)

@@ -181,5 +181,3 @@ FORMS: dict[str, tuple[Callable[[nn.Module, Arguments], bytes], Callable[[bytes]
     "torch_export": (_to_exported, _read_exported),
     "onnx": (_to_onnx, _read_onnx),
 }
-SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
-"""torch.export.load wants a name that ends in .pt2."""

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ganexp.distributed.processes import Processes
-from ganexp.documents import atomic_write, refuse_unwritable, remove_unfinished, write_document
+from ganexp.documents import atomic_write, refuse_taken, remove_unfinished, write_document
 from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
 from ganexp.sampling.trained import AT_ONCE, SamplingError, Trained, in_batches
@@ -160,7 +160,7 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
         SamplingError: The file is there already.
         OSError: The file cannot be written.
     """
-    series.processes.first(lambda: refuse_place(path, overwrite))
+    series.processes.first(lambda: _refuse_taken(path, overwrite))
     if not series.processes.writes:
         for _ in series.gathered(indices):  # yields nothing here, but this process does its share
             pass
@@ -182,16 +182,11 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
                 np.lib.format.write_array(array, np.array(classes))
 
 
-def refuse_place(path: Path, overwrite: bool) -> None:
-    """Refuse a file that exists, or that could not be written, before anything is generated for it.
-
-    Raises:
-        SamplingError: It exists, and is not to be overwritten.
-        OSError: The file could not be written.
-    """
-    if path.exists() and not overwrite:
-        raise SamplingError(f"{path} is there already: add --overwrite to replace it, or name another place with --output")
-    refuse_unwritable(path)
+def _refuse_taken(path: Path, overwrite: bool) -> None:
+    try:
+        refuse_taken(path, overwrite)
+    except FileExistsError as error:
+        raise SamplingError(str(error)) from None
 
 
 def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:

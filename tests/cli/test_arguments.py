@@ -1,5 +1,7 @@
 """Numbers on the command line that no command could use."""
 
+import argparse
+
 import pytest
 
 from ganexp.cli.arguments import parser
@@ -36,3 +38,22 @@ def test_others_are_read():
     options = read("sample RUN --n 12 --seed -3 --first 0 --indices 5 999999999999999999")
     assert (options.n, options.seed, options.first, options.indices) == (12, -3, 0, [5, 10**18 - 1])
     assert read("dynamics RUN --rate 1e-3").rate == 1e-3
+
+
+def of_several_values():
+    """Yield each option of each command that takes several values, with the words that the command needs beside it."""
+    (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
+    for name, command in commands.choices.items():
+        needed = [[*one.option_strings[:1], "0"] for one in command._actions if one.required]
+        for one in command._actions:
+            if one.option_strings and one.nargs in ("+", "*"):
+                own = [words for words in needed if words[0] not in one.option_strings]
+                yield pytest.param([name, *(word for words in own for word in words)], one, id=f"{name} {one.dest}")
+
+
+@pytest.mark.parametrize(("before", "option"), [*of_several_values()])
+def test_an_option_of_several_values_that_is_typed_twice_has_all_of_them(before, option):
+    typed = [*option.choices][:3] if option.choices else ["1", "2", "3"]
+    (name,) = option.option_strings
+    options = parser().parse_args([*before, name, *typed[:2], name, typed[2]])
+    assert getattr(options, option.dest) == [(option.type or str)(one) for one in typed]

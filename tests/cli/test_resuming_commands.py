@@ -56,6 +56,7 @@ def test_a_refused_resume_leaves_everything_as_it_was_and_the_next_one_goes_on(t
     done = forked.train(*again, "batch_size=7", cwd=tmp_path)
     assert done.returncode == 1
     assert "was trained with other values of batch_size" in done.stderr
+    assert "init_from=" in done.stderr
     assert contents(folder) == before
     with filelock.FileLock(folder / ".lock"):
         done = forked.train(*again, "iterations=6", cwd=tmp_path)

@@ -14,7 +14,7 @@ from ganexp.facts import Facts
 from tests.composing import composed, options
 
 NAMES = options("evaluation.protocol")
-DIGITS = Facts(dataset=Digits(), shape=(1, 32, 32), conditional=True)
+DIGITS = Facts(dataset=Digits(), shape=(1, 32, 32), conditional=True, classes=10)
 
 
 def chosen(*overrides):
@@ -53,10 +53,10 @@ def test_mimicry_and_studiogan_differ_in_splits_and_neighbours():
 
 @pytest.mark.parametrize("first", [True, False])
 def test_what_is_typed_wins_wherever_it_stands(first):
-    typed = ("evaluation.samples=300", "evaluation.features=raw", "measure.kid.subsets=7")
+    typed = ("evaluation.samples=30000", "evaluation.features=raw", "measure.kid.subsets=7")
     protocol = ("evaluation.protocol=mimicry",)
     evaluation, measures = chosen(*(protocol + typed if first else typed + protocol))
-    assert (evaluation.samples, evaluation.features, evaluation.against) == (300, "raw", "train")
+    assert (evaluation.samples, evaluation.features, evaluation.against) == (30000, "raw", "train")
     assert measures["kid"] == "subsets 7, subset_size 5000, max_samples 50000"
 
 

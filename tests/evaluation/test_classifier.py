@@ -228,7 +228,7 @@ def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
         (["digits", "+dataset.foo=1"], "Error: dataset.foo is no key of the configuration; this dataset has image_size."),
         (["ring"], "Error: dataset=ring has no labelled images"),
         (["digits", "--epochs=0"], "should be a number of at least 1, not 0"),
-        (["digits", "--device=nonsense"], "Error: --device should be auto, cpu, cuda or cuda:N, and be there, not nonsense."),
+        (["digits", "--device=nonsense"], "Error: --device should be auto, cpu, cuda or cuda:N, not nonsense."),
     ],
 )
 def test_mistakes_end_in_a_sentence(arguments, sentence, capsys):

@@ -22,6 +22,11 @@ def ln_z(r, f):
 NUMPY = {
     # loss: (instance, L_D, L_G)
     "nonsaturating": (NonSaturating, lambda r, f: sp(-r).mean() + sp(f).mean(), lambda r, f: sp(-f).mean()),
+    "smoothed": (
+        lambda: NonSaturating(smoothing=0.1),
+        lambda r, f: (0.9 * sp(-r) + 0.1 * sp(r)).mean() + sp(f).mean(),
+        lambda r, f: sp(-f).mean(),
+    ),
     "minimax": (Minimax, lambda r, f: sp(-r).mean() + sp(f).mean(), lambda r, f: -sp(f).mean()),
     "lsgan": (LSGAN, lambda r, f: np.mean((r - 1) ** 2) / 2 + np.mean(f**2) / 2, lambda r, f: np.mean((f - 1) ** 2) / 2),
     "hinge": (Hinge, lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(), lambda r, f: -f.mean()),

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam
+from ganexp.config.check import check
+from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, rmsprop, sgd
+from tests.composing import composed
 
 
 def gradients(n, seed=0):
@@ -98,3 +100,30 @@ def test_adam_is_right_for_parameters_in_any_layout(name):
             optimizer.step()
         ends.append(p.detach().clone())
     torch.testing.assert_close(*ends, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_weight_decay_is_a_gradient(fused):
+    found = {}
+    for name, make in {"adam": adam, "rmsprop": rmsprop, "sgd": sgd}.items():
+        p = parameter()
+        settings = {"fused": fused} if name == "adam" else {}
+        found[name] = run(make([p], lr=0.1, weight_decay=0.3, **settings), p, gradients(9))
+    a, r, s = np.ones((3, 3, 2))
+    m, v, u = np.zeros((3, 3, 2))
+    for t, gradient in enumerate(gradients(9), 1):
+        g = gradient + 0.3 * a
+        m, v = 0.5 * m + 0.5 * g, 0.999 * v + 0.001 * g**2
+        a = a - 0.1 * (m / (1 - 0.5**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        g = gradient + 0.3 * r
+        u = 0.99 * u + 0.01 * g**2
+        r = r - 0.1 * g / (np.sqrt(u) + 1e-8)
+        s = s - 0.1 * (gradient + 0.3 * s)
+    for name, theta in {"adam": a, "rmsprop": r, "sgd": s}.items():
+        np.testing.assert_allclose(found[name], theta, rtol=1e-10)
+
+
+def test_weight_decay_is_a_setting_of_either_network():
+    choices = check(composed("+optimizer.d.weight_decay=1e-3", "device=cpu")).choices
+    decay = {key: choices[f"optimizer.{key}"].make([parameter()]).param_groups[0]["weight_decay"] for key in "gd"}
+    assert decay == {"g": 0, "d": 1e-3}

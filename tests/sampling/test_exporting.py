@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from ganexp.cli.beforehand import SUFFIXES
 from ganexp.sampling import SamplingError, Trained
-from ganexp.sampling.exporting import EXAMPLES, FORMS, SUFFIXES, export
+from ganexp.sampling.exporting import EXAMPLES, FORMS, export
 from tests.composing import declared, options
 from tests.full import on_a_full_disk
 from tests.sampling import tiny_generators as tiny

@@ -21,7 +21,7 @@ from ganexp.logging import reading
 from ganexp.prior import Prior
 from ganexp.training.callbacks import Evaluation
 from ganexp.training.callbacks.evaluation import standing
-from tests.composing import composed
+from tests.composing import composed, measures
 from tests.small_runs import Rows, assert_same
 
 SMALL = ("device=cpu", "iterations=6", "log_every=4", "sample_every=0", "logger=[]", "batch_size=8")
@@ -161,9 +161,39 @@ def test_features_that_are_not_there_are_named_together_with_a_package_that_is_m
     with pytest.raises(ConfigError, match=said):
         build(composed(*SMALL, "dataset=digits", "evaluate_every=4", "evaluation.features=none.pt2"))
     with pytest.raises(
-        ConfigError, match=r"fake\.pt: they can be trained on labelled images only, so choose inception, raw or a"
+        ConfigError, match=r"fake\.pt: they can be trained on images of two classes or more, so choose inception, raw or a"
     ):
-        build(composed(*SMALL, "dataset=fake", "evaluate_every=9"))
+        build(composed(*SMALL, "dataset=fake", "evaluate_every=9", "evaluation.features=classifier"))
+
+
+@pytest.mark.parametrize(("n", "left_out"), [(5, {"fid", "density_coverage"}), (16, {"fid"}), (17, {})])
+def test_what_auto_chose_is_left_out_where_there_are_too_few_images(n, left_out, caplog):
+    few = (*SMALL, "dataset=fake", "dataset.image_size=4", "dataset.channels=1", "generator=mlp", "discriminator=mlp")
+    few += ("evaluate_every=4", "evaluation.samples=100", "evaluation.features=raw")
+    trainer = build(composed(*few, f"dataset.n={n}"))
+    trainer.fit()
+    said = [record.getMessage() for record in caplog.records if "not measured" in record.getMessage()]
+    assert len(said) == len(left_out)
+    assert all(any(f" {name}: " in one for one in said) for name in left_out)
+    keys = {
+        key
+        for name, one in measures("fid", "kid", "precision_recall", "density_coverage").items()
+        for key in one.keys
+        if name not in left_out
+    }
+    assert {key for key in trainer.last_row if key.startswith("eval/")} == keys
+    for needed in ("measure=[fid]", "keep_best=eval/fid", "sweep.metric=eval/fid"):
+        with pytest.raises(ConfigError, match=r"^evaluation: fid: it needs at least 17 real samples"):
+            build(composed(*few, "dataset.n=5", needed))
+
+
+def test_too_few_samples_are_refused_before_anything_is_read():
+    few = (*SMALL, "dataset=digits", "dataset.image_size=8", "generator=mlp", "discriminator=mlp", "evaluate_every=4")
+    for features, size in {"classifier": 64, "raw": 64, "inception": 2048, "dinov2_vits14": 384, "clip_vitl14": 768}.items():
+        asked = composed(*few, f"evaluation.features={features}", "measure=[fid]", f"evaluation.samples={size}")
+        with pytest.raises(ConfigError, match=rf"^evaluation: fid: it needs at least {size + 1:,} generated samples"):
+            check(asked)
+        check(composed(*few, f"evaluation.features={features}", "measure=[fid]", f"evaluation.samples={size + 1}"))
 
 
 def test_too_few_images_are_refused_before_training():

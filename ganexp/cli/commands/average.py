@@ -14,7 +14,7 @@ from ganexp.config.schema import ConfigError
 from ganexp.documents import refuse_outside, write_state
 from ganexp.logging.layout import RunFolder
 from ganexp.training import CheckpointError, PowerAverage, checkpoint
-from ganexp.training.averages import NARROWEST, WIDEST, Snapshot, post_hoc, shares_of
+from ganexp.training.averages import Snapshot, post_hoc, shares_of
 from ganexp.training.checkpoint import refuse_unlike, stamped
 
 CLOSE = 0.05
@@ -23,9 +23,6 @@ CLOSE = 0.05
 
 def main(options: argparse.Namespace) -> list[Path]:
     """Make the averages, and return their files."""
-    for width in options.width:
-        if not NARROWEST <= width < WIDEST:
-            raise ConfigError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
     return [averaged(RunFolder(options.run), width, options) for width in options.width]
 
 

@@ -22,6 +22,7 @@ from ganexp.compare.cost import Cost, Measured, cost, measured
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from ganexp.config.defaults import option_files
 from ganexp.config.schema import ConfigError
 from ganexp.documents import atomic_write, refuse_unwritable, write_text
 from ganexp.gan import GAN
@@ -33,11 +34,11 @@ Row = dict[str, Any]
 
 def main(options: argparse.Namespace) -> Path:
     """Run the comparison and return the folder of its results."""
+    options.strategies = options.strategies or [*option_files("strategy")]
+    options.losses = options.losses or ["nonsaturating"]
     if options.overrides is None:
         options.overrides = CASES["dcgan 64"]
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
-    if (folder / "table.md").exists():
-        raise ConfigError(f"--output={folder} holds a comparison already: choose another folder.")
     refuse_unwritable(folder / "table.md")
     rows: list[Row] = []
     for loss in tqdm(options.losses, disable=None, unit="loss"):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from ganexp.cli.beforehand import asked_of, checkpoints_of, output_of
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
@@ -18,34 +18,29 @@ from ganexp.cli.composing import compose
 from ganexp.cli.state import state
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.choices import choose
-from ganexp.config.evaluator import RunEvaluator, config_of, evaluated
+from ganexp.config.evaluator import RunEvaluator, config_of
 from ganexp.config.parsing import parse
-from ganexp.config.plain import flat, plain
+from ganexp.config.plain import evaluated, flat, plain
 from ganexp.config.schema import Config, ConfigError
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
-from ganexp.documents import refuse_outside, write_text
+from ganexp.documents import write_text
 from ganexp.evaluation import EvaluationError
-from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
-from ganexp.sampling.files import refuse_place
 from ganexp.training import CheckpointError
 
 PICTURED = 24
 """The page has pictures of at most this many sets of samples."""
 ROWS, NEAREST = 8, 6
 """How many samples are shown beside their nearest training images, and how many of these images each sample has."""
-ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
-PUBLISHED = ("protocol", "features", "samples", "against")
-"""What a protocol sets besides the measures."""
 
 
 def main(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the path of the page."""
-    processes = state.processes = join()
-    output = processes.first(lambda: _output(options))
+    processes = state.processes = options.processes = join()
+    output = output_of(options)
     if processes.count > 1 and options.dataset:
         raise ConfigError("folders of images are evaluated by one process: start it without torchrun")
     entries = _of_images(options) if options.dataset else _of_runs(options, processes)
@@ -72,13 +67,11 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
 
     Several processes evaluate each checkpoint together, and a failure in one is a failure in all.
     """
-    if options.overrides:
-        raise ConfigError("--set goes with --dataset: a run says itself what its data are")
-    checkpoints = [path for place in options.places for path in _checkpoints(place, options.weights)]
+    checkpoints = [path for place in options.places for path in checkpoints_of(place, options.weights)]
     jobs = {path: job for place in options.places for path, job in _jobs(place, alone=len(options.places) == 1).items()}
     told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
     names = _names(checkpoints, told)
-    asked = _asked(options)
+    asked = asked_of(options)
     known: dict[str, RunEvaluator] = {}
     entries = []
     for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
@@ -107,11 +100,8 @@ def _seed_of_data(config: Config) -> int | None:
 
 def _of_images(options: argparse.Namespace) -> list[Entry]:
     """Evaluate folders of images, each against the same data set."""
-    if options.weights != "last" or options.of or options.standing is not None:
-        raise ConfigError("--weights, --of and --standing are for runs, and not for a folder of images")
     values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
-    asked = _asked(options)
-    parse(evaluated(values, asked))  # with the number of samples that was typed: below, it is that of the images
+    asked = asked_of(options)
     entries = [Entry(str(place), place) for place in options.places]
     shape = choose("dataset", parse(values).dataset).make().shape
     for entry in entries:
@@ -125,30 +115,6 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
         except (ConfigError, EvaluationError) as error:
             entry.problem = str(error).rstrip(".")
     return entries
-
-
-def _asked(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of the evaluation that replace a run's own; a setting of None keeps the run's."""
-    asked = {key: getattr(options, key) for key in ASKED}
-    if not options.measure and not options.protocol:
-        return asked
-    names, settings = ([one for one in options.measure or () if ("=" in one) is such] for such in (False, True))
-    words = [f"evaluation.protocol={options.protocol}"] if options.protocol else []
-    words += [f"measure=[{','.join(names)}]"] if names or not options.protocol else []
-    composed = plain(compose(*words, *(f"measure.{one}" for one in settings), config_dir=options.config_dir))
-    published = {key: composed["evaluation"][key] for key in PUBLISHED} if options.protocol else {}
-    typed = {key: value for key, value in asked.items() if value is not None}
-    return {**asked, **published, **typed, "measure": composed["measure"]}
-
-
-def _checkpoints(place: Path, weights: str) -> list[Path]:
-    """Return the checkpoints of a run or of a sweep's runs, whether or not they exist; a file is returned as it is."""
-    if not place.is_dir():
-        return [place]
-    runs = reading.find(place)
-    if not runs and not RunFolder(place).last.exists():
-        raise ConfigError(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
-    return [getattr(RunFolder(run), weights) for run in runs or [place]]
 
 
 def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
@@ -198,19 +164,3 @@ def _nearest(entries: Sequence[Entry], evaluator: RunEvaluator, wanted: str | No
     distances, nearest = evaluator.nearest(torch.cat(samples), NEAREST, in_features=in_features)
     parts = zip(entries, distances.split([*map(len, samples)]), nearest.split([*map(len, samples)]), strict=True)
     return {entry.name: Beside(own, apart, where) for entry, apart, own in parts}
-
-
-def _output(options: argparse.Namespace) -> Path:
-    """Return the folder of the results, after checking that they can be written and replace nothing without --overwrite."""
-    first: Path = options.places[0]
-    if options.output:
-        folder: Path = options.output
-    elif options.dataset:
-        folder = first.resolve().parent / f"{first.resolve().name}_evaluation"
-    else:
-        own = first if first.is_dir() else RunFolder.beside(first)
-        folder = own / "evaluation"
-        refuse_outside(folder, own)
-    for path in (folder / "evaluation.json", folder / "evaluation.html"):
-        refuse_place(path, options.overwrite)
-    return folder

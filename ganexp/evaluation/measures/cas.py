@@ -40,6 +40,8 @@ class CAS(Measure[LabelledImages]):
         super().check(run)
         if len(run.shape) != 3:
             raise Misfit("trains a classifier of images, and these data are points")
+        if run.classes < 2:
+            raise Misfit("trains a classifier, and these data have one class, which any classifier knows")
 
     def least(self, features: Features, of: str) -> int:
         return BATCH  # of the classifier

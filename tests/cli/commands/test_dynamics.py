@@ -67,7 +67,7 @@ def test_a_page_may_lie_in_a_new_folder(iterations, tmp_path):
 
 def test_an_unknown_rule_is_refused_before_the_work(folder, monkeypatch):
     monkeypatch.setattr(dynamics, "_of_checkpoints", None)
-    with pytest.raises(SystemExit, match="strategy=nothing is not an option"):
+    with pytest.raises(SystemExit, match="--rules nothing is unknown"):
         call("dynamics", folder, "--rules", "nothing")
 
 

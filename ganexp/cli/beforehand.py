@@ -1,0 +1,245 @@
+"""What a command can refuse at once: by its options and the file system alone, before torch is imported."""
+
+import os
+import re
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ganexp.cli.arguments import parser
+from ganexp.cli.composing import compose
+from ganexp.config.defaults import conf_folder, option_files
+from ganexp.config.parsing import parse
+from ganexp.config.plain import evaluated, plain
+from ganexp.config.plugins import conf_folders
+from ganexp.config.schema import ConfigError, files_among
+from ganexp.documents import refuse_links_out, refuse_outside, refuse_taken, refuse_unwritable
+from ganexp.logging import reading
+from ganexp.logging.layout import RunFolder
+
+SAMPLED = ("--grid", "--images", "--film", "--neighbours")
+GOES_WITH: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("n", "seed", "first", "indices", "label"), SAMPLED),
+    "truncation": (*SAMPLED, "--export"),
+    **dict.fromkeys(("format", "shard_size"), ("--images",)),
+    **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "enlarge", "open"), ("--film",)),
+    "batch_size": ("--grid", "--images", "--neighbours"),
+    "nearest": ("--neighbours",),
+    "form": ("--export",),
+    "with_discriminator": ("--save",),
+    "method": ("--grid", "--images", "--neighbours"),
+    "percentile": ("--method rejection",),
+    **dict.fromkeys(("steps", "step_size"), ("--method langevin",)),
+}
+"""Options of `ganexp sample` that some tasks or methods alone take: with any other they would say nothing."""
+SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
+"""The suffix of an exported file, by its form; torch.export.load wants .pt2."""
+ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
+PUBLISHED = ("protocol", "features", "samples", "against")
+"""What a protocol sets besides the measures."""
+NARROWEST, WIDEST = 1e-6, 0.28
+"""Bounds of widths, as for `average.width`."""
+
+
+def refuse(options: Namespace) -> None:
+    """Refuse what a command line asks for if it can be known at once; of several processes, the first does.
+
+    Raises:
+        ConfigError, OSError: It cannot be done.
+    """
+    if os.environ.get("RANK", "0") in ("0", "") and options.command in REFUSALS:
+        REFUSALS[options.command](options)
+
+
+def evaluate(options: Namespace) -> None:
+    """Refuse results that are there, settings that the schema refuses, and places without anything to measure."""
+    for name in ("evaluation.json", "evaluation.html"):
+        refuse_taken(output_of(options) / name, options.overwrite)
+    if options.overrides and not options.dataset:
+        raise ConfigError("--set goes with --dataset: a run says itself what its data are")
+    if options.dataset and (options.weights != "last" or options.of or options.standing is not None):
+        raise ConfigError("--weights, --of and --standing are for runs, and not for a folder of images")
+    for one in files_among(options.features or []):
+        if not Path(one).expanduser().is_file():
+            raise ConfigError(f"--features {one} is no file: name one that is there, or a network")
+    asked = asked_of(options)
+    if options.dataset or any(value is not None for value in asked.values()):
+        words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else []
+        parse(evaluated(plain(compose(*words, config_dir=options.config_dir)), asked))
+    found = options.places
+    if not options.dataset:
+        found = [path for place in options.places for path in checkpoints_of(place, options.weights)]
+    if not any(path.exists() for path in found):
+        _refuse_missing(found[0])
+
+
+def output_of(options: Namespace) -> Path:
+    """Return the folder of an evaluation's results."""
+    first: Path = options.places[0]
+    if options.output:
+        folder: Path = options.output
+        return folder
+    if options.dataset:
+        return first.resolve().parent / f"{first.resolve().name}_evaluation"
+    return _inside(first, "evaluation")
+
+
+def asked_of(options: Namespace) -> dict[str, Any]:
+    """Return the settings of the evaluation that replace a run's own; a setting of None keeps the run's."""
+    asked = {key: getattr(options, key) for key in ASKED}
+    if not options.measure and not options.protocol:
+        return asked
+    names, settings = ([one for one in options.measure or () if ("=" in one) is such] for such in (False, True))
+    words = [f"evaluation.protocol={options.protocol}"] if options.protocol else []
+    words += [f"measure=[{','.join(names)}]"] if names or not options.protocol else []
+    composed = plain(compose(*words, *(f"measure.{one}" for one in settings), config_dir=options.config_dir))
+    published = {key: composed["evaluation"][key] for key in PUBLISHED} if options.protocol else {}
+    typed = {key: value for key, value in asked.items() if value is not None}
+    return {**asked, **published, **typed, "measure": composed["measure"]}
+
+
+def checkpoints_of(place: Path, weights: str) -> list[Path]:
+    """Return the checkpoints of a run or of a sweep's runs, whether or not they exist; a file is returned as it is."""
+    if not place.is_dir():
+        return [place]
+    runs = reading.find(place)
+    if not runs and not RunFolder(place).last.exists():
+        raise ConfigError(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
+    return [getattr(RunFolder(run), weights) for run in runs or [place]]
+
+
+def sample(options: Namespace) -> None:
+    """Refuse options that do not go together, films that cannot be made, and results that are there."""
+    _refuse_device(options.device, "cpu")
+    untouched, chosen = parser().parse_args(["sample", "RUN"]), {f"--{options.task}", f"--method {options.method}"}
+    for option, needed in GOES_WITH.items():
+        if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
+            raise ConfigError(f"--{option.replace('_', '-')} goes with {' or '.join(needed)}")
+    if options.indices and (options.task, options.format) == ("images", "tar"):
+        raise ConfigError("--indices does not go with --format tar: choose png or npz")
+    if options.task == "film":
+        _film(options)
+    place, is_folder = result_of(options)
+    if not is_folder:
+        refuse_taken(place, options.overwrite)
+    elif place.exists() and not place.is_dir():
+        raise ConfigError(f"{place} is a file: name a folder with --output")
+    elif options.task == "save" and place.exists() and not options.overwrite:
+        raise ConfigError(f"{place} is there already: add --overwrite to write there, or name another place with --output")
+    _refuse_missing(options.run)
+
+
+def _film(options: Namespace) -> None:
+    stops, (path, _) = len(indices_of(options)), result_of(options)
+    if stops < 2 * options.tiles or stops % options.tiles:
+        raise ConfigError(f"a walk of --tiles {options.tiles} needs 2 or more samples for each of them, not {stops} in all")
+    if options.per_second > 50:
+        raise ConfigError(f"--per-second should be 1 to 50, not {options.per_second}")
+    if path.suffix not in (".gif", ".mp4"):
+        raise ConfigError(f"{path.name} should end in .gif or .mp4")
+    if path.suffix == ".mp4" and find_spec("av") is None:
+        raise ConfigError("an .mp4 needs PyAV, which is not installed: pip install av, or write a .gif")
+
+
+def indices_of(options: Namespace) -> Sequence[int]:
+    """Return the indices of the samples that a task draws; of a grid, as if it had eight columns."""
+    n = {"images": 1000, "film": 4 * options.tiles, "neighbours": 8}.get(options.task, 64)
+    return options.indices or range(options.first, options.first + (options.n or n))
+
+
+def result_of(options: Namespace) -> tuple[Path, bool]:
+    """Return where the result of `ganexp sample` lies, and whether it is a folder."""
+    place = Path("generated") if isinstance(options.run, str) else _inside(options.run, "generated")
+    if options.task in ("export", "save"):
+        truncated = "" if options.truncation is None else f"_truncation{options.truncation}"
+        named = "generator" + (f"{truncated}{SUFFIXES[options.form]}" if options.task == "export" else "")
+        return options.output or place / named, options.task == "save"
+    name, suffix = options.task, ".png"
+    if options.task == "film":
+        name, suffix = f"walk_{options.way}", f".{options.movie}"
+    elif options.task == "images":
+        suffix = ".npz" if options.format == "npz" else ""
+        name = "samples" if options.format == "png" else f"samples_{options.format}"
+        indices = indices_of(options)
+        if options.format != "png" and isinstance(indices, range):
+            name += f"_{indices.start}-{indices.stop}"
+    told = {"": options.method, "seed": options.seed, "label": options.label, "truncation": options.truncation}
+    told["standing"] = options.standing or None
+    if options.method == "rejection":
+        told["percentile"] = options.percentile
+    if options.method == "langevin":
+        told |= {"steps": options.steps, "size": options.step_size}
+    if options.indices and suffix:
+        told["indices"] = "-".join(map(str, options.indices[:8])) + "…" * (len(options.indices) > 8)
+    elif options.first and suffix:
+        told["first"] = options.first
+    named = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
+    return options.output or place / f"{named}{suffix}", not suffix
+
+
+def _inside(run: Path, name: str) -> Path:
+    """Return a folder of results beside a run, which may be anyone's: no link in it leads elsewhere."""
+    beside = run if run.is_dir() else RunFolder.beside(run)
+    refuse_outside(beside / name, beside)
+    refuse_links_out(beside / name)
+    return beside / name
+
+
+def push(options: Namespace) -> None:
+    """Refuse a run that is not there."""
+    _refuse_missing(options.run)
+
+
+def average(options: Namespace) -> None:
+    """Refuse widths that no average has, and a run that is not there."""
+    for width in options.width:
+        if not NARROWEST <= width < WIDEST:
+            raise ConfigError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
+    _refuse_missing(options.run)
+
+
+def dynamics(options: Namespace) -> None:
+    """Refuse a run that is not there, strategies that are unknown, and a page that cannot be written."""
+    _refuse_missing(options.run)
+    _refuse_unknown("--rules", options.rules, "strategy")
+    refuse_unwritable(options.output or options.run.resolve() / "dynamics.html")
+
+
+def compare(options: Namespace) -> None:
+    """Refuse losses that are unknown, and a folder that holds a comparison."""
+    _refuse_unknown("--losses", options.losses or [], "loss")
+    if options.output:
+        if (options.output / "table.md").exists():
+            raise ConfigError(f"--output={options.output} holds a comparison already: choose another folder.")
+        refuse_unwritable(options.output / "table.md")
+
+
+def features(options: Namespace) -> None:
+    """Refuse a device that no machine has, and settings that no data set has."""
+    _refuse_device(options.device, "auto, cpu")
+    compose(f"dataset={options.dataset}", *options.overrides)
+
+
+def _refuse_missing(place: Path | str) -> None:
+    if isinstance(place, Path) and not place.exists():
+        raise ConfigError(f"{place} is not there: name a run folder, a checkpoint, or another place that is")
+
+
+def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
+    """Refuse names that no file of a group has; a plugin's are in folders of its own, and composing finds those."""
+    known = option_files(group, [conf_folder(), *conf_folders()])
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{option} {name} is unknown: choose from {', '.join(sorted(known))}")
+
+
+def _refuse_device(device: str, others: str) -> None:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device) and device not in others.split(", "):
+        raise ConfigError(f"--device should be {others}, cuda or cuda:N, not {device}")
+
+
+REFUSALS: dict[str, Callable[[Namespace], None]] = {
+    one.__name__: one for one in (evaluate, sample, push, average, dynamics, compare, features)
+}

@@ -1,0 +1,83 @@
+"""What can be known at once is refused before torch is imported: here, importing it is an error."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import json, sys
+sys.modules["torch"] = None
+from ganexp.cli.main import command
+said = []
+for words in json.loads(sys.argv[1]):
+    try:
+        command(words)
+        said.append("nothing is refused")
+    except SystemExit as ended:
+        said.append(str(ended))
+    except ImportError as error:
+        said.append(f"torch is imported: {error}")
+print(json.dumps(said))
+"""
+CASES = {
+    "evaluate RUN": "evaluation.json is there already",
+    "evaluate RUN --overwrite --measure fidd": "fidd",
+    "evaluate RUN --overwrite --measure kid kid.subset=3": "measure.kid.subset",
+    "evaluate RUN --overwrite --protocol nobody": "nobody",
+    "evaluate RUN --overwrite --samples 1": "evaluation.samples",
+    "evaluate RUN --overwrite --device gpu": "device",
+    "evaluate RUN --overwrite --features ./none.pt2": "--features ./none.pt2",
+    "evaluate RUN --overwrite --set dataset.image_size=8": "--set",
+    "evaluate nowhere": "nowhere is not there",
+    "evaluate EMPTY": "holds no run",
+    "evaluate RUN --dataset digitz": "digitz",
+    "evaluate RUN --dataset digits --set dataset.size=8": "dataset.size",
+    "evaluate RUN --dataset digits --standing 3": "--standing",
+    "evaluate nowhere --dataset digits": "nowhere is not there",
+    "sample RUN": "grid_seed0.png is there already",
+    "sample RUN --film": "walk_spherical_seed0.gif is there already",
+    "sample RUN --film --seed 1 --n 7": "--tiles 16",
+    "sample RUN --film --seed 1 --per-second 51": "--per-second",
+    "sample RUN --film --output x.avi": "x.avi",
+    "sample RUN --export": "generator.pt2 is there already",
+    "sample RUN --save": "generator is there already",
+    "sample RUN --images --format tar --indices 1": "--indices",
+    "sample RUN --images --output FILE": "is a file",
+    "sample RUN --frames 3": "--frames",
+    "sample RUN --seed 1 --device tpu": "--device",
+    "sample nowhere": "nowhere is not there",
+    "push nowhere owner/name": "nowhere is not there",
+    "average RUN --width 0.3": "--width",
+    "average nowhere --width 0.1": "nowhere is not there",
+    "dynamics nowhere": "nowhere is not there",
+    "dynamics RUN --rules detached": "detached",
+    "compare --losses hing": "hing",
+    "compare --output COMPARED": "holds a comparison",
+    "features digitz": "digitz",
+    "features digits --device gpu": "--device",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """What each command line is answered, all in one process."""
+    place = tmp_path_factory.mktemp("places")
+    for name in ("run/checkpoints/last.pt", "run/evaluation/evaluation.json", "run/metrics.jsonl", "compared/table.md", "file"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).touch()
+    for name in ("grid_seed0.png", "walk_spherical_seed0.gif", "generator.pt2", "generator/x"):
+        (place / "run/generated" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "run/generated" / name).touch()
+    (place / "empty").mkdir()
+    there = {"RUN": "run", "EMPTY": "empty", "COMPARED": "compared", "FILE": "file"}
+    typed = json.dumps([[str(place / there[word]) if word in there else word for word in one.split()] for one in CASES])
+    done = subprocess.run([sys.executable, "-c", CODE, typed], capture_output=True, text=True, check=True, cwd=place)
+    return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_it_is_refused_without_torch(line, answers):
+    assert answers[line].startswith("Error: ")
+    assert CASES[line] in answers[line]
