@@ -17,10 +17,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BOUNDS: dict[type, tuple[str, str, Callable[[Any, Any], bool]]] = {
-    Gt: ("gt", "greater than", operator.gt),
-    Ge: ("ge", "greater than or equal to", operator.ge),
-    Lt: ("lt", "less than", operator.lt),
-    Le: ("le", "less than or equal to", operator.le),
+    Gt: ("gt", "must be greater than", operator.gt),
+    Ge: ("ge", "must be at least", operator.ge),
+    Lt: ("lt", "must be less than", operator.lt),
+    Le: ("le", "must be at most", operator.le),
 }
 """For each type of bound: its attribute, its wording, and its test."""
 
@@ -37,14 +37,14 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         hints = get_type_hints(function, include_extras=True)
         for name, value in signature.bind(*args, **kwargs).arguments.items():
             for wanted in _violated(value, hints.get(name)):
-                raise ValueError(f"{name} should be {wanted}, not {value}")
+                raise ValueError(f"{name} {wanted}; got {value}")
         return function(*args, **kwargs)
 
     return call
 
 
 def _violated(value: Any, hint: Any) -> Iterator[str]:
-    """Yield, in words, what the annotation requires a value to be and the value is not."""
+    """Yield, in words, what the annotation requires of a value and the value does not meet."""
     if get_origin(hint) is Annotated:
         base, *bounds = get_args(hint)
         yield from _violated(value, base)
@@ -54,7 +54,7 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
             if not holds(value, limit):
                 yield f"{words} {limit}"
     elif get_origin(hint) is Literal and value not in get_args(hint):
-        yield " or ".join(map(str, get_args(hint)))
+        yield f"must be {' or '.join(map(str, get_args(hint)))}"
     elif get_origin(hint) in (Union, types.UnionType):
         if value is not None:
             kinds = [one for one in get_args(hint) if one is not type(None)]
@@ -67,4 +67,4 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
         for part, inner in zip(value, get_args(hint), strict=False):
             yield from _violated(part, inner)
     elif hint is float and not math.isfinite(value):
-        yield "a finite number"
+        yield "needs a finite number"

@@ -118,9 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rules", nargs="+", default=list(RULES), choices=RULES, metavar="NAME", help=f"of {', '.join(RULES)}")
     parser.add_argument("--rule", metavar="MODULE.NAME", help="a strategy or wrapper of one's own, instead of --rules")
-    parser.add_argument(
-        "--tune", action="extend", nargs="+", default=[], metavar="KEY=LOW..HIGH", help="what --rule is tuned by"
-    )
+    parser.add_argument("--tune", nargs="+", default=[], metavar="KEY=LOW..HIGH", help="what --rule is tuned by")
     parser.add_argument("--divisions", nargs="+", default=list(DIVISIONS), choices=DIVISIONS, help="optimisers (default: both)")
     parser.add_argument(
         "--points",
@@ -145,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     only.add_argument("--page-only", action="store_true", help="run nothing")
     only.add_argument("--dry-run", action="store_true", help="only say how long it would take")
     parser.add_argument("--images", type=_positive, help=argparse.SUPPRESS)
-    parser.add_argument("--further", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
+    parser.add_argument("--further", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
     return parser
 
 

@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--folder", type=Path, default=ROOT / "outputs" / "packing", help="of the runs (default outputs/packing)"
     )
-    parser.add_argument("--further", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
+    parser.add_argument("--further", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
     return parser
 
 

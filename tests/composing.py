@@ -16,8 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.cli.checks import settle_groups
-from ganexp.cli.composing import register
+from ganexp.cli.composing import register, settle_groups
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
 from ganexp.config.targets import target

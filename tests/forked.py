@@ -11,7 +11,7 @@ import warnings
 import torchvision.transforms.v2
 import torchvision.utils  # noqa: F401
 
-import ganexp.cli.hooks
+import ganexp.cli.jobs
 import ganexp.cli.run  # noqa: F401
 from tests.processes import TRAIN, reaped
 

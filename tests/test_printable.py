@@ -4,15 +4,13 @@ import ast
 import json
 import os
 
-import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ganexp
-from ganexp.cli.errors import exiting_with_a_sentence
 from ganexp.cli.sweeping import Results, Sweep
-from ganexp.config.schema import ConfigError
+from ganexp.cli.train import train
 from ganexp.printable import printable
 from ganexp.sampling import saved
 from tests.small_runs import small_run
@@ -31,9 +29,7 @@ def test_python_reads_back_what_is_printable(text):
 
 
 def test_an_error_is_one_line_whatever_it_names():
-    with pytest.raises(SystemExit) as told, exiting_with_a_sentence():
-        raise ConfigError(f"{AWKWARD} is not there.")
-    assert str(told.value) == "Error: a\\x1b[2Jb\\nc\\u202ed is not there."
+    assert train([f"resume={AWKWARD}"]).startswith("Error: resume=a\\x1b[2Jb\\nc\\u202ed has no checkpoint")
 
 
 def test_a_table_shows_what_a_strangers_sweep_says(tmp_path):

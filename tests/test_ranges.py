@@ -54,16 +54,16 @@ def test_both_ways_in_refuse_the_same_values_in_the_same_words(a, b, c):
                 attempt()
                 said.append(None)
             except ValueError as error:
-                said.append(str(error).partition(", not ")[0])
+                said.append(str(error).partition("; got ")[0])
         assert said[0] == said[1], (name, value)
 
 
 def test_the_sentence_names_the_argument_and_its_value():
-    with pytest.raises(ValueError, match=r"^a should be less than 1, not 7$"):
+    with pytest.raises(ValueError, match=r"^a must be less than 1; got 7$"):
         function(7)
-    with pytest.raises(ValueError, match=r"^e should be x or y, not "):
+    with pytest.raises(ValueError, match=r"^e must be x or y; got "):
         function(e=["x", "z"])
-    with pytest.raises(ValueError, match=r"^pair should be a finite number, not \(0\.5, nan\)$"):
+    with pytest.raises(ValueError, match=r"^pair needs a finite number; got \(0\.5, nan\)$"):
         function(pair=(0.5, math.nan))
 
 

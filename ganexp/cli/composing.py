@@ -1,20 +1,60 @@
-"""Composing as Hydra does it: where it looks for options, and for notebooks a configuration as the command line has it."""
+"""Composing: Hydra turns the words of a command line into one configuration, and has no part in what follows."""
 
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import hydra
-from hydra.core.config_search_path import ConfigSearchPath
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf, open_dict
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from ganexp.cli.checks import settle_groups
 from ganexp.cli.hydra_errors import composing
+from ganexp.cli.line import Line
+from ganexp.cli.naming import CHOICES, rename_groups, run_name, typed_overrides
+from ganexp.cli.options import option
 from ganexp.config.defaults import conf_folder, options_in
-from ganexp.config.plain import OPTIONS
+from ganexp.config.parsing import parse
+from ganexp.config.plain import OPTIONS, plain
 from ganexp.config.plugins import plugins
-from ganexp.config.schema import ConfigError
+from ganexp.config.schema import AUTO, GROUPS, LISTS, ConfigError
+
+OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
+BROUGHT = "override /penalty@_global_.penalty"
+"""The key by which an option's YAML brings a penalty along."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for.
+
+    Args:
+        values: The configuration, as plain values.
+        folder: Where a new run would lie.
+        named: Whether this folder was typed.
+        verbose: Whether debugging messages are shown, or of which loggers.
+        warnings: What was typed and does not count.
+        hydra: What is written into the folder's `.hydra`, by the name of the file.
+        checkpoint: The checkpoint of the run that was named, to go on from.
+    """
+
+    values: dict[str, Any]
+    folder: Path
+    named: bool
+    verbose: Any
+    warnings: tuple[str, ...]
+    hydra: Mapping[str, str]
+    checkpoint: Path | None = None
 
 
 class InstalledPlugins(SearchPathPlugin):
@@ -42,6 +82,52 @@ def register() -> None:
     OmegaConf.register_new_resolver(OPTIONS, seen, replace=True)
 
 
+@contextmanager
+def started(line: Line) -> Iterator[Hydra]:
+    """Start Hydra, which looks for configurations where a command line says.
+
+    This is what `hydra.initialize_config_dir` does, except that the folder of `--config-dir` gets the place that it has when
+    Hydra reads the command line, before Hydra's own options; `hydra.searchpath` stays free for what was typed.
+    """
+    register()
+    version.setbase("1.3")
+    before = GlobalHydra.instance().hydra
+    path = create_config_search_path(str(line.conf))
+    if line.further:
+        if not line.further.is_dir():
+            raise ConfigError(f"--config-dir={line.further} is not a folder.")
+        path.prepend("command-line", f"file://{line.further}", anchor=SearchPathQuery(provider="schema"))
+    GlobalHydra.instance().clear()
+    try:
+        yield Hydra.create_main_hydra2("train", path)
+    finally:
+        GlobalHydra.instance().hydra = before
+
+
+def composed(line: Line) -> Asked:
+    """Compose what a command line says about one run.
+
+    Raises:
+        ConfigError: There is no such option or key, or a value is of a wrong type or out of range.
+    """
+    with started(line) as hydra:
+        with composing():
+            cfg = hydra.compose_config(line.name, [*line.words], run_mode=RunMode.RUN)
+        named = line.said("hydra.run.dir") is not None
+        if not named:
+            cfg.hydra.run.dir = str(as_written(cfg.hydra.run, "dir")).replace(CHOICES, run_name(cfg))
+        HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
+        values = values_of(cfg, cfg.hydra)
+        return Asked(
+            values,
+            Path(cfg.hydra.run.dir),
+            named,
+            plain(cfg.hydra)["verbose"] if OmegaConf.is_config(cfg.hydra.verbose) else cfg.hydra.verbose,
+            tuple(doubts(cfg.hydra)),
+            as_hydra_writes(cfg, cfg.hydra),
+        )
+
+
 def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig:
     """Compose a configuration with the defaults of `python train.py`, to be given to `ganexp.build`.
 
@@ -52,14 +138,90 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig
     Raises:
         ConfigError: There is no such option or key; the message is the command line's.
     """
-    register()
-    further = [] if config_dir is None else [f"hydra.searchpath=['file://{Path(config_dir).resolve()}']"]
-    with composing(), hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
-        cfg = hydra.compose("train", [*overrides, *further], return_hydra_config=True)
+    line = Line(overrides, further=Path(config_dir).resolve() if config_dir else None)
+    with started(line) as hydra, composing():
+        cfg = hydra.compose_config(line.name, [*overrides], run_mode=RunMode.RUN, from_shell=False)
         OmegaConf.resolve(cfg.measure)  # while it is known which folders have options
     settle_groups(cfg, cfg.hydra)
     if cfg.resume is not None:
         raise ConfigError("resume= is for the command line: here, ganexp.build(cfg, folder, checkpoint=…) resumes a run.")
-    with open_dict(cfg):
-        del cfg.hydra
-    return cfg
+    return _without_hydra(cfg)
+
+
+def values_of(cfg: DictConfig, hydra: Any) -> dict[str, Any]:
+    """Return what was composed for one run or job as plain values, checked by themselves.
+
+    Torch is not imported for this: most mistakes are found at once.
+    """
+    if hydra.job.chdir:  # relative paths would mean other places once the run has begun
+        raise ConfigError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
+    settle_groups(cfg, hydra)
+    rename_groups(cfg, typed_overrides(hydra))
+    values = plain(_without_hydra(cfg))
+    parse(values)
+    return values
+
+
+def as_written(node: DictConfig, key: str) -> Any:
+    """Return a value as it is written, with its interpolations."""
+    return OmegaConf.to_container(node, resolve=False)[key]  # type: ignore[index, call-overload]
+
+
+def as_hydra_writes(cfg: DictConfig, hydra: Any) -> dict[str, str]:
+    """Return the files that Hydra's users look for in `.hydra`, by name."""
+    overrides = OmegaConf.create(typed_overrides(hydra))
+    return {"config.yaml": OmegaConf.to_yaml(_without_hydra(cfg)), "overrides.yaml": OmegaConf.to_yaml(overrides)}
+
+
+def settle_groups(cfg: DictConfig, hydra: Any) -> None:
+    """Drop a preset's settings for list members that are not chosen: `experiment=grid penalty=[r1]` takes r1 alone."""
+    refuse_mixed_groups(cfg, hydra.runtime.choices)
+    typed = [one.lstrip("+") for one in typed_overrides(hydra)]
+    with read_write(cfg), open_dict(cfg):
+        for group in filter(lambda group: OmegaConf.is_dict(cfg[group]), LISTS):
+            settings = [name for name, node in cfg[group].items() if OmegaConf.is_dict(node) and "_target_" not in node]
+            for name in settings:
+                if name != AUTO and not any(one.startswith((f"{group}.{name}.", f"{group}.{name}=")) for one in typed):
+                    del cfg[group][name]
+
+
+def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
+    """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group."""
+    for group, node in cfg.items():
+        if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in (*choices, *LISTS):
+            raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")
+
+
+def doubts(hydra: Any) -> Iterator[str]:
+    """Yield what Hydra resolves silently but users should know: a key given twice, a penalty that replaces a loss's own."""
+    overrides = [one.partition("=") for one in typed_overrides(hydra)]
+    values = {key: value for key, _, value in overrides}
+    for key, count in Counter(key for key, *_ in overrides).items():
+        if count > 1:
+            yield f"{key} is given {_times(count)}: the last one counts, {key}={values[key]}."
+    for key in [one for one in values if one in LISTS]:
+        for name, count in Counter(re.findall(r"\w+", values[key])).items():
+            if count > 1:
+                yield f"{key}={values[key]} names {name} {_times(count)}: it counts once."
+    if "penalty" not in values:
+        return
+    names = re.findall(r"\w+", values["penalty"])
+    folders = [Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"]
+    chosen = hydra.runtime.choices.get("loss")
+    loss = option("loss", str(chosen), folders)
+    defaults = loss.node.get("defaults", []) if loss else []
+    found: list[str] | str = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
+    brought = [found] if isinstance(found, str) else found
+    if not {*brought} <= {*names}:
+        yield (
+            f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "
+            f"loss={chosen}: leave it out, or have both by penalty=[{','.join(dict.fromkeys([*brought, *names]))}]."
+        )
+
+
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count} times"
+
+
+def _without_hydra(cfg: DictConfig) -> DictConfig:
+    return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])

@@ -5,8 +5,8 @@ import shlex
 import signal
 import sys
 
-from ganexp.cli.recorded import config_options
-from ganexp.cli.risky import risk_of
+from ganexp.cli.line import key_of, read, without
+from ganexp.config.untrusted import is_typed_again
 from ganexp.logging.base import Summary
 from ganexp.printable import printable
 
@@ -41,15 +41,23 @@ def forecast(job_s: float, left: int) -> str:
     return f"This job took {job_s:.0f} s; at this rate {jobs} about {time}.\n"
 
 
-def command_to_resume(*overrides: str) -> str:
+def command_to_resume(word: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started.
 
-    What lets torchrun's processes on several machines find each other is left out, as `…`.
+    A run takes its settings from its folder, except for those that only the person who types may decide. A sweep takes its
+    words from nowhere: all are typed again. What lets torchrun's processes on several machines find each other is left out,
+    as `…`.
+
+    Args:
+        word: `resume=` or `sweep.resume=` with the folder.
     """
-    options, rest = config_options(sys.argv[1:])
-    again = [one for one in rest if _is_typed_again(one, of_sweep="-m" in overrides)]
+    line = read(sys.argv[1:])
+    if line.sweeps or key_of(word) == "sweep.resume":
+        again = ["-m", *line.options, word, *without(line.words, "hydra.sweep.dir", "hydra.mode", "sweep.resume")]
+    else:
+        again = [word, *(one for one in line.words if is_typed_again(one))]
     script = ["ganexp", "train"] if sys.argv[0] == "ganexp train" else [sys.argv[0]]
-    words = shlex.join([*script, *options, *overrides, *again])
+    words = shlex.join([*script, *again])
     if "TORCHELASTIC_RUN_ID" in os.environ:
         machines, processes = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
         several = "" if machines == "1" else f" --nnodes={machines} …"
@@ -58,17 +66,6 @@ def command_to_resume(*overrides: str) -> str:
     return words if script[0] == "ganexp" else f"python {words}"
 
 
-def stopped_by(received: signal.Signals, *overrides: str) -> str:
+def stopped_by(received: signal.Signals, word: str) -> str:
     """Return the last line of a run that was stopped by a signal: how to resume it."""
-    return f"Stopped by {received.name}; to resume: {command_to_resume(*overrides)}"
-
-
-def _is_typed_again(argument: str, *, of_sweep: bool) -> bool:
-    """Return whether an override must be typed again to resume, as a resumed run or sweep does not take it from its record.
-
-    What was said to Hydra is part of the record of a sweep, and not of that of a run.
-    """
-    of_hydra = ("hydra.sweep.dir=", "hydra.mode=") if of_sweep else ("hydra",)
-    if "=" not in argument or argument.lstrip("+").startswith(("-", "resume=", "sweep.resume=", "trust=[]", *of_hydra)):
-        return False
-    return argument.startswith("trust=") or risk_of(argument) is not None
+    return f"Stopped by {received.name}; to resume: {command_to_resume(word)}"

@@ -1,11 +1,16 @@
 """Failures during training that are not bugs: each in one sentence with the remedy."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
+from ganexp.cli.launching import exit_silently
 from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError
+from ganexp.distributed.group import FailedElsewhere
+from ganexp.distributed.processes import Processes
 from ganexp.documents import FULL
 from ganexp.printable import printable
 from ganexp.training import Diverged
@@ -45,6 +50,18 @@ def explain(error: BaseException) -> str | None:
         template = next((template for part, template in BY_TEXT.items() if part in str(error)), None)
         return template and template.format(_reason(error))
     return None
+
+
+@contextmanager
+def logged(processes: Processes) -> Iterator[None]:
+    """Log why a run fails, and end; of several processes one says why, and all end."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, FailedElsewhere) or not processes.speaks():
+            exit_silently()
+        log_failure(error)
+        raise SystemExit(1) from None
 
 
 def log_failure(error: Exception) -> None:

@@ -2,10 +2,11 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from ganexp.config.schema import ConfigError
-from ganexp.documents import Unwritable
+from ganexp.documents import Unwritable, write_text
 from ganexp.logging.lock import FolderLocked, lock
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,19 @@ def lock_or_refuse(folder: Path, remedy: str) -> None:
         raise ConfigError(f"{error.filename} cannot be written: {error.strerror}.") from None
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made and locked ({error}): {remedy}.") from None
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write the files of a new run that need nothing of it but its configuration.
+
+    Raises:
+        ConfigError: They cannot be written, as on a full disk.
+    """
+    try:
+        for name, text in texts.items():
+            write_text(folder / name, text)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written ({error}): make room, or choose another hydra.run.dir.") from None
 
 
 def point_latest_at(folder: Path) -> None:

@@ -7,10 +7,9 @@ any class that a file names is imported, so that it appears at once.
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+from ganexp.cli.line import read
 from ganexp.cli.options import Option, options, primary
-from ganexp.cli.recorded import config_options
 from ganexp.config.defaults import conf_folder
 from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import ConfigError
@@ -51,11 +50,9 @@ def print_help(arguments: Sequence[str]) -> str | None:
 def described(arguments: Sequence[str]) -> str:
     """Return the groups and the keys of the configuration that a command line names, as text for a terminal."""
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
-    found, _ = config_options(arguments)
-    given = dict(zip(found[::2], found[1::2], strict=True))
-    typed = [Path(one) for one in [given.get("--config-dir")] if one]
-    folders = [Path(given.get("--config-path", conf_folder())), *conf_folders(), *typed]  # in Hydra's order
-    name = given.get("--config-name", "train")
+    line = read([one for one in arguments if one not in ("-h", "--help")])
+    typed = [line.further] if line.further else []
+    folders, name = [line.conf, *conf_folders(), *typed], line.name  # in Hydra's order
     said, ours = primary(folders, name), primary([conf_folder()])
     if not said.groups and not said.keys:
         raise ConfigError(f"--config-name={name} names no configuration in {' or '.join(map(str, folders))}.")

@@ -4,10 +4,9 @@ Hydra and OmegaConf explain errors in paragraphs, some mistakes have no exceptio
 with whatever Python raises. Only this file examines their messages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
@@ -36,18 +35,6 @@ def composing() -> Iterator[None]:
         yield
     except Exception as error:
         raise ConfigError(sentence(error)) from None
-
-
-def refuse_hyphens(arguments: Sequence[str]) -> None:
-    """Refuse options that Hydra does not have, as in `--loss=hinge`, before its parser prints all those that it has."""
-    _, unknown = get_args_parser().parse_known_args(list(arguments))
-    for one in unknown:
-        if one.startswith("-"):
-            key, _, value = one.lstrip("-").partition("=")
-            raise ConfigError(
-                f"{one} is no option: keys are written without hyphens, here {key}={value or '…'}, for which the command of a "
-                "W&B sweep has ${args_no_hyphens} in place of ${args}."
-            )
 
 
 def sentence(error: Exception) -> str:

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from ganexp.cli.checks import settle_groups
+from ganexp.cli import interrupting
+from ganexp.cli.composing import as_hydra_writes, doubts, values_of
 from ganexp.cli.ending import forecast, outcome
 from ganexp.cli.failures import explain, log_failure
-from ganexp.cli.folders import point_latest_at
-from ganexp.cli.naming import rename_groups, short, typed_overrides
-from ganexp.cli.recorded import record_command
-from ganexp.cli.state import state
+from ganexp.cli.folders import point_latest_at, write_texts
+from ganexp.cli.log import Log
+from ganexp.cli.naming import short, typed_overrides
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import share_of_the_machine
-from ganexp.config.build import build
+from ganexp.config.build import trainer_of
+from ganexp.config.check import check
 from ganexp.config.schema import ConfigError
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import lock, unlock
@@ -28,20 +30,31 @@ from ganexp.logging.summary import amend_summary, read_summary
 from ganexp.printable import printable
 
 log = logging.getLogger(__name__)
+_timed: list[float] = []
+"""How long the first job of this process took, of which the sweep says how long the others will take."""
 
 
-def run_job(cfg: DictConfig, hydra: Any) -> float | None:
+def run_job(cfg: DictConfig) -> float | None:
     """Run a job, unless it is finished, another process runs it, or the sweep is stopping. Its summary.json says how it ended.
 
     Returns:
         The last value of `sweep.metric`; None if there is none.
     """
+    interrupting.by_exception()
+    stopping.stop_with_the_sweep()
     if stopping.received():
         return None
-    logging.raiseExceptions = False  # for a train.log on a full disk; the console says the same
+    hydra: Any = HydraConfig.get()
+    try:
+        with Log(verbose=hydra.verbose) as messages:
+            return _run_job(cfg, hydra, messages)
+    finally:
+        stopping.exit_if_alone()
+
+
+def _run_job(cfg: DictConfig, hydra: Any, messages: Log) -> float | None:
     folder = short(Path(hydra.runtime.output_dir))
     overrides = [one for one in typed_overrides(hydra) if not one.startswith(("sweep.resume=", "trust="))]
-    rename_groups(cfg, overrides)
     before = read_summary(folder)
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     if before.get("state") == "finished" and before.get("overrides", overrides) == overrides:
@@ -57,22 +70,22 @@ def run_job(cfg: DictConfig, hydra: Any) -> float | None:
     began = time.monotonic()
     try:
         with stopping.signals():
-            summary = _train(cfg, hydra, folder, facts)
+            summary = _train(cfg, hydra, folder, facts, messages)
     finally:
         unlock(folder)
         gc.collect()  # a run refers to itself: its tensors would stay until Python happens to collect it
         torch.cuda.empty_cache()
     if hydra.launcher._target_.endswith(".BasicLauncher"):
-        if summary.get("state") == "finished" and not state.timed:
-            state.timed = True
+        if summary.get("state") == "finished" and not _timed:
+            _timed.append(time.monotonic() - began)
             later = {job: run for job, run in Results.read(Path(hydra.sweep.dir)).jobs.items() if job > hydra.job.num}
             left = sum(run.state != "finished" for run in later.values())
-            print(forecast(time.monotonic() - began, left), end="", flush=True)
+            print(forecast(_timed[0], left), end="", flush=True)
         stopping.exit_if_stopped(Path(hydra.sweep.dir))
     return _metric(cfg, summary)
 
 
-def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
+def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], messages: Log) -> dict[str, Any]:
     """Train a job in its locked folder, and return its summary with further facts, which is written there as well."""
     checkpoint = checkpoint_to_resume(folder)
     if checkpoint is None:
@@ -81,12 +94,15 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any]) -> 
     overrides = facts["overrides"]
     label, group = sweep.label(overrides), Path(hydra.sweep.dir).name
     try:
-        settle_groups(cfg, hydra)
-        with share_of_the_machine(cfg, hydra.launcher):
-            trainer = build(
-                cfg, folder, checkpoint=checkpoint, stopping=stopping.signals(), trust=cfg.trust, label=label, group=group
-            )
-            record_command(folder, overrides, sweep.options)
+        messages.begin(folder)
+        for warning in doubts(hydra):
+            log.warning("%s", warning)
+        values = values_of(cfg, hydra)
+        if checkpoint is None:
+            write_texts(folder / ".hydra", as_hydra_writes(cfg, hydra))
+        with share_of_the_machine(values["device"], hydra.launcher):
+            plan = check(values, trust=values["trust"], resumed=bool(checkpoint))
+            trainer = trainer_of(plan, folder, checkpoint, stopping=stopping.signals(), label=label, group=group)
             point_latest_at(folder.parent)
             log.info("%s", outcome(trainer.fit()))
         facts |= _missing_metric(cfg, read_summary(folder))

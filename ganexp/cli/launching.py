@@ -2,29 +2,22 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import psutil
-from omegaconf import DictConfig, open_dict, read_write
 
-from ganexp.cli.checks import check_run, obtain_run
-from ganexp.cli.resuming import literal
 from ganexp.config.parsing import parse
 from ganexp.config.plain import told
 from ganexp.config.schema import ConfigError
-
-if TYPE_CHECKING:
-    from ganexp.distributed.group import DistributedProcesses
+from ganexp.distributed.processes import Processes
 
 OF_A_MACHINE = ("data_root", "logger", "resume")
 """Keys that may differ from one machine to the next."""
 PLACES = ("dataset.root", "dataset.path")
 """Keys that may also differ if the data have a digest, which shows that they are the same wherever they lie."""
 SPEAKING_S = 5
-QUIET = {"version": 1, "disable_existing_loggers": False, "root": {"level": "ERROR", "handlers": []}}
-"""Logging of the processes that write nothing: errors go to stderr."""
 
 
 def is_distributed() -> bool:
@@ -32,39 +25,26 @@ def is_distributed() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
-def prepare_together(
-    config: DictConfig, prepare: Callable[[DictConfig, dict[str, Any]], tuple[Path, Path | None]]
-) -> "DistributedProcesses":
-    """Check a run in every process, prepare its folder in the one that writes, and let the others follow.
-
-    Args:
-        config: The composed configuration; in the other processes, it is changed to what was prepared.
-        prepare: Returns the run folder, and the checkpoint to resume from.
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """Join the processes that torchrun has started, if it has: a mistake is then said by one of them, and ends all.
 
     Raises:
-        ConfigError: There is a mistake, and this process reports it.
-        SystemExit: Another process reports it.
+        ConfigError: The processes do not find each other.
+        SystemExit: Another process reports why.
     """
-    from ganexp.distributed.group import DistributedProcesses, FailedElsewhere
+    if not is_distributed():
+        yield Processes()
+        return
+    from ganexp.distributed.group import FailedElsewhere  # imports torch
     from ganexp.distributed.joining import CannotJoin, join
 
     try:
-        processes = join()
-        assert isinstance(processes, DistributedProcesses)
-        plan = processes.together(lambda: check_run(config, processes=processes.count))
-        said = processes.tell(processes.together(lambda: identity(plan.values)))
-        processes.together(lambda: refuse_different(said))
-        processes.together(lambda: obtain_run(plan, processes))
-        prepared = processes.together(lambda: prepare(config, plan.values) if processes.writes else None)
+        yield join()
     except CannotJoin as error:
         raise ConfigError(f"{error}.") from None
     except FailedElsewhere:
         exit_silently()
-    place = processes.tell(prepared)[0]
-    assert place is not None
-    if not processes.writes:
-        _follow(config, *place)
-    return processes
 
 
 def exit_silently() -> NoReturn:
@@ -102,12 +82,16 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
     return kept | {"the data that are read": digest} | same_everywhere(*distributions())
 
 
-def refuse_different(said: Sequence[dict[str, Any]]) -> None:
-    """Refuse processes that would not train alike.
+def refuse_different(values: dict[str, Any], processes: Processes) -> None:
+    """Refuse processes that would not train alike."""
+    if processes.count == 1:
+        return
+    said = processes.tell(processes.together(lambda: identity(values)))
+    processes.together(lambda: refuse_differing(said))
 
-    Args:
-        said: The `identity` of each process.
-    """
+
+def refuse_differing(said: Sequence[dict[str, Any]]) -> None:
+    """Refuse processes whose `identity` differs."""
     for rank, theirs in enumerate(said):
         differing = sorted(key for key in {**said[0], **theirs} if said[0].get(key) != theirs.get(key))
         if differing:
@@ -122,11 +106,3 @@ def restarted_since() -> float | None:
     if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         return None
     return float(psutil.Process(os.getppid()).create_time())
-
-
-def _follow(config: DictConfig, folder: Path, checkpoint: Path | None) -> None:
-    with read_write(config), open_dict(config):
-        config.resume = literal(checkpoint) if checkpoint else None
-        config.hydra.run.dir = literal(folder)
-        config.hydra.output_subdir = None
-        config.hydra.job_logging = QUIET

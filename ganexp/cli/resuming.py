@@ -1,68 +1,63 @@
-"""Resuming a run or a sweep: the command line that it was started with, and its checkpoint."""
+"""Going on with a run: its checkpoint, its configuration as it lies in its folder, and what is typed laid over that.
 
-import re
-import shlex
-from collections.abc import Sequence
+A run folder may come from anyone. Its configuration is plain values: Hydra does not compose or interpolate anything in it, and
+`untrusted` refuses what only the person who types may decide.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from ganexp.cli.composing import Asked, composed
+from ganexp.cli.hydra_errors import composing
+from ganexp.cli.line import Line, key_of
 from ganexp.cli.naming import short
-from ganexp.cli.recorded import config_options, recorded_command
-from ganexp.cli.risky import refuse_risky
 from ganexp.cli.sweeping import Sweep
-from ganexp.config.schema import ConfigError
+from ganexp.config.defaults import completed
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
+from ganexp.config.schema import GROUPS, ConfigError, effect_of
+from ganexp.config.untrusted import checked
 from ganexp.logging import reading as runs
 from ganexp.logging.layout import RunFolder
 
 
-def expand_resume(arguments: Sequence[str]) -> list[str]:
-    """Return a command line with the overrides of the run or sweep that its `resume=` or `sweep.resume=` names."""
-    options, overrides = config_options(arguments)
-    if any(one.startswith("sweep.resume=") for one in overrides):
-        return _expand_sweep(options, overrides)
-    (*_, name) = [one.partition("=")[2] for one in overrides if one.startswith("resume=")]
-    if name in ("auto", "null", ""):
-        return list(arguments)
-    if any(one.startswith("hydra.run.dir=") for one in overrides):
+def resumed(line: Line, name: str) -> Asked:
+    """Return what is asked for by a line that names a run: the run's own values, and what is typed.
+
+    Args:
+        line: What was typed.
+        name: A run folder, or a checkpoint in one.
+
+    Raises:
+        ConfigError: There is no such run, or its configuration says what only the person who types may decide.
+    """
+    if line.said("hydra.run.dir") is not None:
         raise ConfigError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")
     checkpoint = find_checkpoint(name)
-    recorded, recorded_options = recorded_command(RunFolder.of_checkpoint(checkpoint).path, f"resume={name}")
-    _refuse_missing_options(options, recorded_options, f"resume={name}")
-    further = [one for one in overrides if not one.startswith("resume=")]
-    kept = _without(recorded, [*further, "resume", "trust"])
-    refuse_risky(kept, f"resume={name}")
-    first = next((number for number, one in enumerate(further) if "=" in one and not one.startswith("-")), len(further))
-    flags, typed = further[:first], further[first:]  # Hydra takes no overrides on both sides of a flag
-    return [*options, *flags, *kept, *_trusting(typed), quoted("resume", checkpoint), *typed]
-
-
-def _expand_sweep(options: Sequence[str], overrides: Sequence[str]) -> list[str]:
-    """Return the command line of the sweep that `sweep.resume=<folder>` names, to be run again in its folder."""
-    (*_, name) = [one.partition("=")[2] for one in overrides if one.startswith("sweep.resume=")]
-    further = [one for one in overrides if not one.startswith("sweep.resume=") and one not in ("-m", "--multirun")]
-    try:
-        folder = _path(name)
-        sweep = Sweep.load(folder)
-    except (OSError, ValueError, RuntimeError):
-        raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
-    counting = {_key(one): one for one in sweep.overrides}  # the last of each key
-    foreign = [one for one in further if not one.startswith(("hydra", "trust=")) and counting.get(_key(one)) != one]
-    if foreign:
-        raise ConfigError(f"sweep.resume runs the rest of a sweep as it was started: leave out {' '.join(foreign)}.")
-    if not sweep.jobs:
-        raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
-    _refuse_missing_options(options, sweep.options, f"sweep.resume={name}")
-    new = [one for one in further if one.startswith(("hydra", "trust="))]
-    kept = _without(sweep.overrides, [*new, "hydra.sweep.dir", "trust"])  # what is typed again stays where it was
-    refuse_risky([one for one in kept if one not in further], f"sweep.resume={name}")
-    own = [quoted("hydra.sweep.dir", folder), quoted("sweep.resume", folder)]
-    return [*options, "-m", *kept, *new, *_trusting(further), *own]
+    recorded = runs.read_document(RunFolder.of_checkpoint(checkpoint).config)
+    if not recorded:
+        raise ConfigError(f"resume={name}: its configuration is not in {RunFolder.of_checkpoint(checkpoint).config}.")
+    chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
+    to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
+    asked = composed(replace(line, words=to_compose))  # what is said to Hydra, and lists that are chosen anew
+    values = completed(recorded) | {key: asked.values[key] for key in ("data_root", *chosen)}
+    for word in line.words:
+        if word not in to_compose and key_of(word) != "resume":
+            _lay_over(values, word)
+    typed = ["data_root", *map(key_of, line.words)]
+    values = checked(values, f"resume={name}", typed=typed, trust=asked.values["trust"] or [])
+    parse(values)
+    return replace(asked, values=values, checkpoint=checkpoint)
 
 
 def find_checkpoint(name: str) -> Path:
     """Return the checkpoint that a run folder or a file stands for, with all links resolved."""
     try:
-        path = _path(name)
+        path = path_of(name)
         checkpoint = RunFolder(path).last if path.is_dir() else path
         if checkpoint.is_file() and checkpoint.parent == RunFolder.of_checkpoint(checkpoint).checkpoints:
             return checkpoint
@@ -93,18 +88,7 @@ def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | N
     return None
 
 
-def quoted(key: str, value: object) -> str:
-    """Return an override whose value Hydra takes literally, whatever characters are in it."""
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), literal(value))
-    return f"{key}='{escaped}'"
-
-
-def literal(value: object) -> str:
-    """Return a text as a value of a configuration, escaped so that nothing in it is interpolated."""
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
-
-
-def _path(name: str) -> Path:
+def path_of(name: str) -> Path:
     """Return the path that a name stands for; the name may be quoted for Hydra."""
     path = Path(name)
     if not path.exists() and len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
@@ -112,23 +96,32 @@ def _path(name: str) -> Path:
     return short(path.resolve())
 
 
-def _without(recorded: Sequence[str], replaced: Sequence[str]) -> list[str]:
-    """Return recorded overrides without those whose keys are overridden again."""
-    keys = {_key(one) for one in replaced}
-    return [one for one in recorded if _key(one) not in keys]
+def _is_composed(word: str, chosen: list[str]) -> bool:
+    """Return whether Hydra has to compose what a word says: for its own keys, and for the lists that are chosen anew."""
+    key = key_of(word)
+    return key in ("data_root", "trust", *chosen) or key.partition(".")[0].partition("/")[0] == "hydra"
 
 
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")
+def _lay_over(values: dict[str, Any], word: str) -> None:
+    """Set a key of plain values as a word says."""
+    with composing():
+        (one,) = OverridesParser.create().parse_overrides([word])
+    key = one.key_or_group
+    if one.is_sweep_override():
+        raise ConfigError(f"{word} is several values, and resume= goes on with one run: give it one value.")
+    if key in GROUPS and not one.is_delete() and _names(one.value()) in ([values[key].get("name")], [*values[key]]):
+        return  # it was typed again, as all of the run's words may be
+    if one.is_delete() or one.package or "/" in key or key in (*GROUPS, "experiment", "evaluation.protocol"):
+        raise ConfigError(f"{word} is for a new run: leave it out, since resume= takes what a run was trained with.")
+    *above, last = key.split(".")
+    node: Any = values
+    for part in above:
+        node = node.setdefault(part, {})
+        if not isinstance(node, dict):
+            raise ConfigError(f"{word}: {part} is a value, with no keys below it.")
+    node[last] = plain(OmegaConf.create({"value": one.value()}))["value"]
 
 
-def _refuse_missing_options(given: Sequence[str], recorded: Sequence[str], key: str) -> None:
-    """Refuse to take configurations from a place that a folder, which may be anyone's, names: it must be typed again."""
-    if recorded and not given:
-        options = " ".join(shlex.quote(one) for one in recorded if one.isprintable())[:500]
-        raise ConfigError(f"{key} was started with {options}: add that, if the configurations there are your own.")
-
-
-def _trusting(further: Sequence[str]) -> list[str]:
-    """Return the override that trusts no modules, since anyone may have written the folder, unless some are named now."""
-    return [] if any(one.startswith("trust=") for one in further) else ["trust=[]"]
+def _names(choice: Any) -> list[Any]:
+    """Return what is chosen from a group, which is one option or a list of them."""
+    return choice if isinstance(choice, list) else [choice]

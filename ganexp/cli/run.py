@@ -1,92 +1,105 @@
-"""From a composed configuration to a trained run: what Hydra calls, once for a run and once for each job of a sweep."""
+"""One run, from what was typed to its last line."""
 
 import logging
-import sys
 from pathlib import Path
-from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig
-
-from ganexp.cli import interrupting
-from ganexp.cli.doubtful import doubtful
+from ganexp.cli.composing import Asked, composed
 from ganexp.cli.ending import epilogue, stopped_by
-from ganexp.cli.failures import log_failure
-from ganexp.cli.folders import point_latest_at
-from ganexp.cli.jobs import run_job
-from ganexp.cli.launching import exit_silently
-from ganexp.cli.naming import short, typed_overrides
-from ganexp.cli.recorded import config_options, record_command
-from ganexp.cli.state import state
-from ganexp.config.build import build
-from ganexp.distributed.group import FailedElsewhere
-from ganexp.distributed.processes import Processes
-from ganexp.training import Stopping
+from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, write_texts
+from ganexp.cli.launching import joined, refuse_different, restarted_since
+from ganexp.cli.line import Line
+from ganexp.cli.log import Log
+from ganexp.cli.naming import short
+from ganexp.cli.resuming import newest_unfinished, resumed
+from ganexp.cli.sweeping import Sweep
+from ganexp.config.schema import ConfigError
+from ganexp.logging.layout import RunFolder
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: DictConfig) -> float | None:
-    """Build and train a run or a job, and print where its results are.
+def run(line: Line) -> None:
+    """Train one run, in one process or in all that torchrun has started; nothing is written before it has a folder.
 
-    Returns:
-        In a sweep, the last value of `sweep.metric`; None if there is none.
+    Raises:
+        ConfigError: The run cannot begin.
+        SystemExit: It has failed, or a signal has stopped it; its log says which.
     """
-    interrupting.by_exception()
-    hydra = HydraConfig.get()
-    for sentence in doubtful(hydra):
-        log.warning("%s", sentence)
-    if hydra.mode == RunMode.MULTIRUN:
-        return run_job(cfg, hydra)
-    _train(cfg, hydra)
-    return None
+    with joined() as processes:
+        asked = processes.together(lambda: asked_by(line))
+        from ganexp.cli.failures import logged  # imports torch, for which most mistakes need not wait
+        from ganexp.config.build import trainer_of
+        from ganexp.config.check import check, check_loggers
+        from ganexp.config.run_data import obtain
+        from ganexp.training import Stopping
 
-
-def _train(cfg: DictConfig, hydra: Any) -> None:
-    """Train one run, in one process or several; its errors also go into its own log. `hooks` has checked the configuration.
-
-    Of several processes, one reports how the run ends, and a failure in one ends all. As soon as one has ended, torchrun ends
-    the others by a signal, so everything is reported before that.
-    """
-    logging.raiseExceptions = False  # for a train.log on a full disk; the console says the same
-    folder = short(Path(hydra.run.dir).absolute())  # Hydra's own name for it may be interpolated again
-    for message in state.messages:
-        logging.getLogger(message.name).handle(message)
-    processes = state.processes or Processes()
-    with Stopping() as stopping:
-        try:
-            trainer = processes.together(
-                lambda: build(
-                    cfg,
-                    folder,
-                    checkpoint=cfg.resume,
-                    stopping=stopping,
-                    trust=cfg.trust,
-                    processes=processes,
-                    obtained=state.obtained,
+        with Log(shown=processes.writes, verbose=asked.verbose) as messages:
+            checkpoint, trust = processes.first(lambda: to_resume(asked)), asked.values["trust"]
+            values, count = asked.values | {"resume": None}, processes.count
+            plan = processes.together(lambda: check(values, trust=trust, processes=count, resumed=bool(checkpoint)))
+            processes.together(lambda: check_loggers(plan))
+            refuse_different(plan.values, processes)
+            for warning in asked.warnings:
+                log.warning("%s", warning)
+            obtained = processes.together(lambda: obtain(plan, processes))
+            folder = processes.first(lambda: folder_of(asked, checkpoint))
+            processes.first(lambda: messages.begin(folder))
+            with Stopping() as stopping, logged(processes):
+                trainer = processes.together(
+                    lambda: trainer_of(plan, folder, checkpoint, obtained=obtained, processes=processes, stopping=stopping)
                 )
-            )
-            if processes.writes:
-                options, _ = config_options(sys.argv[1:])
-                record_command(folder, typed_overrides(hydra), options)
-                point_latest_at(folder)
-            summary = trainer.fit()
-            received = next(filter(None, processes.tell(stopping.received)), None)
-        except Exception as error:
-            silent = isinstance(error, FailedElsewhere) or not processes.speaks()
-            if not silent:
-                log_failure(error)
-        else:
-            stopped = received if summary["state"] == "preempted" else None
-            if processes.writes:
-                log.info("%s", epilogue(summary))
-                if stopped:
-                    log.info("%s", stopped_by(stopped, f"resume={folder}"))
-            processes.close()
+                if processes.writes:
+                    point_latest_at(folder)
+                summary = trainer.fit()
+                received = next(filter(None, processes.tell(stopping.received)), None)
+                stopped = received if summary["state"] == "preempted" else None
+                if processes.writes:
+                    log.info("%s", epilogue(summary))
+                    if stopped:
+                        log.info("%s", stopped_by(stopped, f"resume={folder}"))
+                processes.close()
             if stopped:
                 raise SystemExit(128 + stopped)
-            return
-    if silent:
-        exit_silently()
-    raise SystemExit(1)
+
+
+def asked_by(line: Line) -> Asked:
+    """Return what a line asks for: what it composes, or what the run that it names was, with what is typed laid over that."""
+    name = line.said("resume")
+    named = name not in (None, "auto", "null", "")
+    return resumed(line, str(name)) if named else composed(line)
+
+
+def to_resume(asked: Asked) -> Path | None:
+    """Return the checkpoint to go on from: the one that was named, or that of the newest unfinished run where `auto` asks.
+
+    A run that torchrun has restarted goes on from the last checkpoint that it has written since its first start.
+    """
+    since, auto, checkpoint = restarted_since(), asked.values["resume"] == "auto", asked.checkpoint
+    if checkpoint and since:
+        checkpoint = RunFolder.of_checkpoint(checkpoint).last
+    elif not checkpoint and (auto or since):
+        checkpoint = newest_unfinished(asked.values, asked.folder.parent, since=None if auto else since)
+    if checkpoint:
+        from ganexp.config.resume import loaded  # imports torch
+
+        loaded(checkpoint, asked.values)
+    return checkpoint
+
+
+def folder_of(asked: Asked, checkpoint: Path | None) -> Path:
+    """Make and lock the folder of a run: that of the checkpoint, the one that was typed, or a new one."""
+    if checkpoint:
+        folder = RunFolder.of_checkpoint(checkpoint).path
+        lock_or_refuse(folder, "wait for it, or begin a new run without resume")
+        return folder
+    from ganexp.config.build import refuse_used_folder
+
+    if asked.folder == Path():
+        raise ConfigError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
+    folder = asked.folder if asked.named else make_new(asked.folder)
+    refuse_used_folder(folder)
+    if Sweep.is_in(folder):
+        raise ConfigError(f"{folder} holds a sweep: choose another hydra.run.dir.")
+    lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
+    write_texts(folder / ".hydra", asked.hydra)
+    return short(folder.absolute())

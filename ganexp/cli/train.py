@@ -1,53 +1,87 @@
-"""`ganexp train`, the same as `python train.py`: compose a configuration, build a run from it, and train."""
+"""`ganexp train`, the same as `python train.py`: one run, a sweep, or one of Hydra's views of a configuration."""
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ganexp.cli import interrupting, quiet
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-
-def train(cfg: "DictConfig") -> float | None:
-    """Train as a configuration says: what Hydra calls, once for each job."""
-    from ganexp.cli import composing
-    from ganexp.cli.run import run  # imports torch, which --help and --cfg do not need
-
-    composing.register()  # again: a job of a sweep may have a process of its own
-    return run(cfg)
+VIEWS = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help")
+"""Hydra's options that show something and run nothing."""
 
 
 def main() -> None:
-    """Let Hydra read the command line, and train."""
-    if not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+    """Do what the command line says."""
+    words = sys.argv[1:]
+    if not {"-h", "--help"}.isdisjoint(words):
         from ganexp.cli.help import print_help
 
-        sys.exit(print_help(sys.argv[1:]))
+        sys.exit(print_help(words))
     interrupting.at_once()  # while torch is imported
     quiet.wait_quietly()
-    import hydra
-
-    from ganexp.cli import composing, errors, hydra_errors
-    from ganexp.cli.recorded import config_options
-    from ganexp.config.defaults import conf_folder
-
-    if sys.argv[1:] == ["--version"]:
+    if words == ["--version"]:
         from ganexp.logging.provenance import versions
 
         sys.exit(print(versions()))
-    if any(argument.startswith(("resume=", "sweep.resume=")) for argument in sys.argv[1:]):
-        from ganexp.cli.resuming import expand_resume
+    sys.exit(train(words))
 
-        with errors.exiting_with_a_sentence():
-            sys.argv[1:] = expand_resume(sys.argv[1:])
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
+
+def train(words: Sequence[str]) -> str | int | None:
+    """Run, sweep or show, and return what to exit with: a sentence for a mistake; a bug is raised."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from ganexp.cli.hydra_errors import sentence
+    from ganexp.config.schema import ConfigError
+    from ganexp.printable import printable
+
+    interrupting.by_exception()
     try:
-        hydra_errors.refuse_hyphens(sys.argv[1:])
-        composing.register()
-        options, rest = config_options(sys.argv[1:])
-        sys.argv[1:] = [*options, *rest]  # with absolute paths: Hydra would look below this module
-        hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="train")(train)()
-    except (Exception, KeyboardInterrupt) as error:
-        sys.exit(errors.report(error))
+        if any(word.partition("=")[0] in VIEWS for word in words):
+            show(words)
+            return None
+        from ganexp.cli.line import read
+
+        line = read(words)
+        if line.sweeps or line.said("sweep.resume"):
+            from ganexp.cli.sweep import sweep
+
+            sweep(line)
+        else:
+            from ganexp.cli.run import run
+
+            run(line)
+    except ConfigError as error:
+        return f"Error: {printable(error)}"
+    except (HydraException, OmegaConfBaseException) as error:  # a value that cannot be interpolated, for example
+        return f"Error: {printable(sentence(error))}"
+    except KeyboardInterrupt:
+        print(interrupting.SAID, file=sys.stderr)
+        return 130
+    return None
+
+
+def show(words: Sequence[str]) -> None:
+    """Let Hydra show what was asked for.
+
+    Raises:
+        ConfigError: Nothing can be composed, or there is nothing to compose.
+    """
+    import hydra
+
+    from ganexp.cli.composing import register
+    from ganexp.cli.hydra_errors import composing
+    from ganexp.cli.line import Line, Parser
+    from ganexp.config.schema import ConfigError
+
+    if any(word.startswith("resume=") for word in words):
+        raise ConfigError("resume= takes a run's own configuration, which is in its config.json: leave it out, or --cfg.")
+    parser = Parser()
+    parser.add_argument("-c", "--cfg")  # else argparse takes -c for the beginning of -cd
+    options, rest = parser.parse_known_args(list(words))
+    line = Line((), further=options.config_dir, conf=options.config_path, name=options.config_name)
+    sys.argv[1:] = [*(["--cfg", options.cfg] if options.cfg else []), *line.options, *rest]
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
+    register()
+    with composing():
+        hydra.main(version_base="1.3", config_path=str(line.conf), config_name=line.name)(print)()

@@ -101,7 +101,24 @@ def build(
         where, remedy = str(checkpoint or "The configuration"), "build it with trust=None, if it is your own"
         cfg = checked(cfg, where, trust=trust, remedy=remedy)
     plan = check(cfg, trust=trust, processes=processes.count, resumed=bool(checkpoint))
-    config, machine, choices = plan.config, plan.machine, plan.choices
+    return trainer_of(
+        plan, folder, checkpoint, obtained=obtained, processes=processes, stopping=stopping, label=label, group=group
+    )
+
+
+def trainer_of(
+    plan: Plan,
+    folder: str | Path | None,
+    checkpoint: str | Path | None = None,
+    *,
+    obtained: RunData | None = None,
+    processes: Processes | None = None,
+    stopping: Stopping | None = None,
+    label: str = "",
+    group: str = "",
+) -> Trainer:
+    """Build a trainer from a checked configuration; the arguments are those of `build`."""
+    processes, config, machine, choices = processes or Processes(), plan.config, plan.machine, plan.choices
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None
     folder = Path(folder) if folder else None
     if folder and state is None and processes.writes:

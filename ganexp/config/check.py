@@ -1,7 +1,6 @@
 """Whether choices fit each other and this machine, before data are read or anything is written."""
 
 import functools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +18,7 @@ from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config, ConfigError
-from ganexp.config.targets import Target, Trust
+from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
 from ganexp.facts import Facts
@@ -62,14 +61,13 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
-    part itself refuses what does not fit it. The configuration that was checked last is not checked again, unless a class that
-    it names has been defined anew, as in a notebook, and except for what is missing, which may be there by now.
+    part itself refuses what does not fit it.
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         trust: Modules beside ganexp's whose code the configuration may run, or None for any.
         processes: How many will train together.
-        resumed: Whether a checkpoint will be resumed, also without `resume` in the configuration.
+        resumed: Whether a checkpoint will be resumed.
 
     Raises:
         ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
@@ -77,16 +75,6 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     values = plain(cfg)
     config = parse(values)
     choices, machine = chosen_by(config, trust), machine_of(config)
-    targets = tuple(one for choice in choices.by_key.values() for one in choice.targets())
-    modules = trust if trust is None or isinstance(trust, str) else tuple(trust)
-    plan = _checked(json.dumps(values), targets, modules, machine, processes, resumed or values.get("resume") is not None)
-    return replace(plan, missing=plan.evaluation.missing())
-
-
-@functools.lru_cache(maxsize=1)
-def _checked(values: str, targets: tuple[Target, ...], trust: Trust, machine: Machine, processes: int, resumed: bool) -> Plan:
-    config = parse(json.loads(values))
-    choices = chosen_by(config, trust)
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     dataset = choices["dataset"].make()
@@ -133,10 +121,11 @@ def _checked(values: str, targets: tuple[Target, ...], trust: Trust, machine: Ma
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:
         try:
-            _checked(json.dumps(at_the_end(json.loads(values), moving)), targets, trust, machine, processes, resumed)
+            check(at_the_end(values, moving), trust=trust, processes=processes, resumed=resumed)
         except ConfigError as error:
             raise ConfigError(f"moving ends where this run does not fit: {error}") from None
-    return Plan(json.loads(values), config, machine, choices, parts, facts, evaluation, warnings, asked)
+    missing = evaluation.missing()
+    return Plan(values, config, machine, choices, parts, facts, evaluation, warnings, asked, missing)
 
 
 def _on_meta(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module] | None, str]:

@@ -45,12 +45,6 @@ class Choice:
         """Its name in messages: `loss=hinge`, or `wrapper.topk`."""
         return self.key if self.key.partition(".")[0] in LISTS else f"{self.key}={self.name}"
 
-    def targets(self) -> Iterator[Target]:
-        """Yield its class or function, and those of what it is made of."""
-        yield self.target
-        for choice in self.inner.values():
-            yield from choice.targets()
-
     def make(self, *positional: Any, **given: Any) -> Any:
         """Make it, with arguments that only the run knows.
 

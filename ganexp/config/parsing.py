@@ -17,6 +17,19 @@ from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, choic
 LONGEST_SHOWN = 200
 """How many characters of a wrong value a sentence quotes."""
 FINITE = ConfigDict(allow_inf_nan=False)
+PLAINLY = {
+    "should be a valid integer": "needs an integer",
+    "should be a valid number": "needs a number",
+    "should be a finite number": "needs a finite number",
+    "should be a valid boolean": "needs true or false",
+    "should be a valid string": "needs text",
+    "should be a valid list": "needs a list",
+    "should be greater than or equal to": "must be at least",
+    "should be less than or equal to": "must be at most",
+    "should have at least": "needs at least",
+    "should": "must",
+}
+"""Pydantic's words, and those of the sentences."""
 
 
 def parse(values: dict[str, Any]) -> Config:
@@ -47,7 +60,7 @@ def check_type(key: str, value: Any, hint: Any) -> None:
         return  # an annotation from outside that says nothing about plain values
     except ValidationError as error:
         first = error.errors()[0]
-        message = "should have more values" if first["type"] == "missing" else first["msg"]
+        message = "needs more values" if first["type"] == "missing" else first["msg"]
         raise ConfigError(refused(key, message, value)) from None
 
 
@@ -55,18 +68,19 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     """Return the sentence for an unknown key: which one may have been meant, and how to drop one that a preset has set."""
     meant = ELSEWHERE.get(key)
     if meant:
-        return f"{key} is no key of the configuration; it is {meant} here."
+        return f"Unknown key {key}. Use {meant}."
     known = sorted(set(known) - {"name", "_target_"})
     above, _, name = key.rpartition(".")
     if above in LISTS:
         return _unlisted(above, name, [one for one in known if one != name], preset=preset)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
-    none = f"this {above} has none: choose the one that has it too, as in {above}=… {key}=…."
-    none = none if above in GROUPS else f"{above} has none."
-    there = f"this {above} has {', '.join(known)}." if above in GROUPS else f"there are {', '.join(known)}."
-    hint = f"did you mean {close[0]}?" if close else there if known else none
-    remedy = f" If an experiment has set it, add ~{key}." if preset and not close else ""
-    return f"{key} is no key of the configuration; {hint}{remedy}"
+    if close:
+        return f"Unknown key {key}. Did you mean {'.'.join(filter(None, [above, close[0]]))}?"
+    there = f"This {above} has {', '.join(known)}." if above in GROUPS else f"The keys here are {', '.join(known)}."
+    none = f"This {above} has no settings: choose one that has it, as in {above}=… {key}=…."
+    hint = there if known else none if above in GROUPS else f"{above} has no keys below it."
+    remedy = f" If an experiment has set it, add ~{key}." if preset else ""
+    return f"Unknown key {key}. {hint}{remedy}"
 
 
 def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> str:
@@ -74,10 +88,10 @@ def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> s
     below = (
         [f"add ~{group}.{name} if an experiment has set it"]
         if preset
-        else [f"a key below {group}.{one}" for one in there[:1] if one != AUTO]
+        else [f"set a key below {group}.{one}" for one in there[:1] if one != AUTO]
     )
-    remedies = " or ".join([f"choose a list with it, such as {group}=[{','.join([*there, name])}]", *below])
-    return f"{group}.{name} is no key of the configuration; there is no {name} in {group}=[{','.join(there)}]: {remedies}."
+    remedies = ", or ".join([f"choose a list with it, such as {group}=[{','.join([*there, name])}]", *below])
+    return f"Unknown key {group}.{name}. {group}=[{','.join(there)}] has no {name}: {remedies}."
 
 
 def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
@@ -90,15 +104,15 @@ def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
         return unknown_key(key, _siblings(path))
     if first["type"] == "model_type":
         below = ", ".join(_siblings([*path, "any"]))
-        return f"{key} should be set by its keys, which are {below}, as in {key}.KEY=…, not {shown(value)}."
+        return f"{key} is set by its keys, as in {key}.KEY=…, which are {below}; got {shown(value)}."
     if path[0] in LISTS and len(path) == 2:  # the option's file is written as if the group were no list
-        return f"{key} should have a _target_ and settings below it, as conf/{path[0]}/ has them, not {shown(value)}."
+        return f"{key} needs a _target_ and settings below it, as the files of conf/{path[0]}/ have; got {shown(value)}."
     if first["type"] == "missing":
         return f"{key} is missing; it must be given."
     declared = dict(keys_of()).get(".".join(part for part in path if not part.isdigit()))
     choices = choices_of(declared) if declared else ""
     if choices:
-        return f"{key} should be {choices}, not {shown(value)}."
+        return f"{key} must be {choices}; got {shown(value)}."
     return refused(key, first["msg"], value)
 
 
@@ -106,7 +120,7 @@ def _no_json(values: dict[str, Any], message: str) -> str:
     """Return the sentence for values that JSON cannot hold, such as a path with bytes that are no UTF-8."""
     for key, value in flat(values):
         if re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
-            return f"{key} should be text in UTF-8, not {shown(value)}."
+            return f"{key} needs text in UTF-8; got {shown(value)}."
     return f"The configuration should hold plain values only: {message}."
 
 
@@ -136,10 +150,12 @@ def refused(key: str, message: str, value: Any) -> str:
     said = message[0].lower() + message[1:]
     for subject in ("input ", "string "):
         said = said.removeprefix(subject)
-    return f"{key} {said}, not {shown(value)}."
+    for theirs, ours in PLAINLY.items():
+        said = said.replace(theirs, ours)
+    return f"{key} {said}; got {shown(value)}."
 
 
 def shown(value: Any) -> str:
     """Return a plain value as it is typed, cut off where it is too long for a sentence."""
-    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value) or "an empty value"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

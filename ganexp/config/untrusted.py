@@ -74,6 +74,14 @@ def checked(
     return plain | sweep | {"resume": None, "trust": trust if isinstance(trust, str) else list(trust)}
 
 
+def is_typed_again(word: str) -> bool:
+    """Return whether a word such as `trust=mine` has to be typed again to resume a run, whose folder does not decide it."""
+    key, _, value = word.lstrip("+").partition("=")
+    if key in ("trust", "data_root", "dataset.root"):
+        return value not in ("", "null", "[]")
+    return _risk_of(key, value.strip("[]").split(",") if key == "evaluation.features" else value) is not None
+
+
 def _risk_of(key: str, value: Any) -> str | None:
     """Return what a value could do that only the person who types it may decide; None if there is nothing."""
     if "${" in key or (isinstance(value, str) and "${" in value):

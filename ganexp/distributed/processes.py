@@ -1,13 +1,19 @@
-"""One process or several: where they share their work, and where they communicate. Nothing else knows about it."""
+"""One process or several: where they share their work, and where they communicate. Nothing else knows about it.
+
+Torch is not imported here: a mistake on the command line need not wait for it.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from ganexp.batch import Batch, Gradients
+    from ganexp.batch import Batch, Gradients
 
-Whole = TypeVar("Whole", Tensor, Batch)
+Whole = TypeVar("Whole", "Tensor", "Batch")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -25,7 +25,6 @@ class RunFolder:
         self.best = self.checkpoints / "best.pt"  # the checkpoint in which the `keep_best` measurement was best
         self.averages = path / "averages"  # what was averaged from checkpoints after training
         self.lock = path / ".lock"  # which the process that trains here holds locked
-        self.command = path / "command.json"  # the overrides and options of its command line
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Path) -> "RunFolder":

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from PIL import Image
 from torchvision import datasets
 
-from ganexp.cli import hooks
+from ganexp.cli import sweep
 from ganexp.cli.ending import epilogue
 from ganexp.cli.hydra_errors import sentence
 from ganexp.cli.quiet import wait_quietly
@@ -128,13 +128,6 @@ def test_all_that_is_missing_is_said_at_once_and_nothing_is_written(tmp_path, mo
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
-def test_a_run_may_be_told_to_log_nothing(tmp_path):
-    done = forked.train(*SMALL, "iterations=1", "hydra/job_logging=disabled", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    (summary,) = tmp_path.glob("outputs/*_seed0/summary.json")
-    assert json.loads(summary.read_text())["state"] == "finished"
-
-
 def test_slurm_without_a_cluster_is_one_sentence(tmp_path):
     done = forked.train("-m", "hydra/launcher=slurm", "seed=0,1", cwd=tmp_path, PATH=os.path.dirname(sys.executable))
     assert done.returncode == 1
@@ -176,10 +169,10 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
 
 
 def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
-    monkeypatch.setattr(hooks, "find_spec", lambda name: None)
+    monkeypatch.setattr(sweep, "find_spec", lambda name: None)
     launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
     with pytest.raises(ConfigError, match=r"hydra/launcher=joblib is a plugin .*\[joblib\]"):
-        hooks._check_launcher(launcher)
+        sweep._check_launcher(launcher)
 
 
 @pytest.mark.parametrize("jobs", [0, 1.5, "two"])
@@ -187,7 +180,7 @@ def test_a_wrong_number_of_jobs_at_once_is_refused_by_its_key(jobs):
     launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
     launcher.n_jobs = jobs
     with pytest.raises(ConfigError, match=r"^hydra\.launcher\.n_jobs "):
-        hooks._check_launcher(launcher)
+        sweep._check_launcher(launcher)
 
 
 @pytest.mark.parametrize(

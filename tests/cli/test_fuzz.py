@@ -1,7 +1,5 @@
 """Broken command lines end in one sentence that names the key; valid ones, however combined, train."""
 
-import contextlib
-import io
 import os
 import string
 
@@ -10,10 +8,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from ganexp import build
-from ganexp.cli.checks import refuse_mixed_groups
-from ganexp.cli.errors import report
+from ganexp.cli.composing import refuse_mixed_groups
+from ganexp.cli.hydra_errors import composing
 from ganexp.config.check import check
-from ganexp.config.schema import GROUPS, Config
+from ganexp.config.schema import GROUPS, Config, ConfigError
+from ganexp.printable import printable
 from ganexp.strategies.base import as_strategy
 from tests.composing import composed, options, suited
 from tests.tiny import STRATEGIES
@@ -84,17 +83,13 @@ EXAMPLES = float(os.environ.get("GANEXP_EXAMPLES", "1"))
 
 def outcome(arguments):
     """Return what `python train.py` says to a command line before it does anything, or None if it would run."""
-    printed = io.StringIO()
     try:
-        with contextlib.redirect_stderr(printed):
+        with composing():
             cfg = composed(*arguments)
-            refuse_mixed_groups(cfg, dict.fromkeys(GROUPS, 1))
-            check(cfg, trust=cfg.trust)
-    except Exception as error:
-        with contextlib.redirect_stderr(printed):
-            said = report(error)
-        assert isinstance(said, str), f"{arguments} ends in a traceback:\n{printed.getvalue()}"
-        return said
+        refuse_mixed_groups(cfg, dict.fromkeys(GROUPS, 1))
+        check(cfg, trust=cfg.trust)
+    except ConfigError as error:
+        return f"Error: {printable(error)}"
     return None
 
 

@@ -5,9 +5,9 @@ import json
 import multiprocessing
 import re
 import resource
-import signal
 import time
 
+import psutil
 import pytest
 import torch
 from PIL import Image
@@ -15,9 +15,7 @@ from torch.utils.data import Dataset
 from torchvision import datasets
 
 from ganexp import build
-from ganexp.cli.errors import report
 from ganexp.cli.failures import explain
-from ganexp.cli.state import state
 from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError
 from ganexp.data.vision import MNIST
@@ -26,7 +24,7 @@ from ganexp.training import checkpoint
 from tests import forked
 from tests.composing import composed
 from tests.full import on_a_full_disk
-from tests.processes import joined
+from tests.processes import begin, joined, train
 from tests.small_runs import SMALL
 
 
@@ -104,20 +102,46 @@ def full(*_, **__):
 
 
 def test_a_disk_that_is_full_when_a_run_or_a_sweep_begins_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("hydra.core.utils._save_config", full)
+    monkeypatch.setattr("ganexp.cli.folders.write_text", full)
     done = forked.train(*SMALL, cwd=tmp_path)
-    assert re.fullmatch(r"Error: the run folder cannot be made: .*No space left on device; choose another .*\n", done.stderr)
+    assert re.fullmatch(r"Error: outputs/\S+ cannot be written \(.*No space left on device\): make room, or .*\n", done.stderr)
     monkeypatch.setattr("ganexp.cli.sweeping.record.write_document", full)
     done = forked.train("-m", *SMALL, "seed=0,1", cwd=tmp_path)
     assert re.fullmatch(r"Error: The sweep cannot be recorded \(.*No space left on device\): make room, or .*\n", done.stderr)
 
 
-def test_a_worker_of_a_sweep_that_dies_is_one_sentence(monkeypatch):
-    joblib = pytest.importorskip("joblib")
-    monkeypatch.setattr(state, "composed", True)
-    with pytest.raises(RuntimeError) as died:
-        joblib.Parallel(n_jobs=2)([joblib.delayed(signal.raise_signal)(signal.SIGKILL)])
-    assert report(died.value).startswith("Error: a process that runs jobs has died, usually for lack of memory: lower hydra.")
+DYING = """
+import os
+import signal
+from ganexp.losses import Hinge as Loss
+
+if os.environ.get("GANEXP_SWEEP", str(os.getpid())) != str(os.getpid()):
+    signal.raise_signal(signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_sweep_that_dies_is_one_sentence(tmp_path, monkeypatch):
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    (tmp_path / "mine.py").write_text(DYING)
+    sweep = ["hydra/launcher=parallel", "hydra.launcher.n_jobs=2", "seed=0,1", "loss._target_=mine.Loss"]
+    done = train("-m", *SMALL, *sweep, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert re.search(
+        r"\AError: a process that runs jobs has died, .*: lower hydra\S+ .* sweep\.resume=outputs/\S+\.$", done.stderr
+    )
+
+
+@pytest.mark.slow
+def test_jobs_side_by_side_end_with_the_process_that_started_them(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    sweep = ["hydra/launcher=parallel", "hydra.launcher.n_jobs=2", "seed=0,1", f"hydra.sweep.dir={tmp_path}/sweep"]
+    process = begin("-m", *SMALL, "iterations=100_000_000", "checkpoint_every=0", *sweep, cwd=tmp_path)
+    assert process.until(lambda: len([*tmp_path.glob("sweep/*/metrics.jsonl")]) == 2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive
+    assert [json.loads(path.read_text())["state"] for path in tmp_path.glob("sweep/*/summary.json")] == ["preempted"] * 2
 
 
 def test_a_checkpoint_that_does_not_fit_on_the_disk_stops_nothing(tmp_path):

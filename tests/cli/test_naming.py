@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ganexp.cli.folders import make_new
-from ganexp.cli.hooks import _is_given
+from ganexp.cli.line import read
 from ganexp.cli.naming import MAX_LENGTH, changes, class_names, run_name
 from ganexp.config.schema import ConfigError
 from tests.processes import joined
@@ -74,9 +74,9 @@ def test_a_name_is_given_once(tmp_path):
 
 @pytest.mark.parametrize("adding", ["", "+", "++"])
 def test_a_folder_that_was_named_is_taken_however_it_was_written(adding):
-    typed = OmegaConf.create({"hydra": {"overrides": {"hydra": [f"{adding}hydra.run.dir=out"]}}})
-    assert _is_given("hydra.run.dir", typed)
-    assert not _is_given("hydra.sweep.dir", typed)
+    typed = read([f"{adding}hydra.run.dir=out"])
+    assert typed.said("hydra.run.dir") == "out"
+    assert typed.said("hydra.sweep.dir") is None
 
 
 def test_an_outputs_folder_that_is_a_link_to_nowhere_is_refused(tmp_path):

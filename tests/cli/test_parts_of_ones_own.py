@@ -284,8 +284,8 @@ def test_the_help_describes_them(mine, tmp_path):
 @pytest.mark.parametrize(
     ("mistake", "sentence"),
     [
-        ("loss.shift=3", "loss.shift should be less than or equal to 2, not 3."),
-        ("logger.shifted.most=0", "logger.shifted.most should be greater than 0, not 0."),
+        ("loss.shift=3", "loss.shift must be at most 2; got 3."),
+        ("logger.shifted.most=0", "logger.shifted.most must be greater than 0; got 0."),
         ("loss.shift=2", "loss=shifted shifts too far for small batches: choose loss.shift=1.0 or batch_size=8."),
         ("d_steps=2", "strategy=shifted moves D once: choose d_steps=1."),
         ("wrapper.shifted.every=3", "wrapper.shifted comes after the end of the run: choose wrapper.shifted.every=2."),

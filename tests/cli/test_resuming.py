@@ -10,46 +10,94 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from ganexp.cli.recorded import config_options, record_command
-from ganexp.cli.resuming import expand_resume, find_checkpoint, newest_unfinished, quoted
+from ganexp.cli.line import Line, read
+from ganexp.cli.resuming import find_checkpoint, newest_unfinished, resumed
+from ganexp.cli.sweep import _quoted, continued
 from ganexp.cli.sweeping import Results, Sweep
+from ganexp.config.plain import plain
 from ganexp.config.schema import ConfigError
+from tests.composing import composed
 from tests.small_runs import Interrupting, rows, small_run
 
 
 @settings(deadline=None)
 @given(st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1) | st.text("\\${}a'", min_size=1))
 def test_hydra_reads_a_quoted_value_back(value):
-    override = OverridesParser.create().parse_override(quoted("resume", value))
+    override = OverridesParser.create().parse_override(f"resume={_quoted(value)}")
     assert OmegaConf.create({"resume": override.value()}).resume == value
 
 
-def recorded_run(folder, overrides=("loss=hinge", "seed=3"), options=()):
+def run_folder(folder, *overrides, **values):
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "last.pt").touch()
-    record_command(folder, [*overrides, "resume=before"], options)
+    (folder / "config.json").write_text(json.dumps(plain(composed(*overrides)) | values))
     return folder
 
 
-def test_the_command_of_a_run_comes_back_with_its_places_and_without_what_is_not_its_own(tmp_path, monkeypatch):
+def asked(*words):
+    line = read(words)
+    return resumed(line, line.said("resume"))
+
+
+def test_a_line_is_read_with_its_folders_wherever_its_options_stand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine").mkdir()
-    given = config_options(["-cd", "mine", "loss=hinge", "--config-name=other"])
-    assert given == (["--config-dir", str(tmp_path / "mine"), "--config-name", "other"], ["loss=hinge"])
-    recorded_run(tmp_path / "run (1), {x}='ü'", ["loss=hinge", "seed=3", "hydra.callbacks.x._target_=os.system"], given[0])
-    again = expand_resume(["resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
-    assert again == [
-        *given[0], "loss=hinge", "trust=[]", "resume='run (1), {x}=\\'ü\\'/checkpoints/last.pt'", "seed=4"
-    ]  # fmt: skip
-    job = expand_resume(["--cfg", "job", "resume=run (1), {x}='ü'", "seed=4", "-cd", "mine", "-cn", "other"])
-    assert job == [*given[0], "--cfg", "job", *again[len(given[0]) :]]
-    with pytest.raises(ConfigError, match=rf"started with --config-dir {tmp_path}/mine --config-name other: add that, if"):
-        expand_resume(["resume=run (1), {x}='ü'"])  # a folder may be anyone's, and configurations can name code
+    line = read(["-cd", "mine", "loss=hinge", "--config-name=other", "~penalty", "-m", "optimizer.lr=-1"])
+    assert line == Line(("loss=hinge", "~penalty", "optimizer.lr=-1"), sweeps=True, further=tmp_path / "mine", name="other")
+    assert line.options == ["--config-dir", str(tmp_path / "mine"), "--config-name", "other"]
+    assert read(["a=1", "+a=2=3"]).said("a") == "2=3"
+    for wrong in (["--config-dir"], ["--loss=hinge"]):
+        with pytest.raises(ConfigError, match=re.escape(wrong[0].partition("=")[0].lstrip("-"))):
+            read(wrong)
+
+
+def test_a_run_goes_on_with_its_own_values_and_with_what_is_typed_over_them(tmp_path):
+    folder = run_folder(tmp_path / "run (1), {x}='ü'", "experiment=grid", "seed=3", "logger=[]", "data_root=/theirs")
+    words = ["iterations=77", "log_every=7", "evaluation.samples=99", "logger=[tensorboard]", "data_root=/mine", "trust=mine"]
+    found = asked(f"resume={folder}", *words)
+    assert found.checkpoint == folder / "checkpoints" / "last.pt"
+    new = {"iterations": 77, "log_every": 7, "data_root": "/mine", "trust": "mine", "resume": None}
+    wanted = plain(composed("experiment=grid", "seed=3", "logger=[tensorboard]")) | new
+    wanted["evaluation"]["samples"] = 99
+    assert found.values == wanted
+
+
+def test_a_set_of_torchvision_is_looked_for_where_this_machine_keeps_them(tmp_path):
+    folder = run_folder(tmp_path / "run", "dataset=mnist", "data_root=/theirs")
+    assert asked(f"resume={folder}").values["dataset"]["root"] == asked(f"resume={folder}").values["data_root"] != "/theirs"
+    assert asked(f"resume={folder}", "data_root=/mine").values["dataset"]["root"] == "/mine"
+
+
+def test_choices_may_be_typed_again(tmp_path):
+    words = ["loss=hinge", "penalty=[r1,spectral]", "optimizer.lr=1e-3"]
+    folder = run_folder(tmp_path / "run", *words)
+    assert asked(f"resume={folder}", *words).values == asked(f"resume={folder}").values
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("iterations.x=3", "loss=hinge", "+loss=hinge", "experiment=grid", "~penalty", "~iterations", "seed=1,2"),
+        *("seed=range(3)", "loss@x=hinge", "evaluation.protocol=fid", "hydra.run.dir=elsewhere", "iterations", "log_every=2)"),
+    ],
+)
+def test_what_cannot_be_laid_over_a_run_is_refused_by_name(word, tmp_path):
+    folder = run_folder(tmp_path / "run")
+    with pytest.raises(ConfigError, match=re.escape(word.partition("=")[0])) as refused:
+        asked(f"resume={folder}", word)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "\x00", "[" * 100_000])
+def test_a_broken_configuration_of_a_run_is_one_sentence(text, tmp_path):
+    folder = run_folder(tmp_path / "run")
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"\Aresume=\S+: its configuration is not in [^\n]+config\.json\.\Z"):
+        asked(f"resume={folder}")
 
 
 def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    recorded_run(tmp_path / "outputs" / "run")
+    run_folder(tmp_path / "outputs" / "run")
     (tmp_path / "outputs" / "latest").symlink_to("run")
     assert str(find_checkpoint("outputs/latest")) == "outputs/run/checkpoints/last.pt"
     assert str(find_checkpoint("'outputs/latest'")) == "outputs/run/checkpoints/last.pt"  # as Hydra wants it quoted
@@ -60,22 +108,23 @@ def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
         with pytest.raises(ConfigError, match=sentence):
             find_checkpoint(name)
     with pytest.raises(ConfigError, match="holds no sweep"):
-        expand_resume(["-m", "sweep.resume=loop"])
+        continued(read(["-m", "sweep.resume=loop"]))
 
 
-def test_of_two_folders_the_last_is_meant_and_a_run_stays_in_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    recorded_run(tmp_path / "run")
-    assert expand_resume(["resume=nowhere", "resume=run"])[-1] == "resume='run/checkpoints/last.pt'"
-    with pytest.raises(ConfigError, match=r"leave out hydra\.run\.dir"):
-        expand_resume(["resume=run", "hydra.run.dir=outputs/other"])
-
-
-def test_a_sweep_goes_on_with_the_last_value_of_each_key(tmp_path):
-    Sweep(("iterations=20", "iterations=30", "seed=0,1"), ("seed",), (("seed=0",), ("seed=1",))).save(tmp_path)
-    assert "iterations=30" in expand_resume(["-m", f"sweep.resume={tmp_path}", "iterations=30"])
-    with pytest.raises(ConfigError, match="leave out iterations=20"):
-        expand_resume(["-m", f"sweep.resume={tmp_path}", "iterations=20"])
+def test_a_sweep_goes_on_with_the_words_that_it_was_started_with_and_with_no_others(tmp_path):
+    words = ("iterations=20", "seed=0,1", "hydra/launcher=parallel")
+    Sweep(words, ("seed",), (("seed=0",), ("seed=1",)), options=("--config-dir", "/mine")).save(tmp_path)
+    resume = f"sweep.resume={tmp_path}"
+    assert (
+        continued(read(["-cd", "/mine", "iterations=20", resume, "seed=0,1", "trust=mine", "hydra.verbose=true"])) == tmp_path
+    )
+    assert continued(read(["-m", "seed=0,1"])) is None
+    for others in (["-cd", "/mine"], ["-cd", "/mine", "iterations=30", "seed=0,1"], ["iterations=20", "seed=0,1"]):
+        with pytest.raises(ConfigError, match=r"beside it, --config-dir /mine iterations=20 seed=0,1\.$"):
+            continued(read([*others, resume]))
+    Sweep(words, ("seed",)).save(tmp_path)
+    with pytest.raises(ConfigError, match=r"is a search; continue it by giving its hydra\.sweeper\.study_name again\."):
+        continued(read([resume]))
 
 
 def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
@@ -95,7 +144,7 @@ def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
 def test_a_broken_record_of_a_sweep_is_one_sentence(content, tmp_path):
     (tmp_path / "sweep.json").write_text(content)
     with pytest.raises(ConfigError, match="holds no sweep"):
-        expand_resume(["-m", f"sweep.resume={tmp_path}"])
+        continued(read(["-m", f"sweep.resume={tmp_path}"]))
 
 
 def test_a_table_is_made_whatever_the_summaries_say(tmp_path):

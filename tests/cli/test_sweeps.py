@@ -15,9 +15,9 @@ import torch
 from omegaconf import OmegaConf
 
 from ganexp.cli.ending import forecast
-from ganexp.cli.hooks import PrepareSweep
-from ganexp.cli.jobs import _set_aside, checkpoint_to_resume, run_job
-from ganexp.cli.resuming import expand_resume
+from ganexp.cli.jobs import _run_job, _set_aside, checkpoint_to_resume
+from ganexp.cli.log import Log
+from ganexp.cli.sweep import _tell_jobs, end
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
 from ganexp.config.schema import ConfigError
@@ -101,7 +101,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
 
     (tmp_path / "mended").touch()
     before = {path: path.stat().st_mtime_ns for path in folder.glob("[02]_*/metrics.jsonl")}
-    done = forked.train("-m", f"sweep.resume={folder.relative_to(tmp_path)}", "trust=flaky", cwd=tmp_path)
+    done = forked.train("-m", *mine, *TINY, f"sweep.resume={folder.relative_to(tmp_path)}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert states(folder) == ["finished"] * 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -241,21 +241,15 @@ def test_a_sweep_is_read_back_whatever_state_it_is_in(tmp_path):
     assert Results.read(tmp_path).write_csv().read_text().count("\n") == 5
 
 
-def test_resuming_is_the_same_command_in_the_same_folder(tmp_path):
-    Sweep(("hydra/launcher=joblib", "hydra.sweep.dir=elsewhere", "seed=0,1"), ("seed",), (("seed=0",), ("seed=1",))).save(
-        tmp_path
-    )
-    assert expand_resume(["-m", f"sweep.resume={tmp_path}", "hydra.launcher.n_jobs=1"]) == [
-        *("-m", "hydra/launcher=joblib", "seed=0,1", "hydra.launcher.n_jobs=1", "trust=[]"),
-        *(f"hydra.sweep.dir='{tmp_path}'", f"sweep.resume='{tmp_path}'"),
-    ]
-    Sweep(("data_root=/d", "seed=0,1"), ("seed",), (("data_root=/d", "seed=0"), ("data_root=/d", "seed=1"))).save(tmp_path)
-    assert expand_resume([f"sweep.resume={tmp_path}", "data_root=/d"])[:3] == ["-m", "data_root=/d", "seed=0,1"]
-    with pytest.raises(ConfigError, match="leave out loss=hinge"):
-        expand_resume([f"sweep.resume={tmp_path}", "loss=hinge", "seed=0,1"])
-    Sweep(("seed=0,1",), ("seed",)).save(tmp_path / "search")
-    with pytest.raises(ConfigError, match="is a search; continue it"):
-        expand_resume([f"sweep.resume={tmp_path / 'search'}"])
+@pytest.mark.parametrize(
+    ("typed", "jobs", "processes"), [(24, 2, 2), (100_000, 3, 3), (2, 9, 2), (-1, 9, 4), (-3, 9, 2), (-99, 9, 1), (-1, 2, 2)]
+)
+def test_no_more_processes_run_than_there_are_jobs(typed, jobs, processes, monkeypatch):
+    monkeypatch.setattr("psutil.cpu_count", lambda: 4)
+    cfg = OmegaConf.create({"hydra": {"launcher": {"n_jobs": typed}, "sweep": {"dir": "x"}, "overrides": {"hydra": []}}})
+    _tell_jobs(cfg, Path("a"), jobs)
+    assert cfg.hydra.launcher.n_jobs == processes
+    assert f"hydra.launcher.n_jobs={processes}" in cfg.hydra.overrides.hydra
 
 
 def hold(folder, seconds, told, jobs=1):
@@ -317,10 +311,9 @@ def test_jobs_of_a_sweep_divide_its_gpus_as_the_launcher_says(tmp_path, monkeypa
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    cfg = composed()
     with ExitStack() as jobs:
         for _ in range(4):
-            jobs.enter_context(share_of_the_machine(cfg, {"n_jobs": 4, "jobs_per_gpu": 2}))
+            jobs.enter_context(share_of_the_machine("auto", {"n_jobs": 4, "jobs_per_gpu": 2}))
     assert chosen == [0, 1, 0, 1]
 
 
@@ -339,7 +332,7 @@ def test_a_reused_worker_takes_a_gpu_again(tmp_path):
 def test_the_threads_of_a_job_end_with_it():
     before = torch.get_num_threads()
     for launcher in ({}, {"n_jobs": 2}):
-        with share_of_the_machine(composed(), launcher):
+        with share_of_the_machine("auto", launcher):
             torch.set_num_threads(before + 3)
         assert torch.get_num_threads() == before
 
@@ -360,7 +353,7 @@ def test_a_job_that_was_killed_once_it_had_trained_is_not_trained_again(tmp_path
     (tmp_path / "0_x").mkdir()
     write_summary(tmp_path / "0_x", {"state": "finished", "last": {"loss/d": 0.5}})
     job = {"runtime": {"output_dir": f"{tmp_path}/0_x"}, "job": {"num": 0}, "overrides": {"task": ["seed=3", "trust=[]"]}}
-    assert run_job(composed("sweep.metric=loss/d"), OmegaConf.create(job)) == 0.5
+    assert _run_job(composed("sweep.metric=loss/d"), OmegaConf.create(job), Log()) == 0.5
     summary = {"state": "finished", "last": {"loss/d": 0.5}, "job": 0, "overrides": ["seed=3"]}
     assert json.loads((tmp_path / "0_x" / "summary.json").read_text()) == summary
     assert [path.name for path in (tmp_path / "0_x").iterdir()] == ["summary.json"]
@@ -400,6 +393,6 @@ def test_a_table_that_does_not_fit_on_the_disk_leaves_the_one_before(tmp_path):
 def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
     sweep = make_sweep(tmp_path / "sweep", {"loss=hinge": [1.0, "failed"]})
     (sweep / "sweep.csv").mkdir()
-    with pytest.raises(SystemExit, match=r"Error: job 1 failed; its train\.log says why"):
-        PrepareSweep().on_multirun_end(OmegaConf.create({"hydra": {"sweep": {"dir": str(sweep)}}}))
+    with pytest.raises(ConfigError, match=r"job 1 failed; its train\.log says why"):
+        end(sweep)
     assert "No sweep.csv: " in capsys.readouterr().out

@@ -86,7 +86,7 @@ def test_processes_whose_data_have_no_digest_read_the_same_place():
     values = plain(composed(*RUN))
     here, there = (identity(values | {"dataset": node | {"path": place}}) for place in ("here", "there"))
     with pytest.raises(ConfigError, match=r"process 1 differs from process 0 in dataset\.path: start all"):
-        launching.refuse_different([here, there])
+        launching.refuse_differing([here, there])
 
 
 @pytest.mark.parametrize(

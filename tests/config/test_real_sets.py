@@ -117,13 +117,3 @@ def test_what_has_no_value_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match=r"^measure\.cas needs .*: choose conditional=true\.$"):
         build(composed(*SHORT, "measure=[cas]"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_the_real_set_is_not_mirrored_where_training_images_are(monkeypatch, tmp_path):
-    found = {}
-    for flip in ("true", "false"):
-        monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / flip))  # whose statistics do not depend on it either
-        asked = composed(*DIGITS, *TINY, "measure=[fid,density_coverage]", f"flip={flip}")
-        found[flip] = {key: one.real for key, one in RunEvaluator(parse(plain(asked))).evaluator.keys.items()}
-    assert found["true"] == found["false"]
-    assert None not in found["true"].values()

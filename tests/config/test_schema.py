@@ -77,7 +77,7 @@ def test_the_order_of_a_list_tells_runs_apart():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [0.5, float("-inf")]])
 def test_floats_are_finite(value):
-    with pytest.raises(ConfigError, match=r"^x should be a finite number, not "):
+    with pytest.raises(ConfigError, match=r"^x needs a finite number; got "):
         check_type("x", value, list[float] if isinstance(value, list) else float)
 
 
@@ -85,7 +85,7 @@ def test_a_whole_number_is_an_integer_however_it_is_written():
     config = parse(plain(composed("iterations=1e4", "evaluation.samples=2e3", "clip_gradients=1.0")))
     assert (config.iterations, config.evaluation.samples) == (10_000, 2000)
     assert (type(config.iterations), type(config.clip_gradients)) == (int, float)
-    with pytest.raises(ConfigError, match=r"^iterations should be a valid integer, not 0\.5\.$"):
+    with pytest.raises(ConfigError, match=r"^iterations needs an integer; got 0\.5\.$"):
         parse(plain(composed("iterations=5e-1")))
 
 
@@ -93,7 +93,7 @@ def test_what_json_cannot_hold_is_refused_in_a_sentence():
     values, deep = plain(composed()), 0.5
     for _ in range(250):
         deep = {"r1": deep}
-    with pytest.raises(ConfigError, match=r"^data_root should be text in UTF-8, not /a/"):
+    with pytest.raises(ConfigError, match=r"^data_root needs text in UTF-8; got /a/"):
         parse(values | {"data_root": "/a/\udcff"})  # as Python reads a path whose bytes are no UTF-8
     with pytest.raises(ConfigError, match=r"^The configuration should hold plain values only: "):
         parse(values | {"moving": deep})

@@ -145,9 +145,9 @@ def test_a_dataset_without_a_length_and_another_shape_are_refused():
         (["dataset.dataset._target_=tests.data.own.pixels"], r"must be a subclass of torch\.utils\.data\.Dataset"),
         (
             ["dataset.dataset._target_=tests.data.own.Own", "+dataset.dataset.size=3"],
-            r"^dataset\.dataset\.size is no key .*side\?$",
+            r"^Unknown key dataset\.dataset\.size\. .*side\?$",
         ),
-        (["dataset.dataset._target_=tests.data.own.Own", "+dataset.dataset.n=x"], r"^dataset\.dataset\.n should be "),
+        (["dataset.dataset._target_=tests.data.own.Own", "+dataset.dataset.n=x"], r"^dataset\.dataset\.n needs an integer"),
         (["dataset.dataset=3"], r"^dataset\.dataset should be a class .*dataset\.dataset\._target_=mine\.Faces\.$"),
         ([], r"^dataset\.dataset\._target_ must name a class"),
         (["dataset.dataset._target_=tests.data.own.WithoutLength"], r"^dataset=torch: WithoutLength should have a length"),

@@ -224,8 +224,8 @@ def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["digits", "dataset.image_size=large"], "Error: dataset.image_size should be"),
-        (["digits", "+dataset.foo=1"], "Error: dataset.foo is no key of the configuration; this dataset has image_size."),
+        (["digits", "dataset.image_size=large"], "Error: dataset.image_size needs an integer"),
+        (["digits", "+dataset.foo=1"], "Error: Unknown key dataset.foo. This dataset has image_size."),
         (["ring"], "Error: dataset=ring has no labelled images"),
         (["digits", "--epochs=0"], "should be a number of at least 1, not 0"),
         (["digits", "--device=nonsense"], "Error: --device should be auto, cpu, cuda or cuda:N, not nonsense."),

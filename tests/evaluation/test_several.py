@@ -126,7 +126,7 @@ def test_a_run_is_measured_in_several_features_and_is_the_same_to_the_last_bit(s
             ["evaluation.features=[./a/net.pt2,./b/net.pt2]"],
             r"^evaluation\.features=\./a/net\.pt2,\./b/net\.pt2 have one name, net",
         ),
-        (["evaluation.features=[]"], r"^evaluation\.features should be a name, a file, or a list of them"),
+        (["evaluation.features=[]"], r"^evaluation\.features must be a name, a file, or a list of them"),
         (["evaluation.features=clip_vitb32", "measure=[kid]"], r"clip_vitb32 needs the file ViT-B-32\.pt, which is not in "),
         (
             ["keep_best=eval/fid/raw", "measure=[kid]", "evaluation.features=raw"],

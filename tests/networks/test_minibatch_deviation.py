@@ -46,7 +46,7 @@ def test_gradients_are_exact():
 
 
 def test_a_group_of_one_is_refused():
-    with pytest.raises(ValueError, match=r"^group should be"):
+    with pytest.raises(ValueError, match=r"^group must be"):
         MinibatchDeviation(group=1)
 
 

@@ -190,7 +190,7 @@ def test_packs_are_moved_as_one_and_made_of_their_latents():
         (["penalty=lecam", "loss=began", "discriminator=began"], "penalty.lecam holds down scores that are high"),
         (["penalty=zcr", "wrapper=replay"], "choose a wrapper list without replay"),
         (["penalty=lecam", "strategy=competitive", "loss=minimax"], "not G's gain: choose joint"),
-        (["penalty=lecam", "penalty.lecam.decay=1"], "penalty.lecam.decay should be less than 1"),
+        (["penalty=lecam", "penalty.lecam.decay=1"], "penalty.lecam.decay must be less than 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):

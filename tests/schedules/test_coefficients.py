@@ -212,5 +212,5 @@ def test_what_is_read_on_the_host_is_not_recorded(moving):
     ],
 )
 def test_what_cannot_move_is_refused(overrides, key):
-    with pytest.raises(ConfigError, match=rf"(^|: ){key.replace('.', '[.]')}\b"):
+    with pytest.raises(ConfigError, match=rf"(^|: |Unknown key ){key.replace('.', '[.]')}\b"):
         check(composed(*SMALL, *overrides))

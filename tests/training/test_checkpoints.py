@@ -17,7 +17,7 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
 
 
 def test_keeping_none_of_them_is_refused():
-    with pytest.raises(ValueError, match=r"^keep should be greater than or equal to 1, not 0$"):
+    with pytest.raises(ValueError, match=r"^keep must be at least 1; got 0$"):
         Checkpoints(keep=0)
 
 

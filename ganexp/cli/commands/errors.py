@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TypeVar
 
-from ganexp.cli.state import state
 from ganexp.config.schema import ConfigError
 from ganexp.printable import printable
 
@@ -24,12 +23,12 @@ def call(main: Callable[[Namespace], Result], options: Namespace) -> Result:
     try:
         return main(options)
     except Exception as error:
-        sentence = _sentence(error, options)
-        if sentence != "" and (state.processes is None or state.processes.speaks()):
+        sentence, processes = _sentence(error, options), getattr(options, "processes", None)
+        if sentence != "" and (processes is None or processes.speaks()):
             if sentence is None:
                 raise
             sys.exit(printable(f"Error: {sentence}."))
-    from ganexp.cli.launching import exit_silently  # imports Hydra
+    from ganexp.cli.launching import exit_silently
 
     exit_silently()
 

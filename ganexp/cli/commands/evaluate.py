@@ -15,7 +15,6 @@ from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
 from ganexp.cli.composing import compose
-from ganexp.cli.state import state
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of
@@ -39,7 +38,7 @@ ROWS, NEAREST = 8, 6
 
 def main(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the path of the page."""
-    processes = state.processes = options.processes = join()
+    processes = options.processes = join()
     output = output_of(options)
     if processes.count > 1 and options.dataset:
         raise ConfigError("folders of images are evaluated by one process: start it without torchrun")

@@ -9,7 +9,6 @@ from PIL import Image
 from tqdm import tqdm
 
 from ganexp.cli.beforehand import indices_of, result_of
-from ganexp.cli.state import state
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
@@ -26,7 +25,7 @@ MOST_COLUMNS = 16
 
 def main(options: argparse.Namespace) -> Path:
     """Draw, film, compare, export or save, as the options say, and return where the result lies."""
-    processes = state.processes = options.processes = join()
+    processes = options.processes = join()
     if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
         raise SamplingError(f"there is no GPU for --device {options.device}")
     if processes.count > 1 and options.task != "images":

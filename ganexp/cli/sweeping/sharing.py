@@ -24,7 +24,7 @@ def take_jobs_per_gpu(launcher: DictConfig) -> None:
 
 
 @contextmanager
-def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterator[None]:
+def share_of_the_machine(device: str, launcher: Mapping[str, Any]) -> Iterator[None]:
     """If jobs run side by side on this machine, take a share of the threads and of one of the GPUs.
 
     When the job ends, the number of threads is restored, even if the job has chosen its own.
@@ -39,7 +39,7 @@ def share_of_the_machine(cfg: DictConfig, launcher: Mapping[str, Any]) -> Iterat
             yield
             return
         torch.set_num_threads(max(1, cores() // (workers if workers > 0 else cores())))
-        if cfg.device != "auto" or not torch.cuda.is_available():
+        if device != "auto" or not torch.cuda.is_available():
             yield
             return
         folder = Path.home() / ".cache" / "ganexp" / "gpus"

@@ -334,6 +334,6 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     assert "0.png has 8×8 pixels, and the data 32×32" in refused(*asked).replace("1.png", "0.png")
     assert "it needs at least 4 generated samples, and there are 3" in refused(*asked, "--set", "dataset.image_size=8")
     fewer = refused(*asked, "--set", "dataset.image_size=8", "--samples", -1)  # which are not all but one
-    assert "evaluation.samples should be greater than or equal to 2, not -1" in fewer
+    assert "evaluation.samples must be at least 2; got -1" in fewer
     assert "--weights, --of and --standing are for runs" in refused(*asked, "--standing", "16")
     assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")

@@ -18,6 +18,7 @@ from torchvision.datasets import MNIST
 import ganexp
 from ganexp.cli import arguments
 from ganexp.cli.commands import push as pushing
+from ganexp.cli.train import train
 from ganexp.config.loading import data_of, load_discriminator, load_pair
 from ganexp.config.schema import GROUPS, LISTS, ConfigError
 from ganexp.evaluation import features
@@ -195,6 +196,7 @@ def named(value, outside):
     return json.loads(json.dumps(value).replace("{outside}", str(outside)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nothing_hostile_in_a_configuration_comes_to_pass_by_any_command(hostile, genuine, outside, tmp_path):
     key, value = HOSTILE[hostile]
@@ -207,6 +209,7 @@ def test_nothing_hostile_in_a_configuration_comes_to_pass_by_any_command(hostile
             assert len(str(error).splitlines()) == 1  # noqa: PT017
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nor_by_the_library(hostile, genuine, outside, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -219,6 +222,7 @@ def test_nor_by_the_library(hostile, genuine, outside, tmp_path, monkeypatch):
             assert len(str(error).splitlines()) == 1  # noqa: PT017
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nor_by_a_saved_generator(hostile, genuine, outside, tmp_path):
     key, value = HOSTILE[hostile]
@@ -238,6 +242,7 @@ def test_nor_by_a_saved_generator(hostile, genuine, outside, tmp_path):
 LINKS = ["averages", "generated", "evaluation", "samples", "checkpoints/iteration_000000009.pt", "report.html", "dynamics.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "further"), CASES)
 def test_no_command_writes_through_a_link_out_of_the_folder(name, further, genuine, outside, tmp_path):
     folder = shutil.copytree(genuine, tmp_path / "run")
@@ -252,6 +257,7 @@ def test_no_command_writes_through_a_link_out_of_the_folder(name, further, genui
         assert len(str(error).splitlines()) == 1  # noqa: PT017
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "further"), CASES)
 def test_no_command_waits_for_a_pipe(name, further, genuine, outside, tmp_path):
     folder = shutil.copytree(genuine, tmp_path / "run")
@@ -265,6 +271,7 @@ def test_no_command_waits_for_a_pipe(name, further, genuine, outside, tmp_path):
         call(name, folder, *further)
 
 
+@pytest.mark.slow
 def test_a_run_of_ones_own_goes_through_every_command(genuine, tmp_path, monkeypatch):
     """What is refused is what the test has put there, and not the run itself."""
     monkeypatch.setattr(pushing, "push", lambda *_, **__: "https://hub")
@@ -272,3 +279,24 @@ def test_a_run_of_ones_own_goes_through_every_command(genuine, tmp_path, monkeyp
         call(name, shutil.copytree(genuine, tmp_path / f"{len(further)}{name}{'-'.join(further[:1])}" / "run"), *further)
     for entrance in LIBRARY:
         entrance(shutil.copytree(genuine, tmp_path / entrance.__name__ / "run"))
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_nor_by_resuming(hostile, genuine, outside, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    key, value = HOSTILE[hostile]
+    folder = tampered(genuine, tmp_path / "run", key, named(value, outside))
+    said = train([f"resume={folder}", "iterations=4"])
+    assert said is None or len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("link", ["train.log", "samples", "checkpoints", ".hydra", "metrics.jsonl", ".lock"])
+def test_resuming_writes_through_no_link(link, genuine, outside, tmp_path):
+    folder = shutil.copytree(genuine, tmp_path / "run")
+    target = outside / "target" if "." in link else outside / "modules"
+    if link == "checkpoints":
+        (folder / link / "linked").symlink_to(target)
+    else:
+        shutil.rmtree(folder / link) if (folder / link).is_dir() else (folder / link).unlink(missing_ok=True)
+        (folder / link).symlink_to(target)
+    assert "a link there leads out of the folder" in train([f"resume={folder}", "iterations=4"])

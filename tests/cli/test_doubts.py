@@ -3,7 +3,7 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ganexp.cli.doubtful import doubtful
+from ganexp.cli.composing import doubts
 from tests import forked
 from tests.composing import CONF
 from tests.small_runs import SMALL
@@ -31,7 +31,7 @@ from tests.small_runs import SMALL
 def test_what_was_typed_and_does_not_count_is_named(overrides, said):
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = compose("train", overrides.split(), return_hydra_config=True)
-    found = list(doubtful(cfg.hydra))
+    found = list(doubts(cfg.hydra))
     assert len(found) == len(said)
     assert all(one.startswith(part) for one, part in zip(found, said, strict=True))
 
@@ -44,8 +44,8 @@ def test_a_penalty_that_is_brought_along_by_its_name_is_one_penalty(tmp_path):
         overrides = [f"hydra.searchpath=[{tmp_path}]", "loss=mine"]
         alike = compose("train", [*overrides, "penalty=[r1]"], return_hydra_config=True)
         other = compose("train", [*overrides, "penalty=[spectral]"], return_hydra_config=True)
-    assert not list(doubtful(alike.hydra))
-    assert "penalty=[r1,spectral]" in "".join(doubtful(other.hydra))
+    assert not list(doubts(alike.hydra))
+    assert "penalty=[r1,spectral]" in "".join(doubts(other.hydra))
 
 
 def test_a_loss_that_is_not_chosen_may_be_broken(tmp_path):
@@ -53,7 +53,7 @@ def test_a_loss_that_is_not_chosen_may_be_broken(tmp_path):
     (tmp_path / "loss" / "unfinished.yaml").write_text("{")
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = compose("train", [f"hydra.searchpath=[{tmp_path}]", "penalty=[r1]"], return_hydra_config=True)
-    assert not list(doubtful(cfg.hydra))
+    assert not list(doubts(cfg.hydra))
 
 
 def test_a_run_says_it_on_the_screen_and_in_its_log(tmp_path):

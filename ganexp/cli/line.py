@@ -1,0 +1,89 @@
+"""A command line, read once: words such as `loss=hinge`, and where configurations lie besides ganexp's own."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from ganexp.config.defaults import conf_folder
+from ganexp.config.schema import ConfigError
+
+CONF = conf_folder()
+
+
+@dataclass(frozen=True)
+class Line:
+    """What was typed.
+
+    Args:
+        words: `key=value`, in their order.
+        sweeps: Whether -m was given.
+        further: The folder of --config-dir, with options beside ganexp's.
+        conf: The folder of the primary configuration.
+        name: Its name.
+    """
+
+    words: tuple[str, ...] = ()
+    sweeps: bool = False
+    further: Path | None = None
+    conf: Path = CONF
+    name: str = "train"
+
+    def said(self, key: str) -> str | None:
+        """Return the value of a key, as it was typed last; None if it was not."""
+        return next((word.partition("=")[2] for word in reversed(self.words) if key_of(word) == key), None)
+
+    @property
+    def options(self) -> list[str]:
+        """Where configurations come from, to be typed again."""
+        said = {"--config-dir": self.further, "--config-path": self.conf, "--config-name": self.name}
+        usual = {None, CONF, "train"}
+        return [part for option, value in said.items() if value not in usual for part in (option, str(value))]
+
+
+class Parser(ArgumentParser):
+    """Reads Hydra's options that say where configurations come from; relative paths are those of the working directory."""
+
+    def __init__(self) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self.add_argument("-cd", "--config-dir", type=_folder)
+        self.add_argument("-cp", "--config-path", type=_folder, default=CONF)
+        self.add_argument("-cn", "--config-name", default="train")
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse an option without its value."""
+        raise ConfigError(f"{message}.")
+
+
+def read(arguments: Sequence[str]) -> Line:
+    """Read a command line.
+
+    Raises:
+        ConfigError: It has an unknown option, such as `--loss=hinge`.
+    """
+    parser = Parser()
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("words", nargs="*")
+    options, unknown = parser.parse_known_intermixed_args(list(arguments))
+    for one in unknown:
+        key, _, value = one.lstrip("-").partition("=")
+        raise ConfigError(
+            f"{one} is no option: keys are written without hyphens, here {key}={value or '…'}, for which the command of a "
+            "W&B sweep has ${args_no_hyphens} in place of ${args}."
+        )
+    return Line(tuple(options.words), options.multirun, options.config_dir, options.config_path, options.config_name)
+
+
+def key_of(word: str) -> str:
+    """Return the key of a word, without the signs that add or remove it."""
+    return word.partition("=")[0].lstrip("+~")
+
+
+def without(words: Iterable[str], *keys: str) -> list[str]:
+    """Return the words that are not about one of some keys."""
+    return [word for word in words if key_of(word) not in keys]
+
+
+def _folder(text: str) -> Path:
+    return Path(text).resolve()

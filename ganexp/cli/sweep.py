@@ -1,0 +1,330 @@
+"""A sweep, from what was typed to its table: Hydra's sweeper chooses the jobs, and its launcher starts them."""
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+from hydra._internal.callbacks import Callbacks
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, open_dict, read_write
+
+from ganexp.cli.composing import as_written, started, values_of
+from ganexp.cli.ending import command_to_resume
+from ganexp.cli.folders import lock_or_refuse, make_new
+from ganexp.cli.hydra_errors import composing, missing_plugin
+from ganexp.cli.launching import refuse_distributed
+from ganexp.cli.line import Line, key_of, without
+from ganexp.cli.naming import CHOICES, short, typed_overrides
+from ganexp.cli.resuming import path_of
+from ganexp.cli.sweeping import Results, Sweep, stopping
+from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
+from ganexp.config.plain import plain
+from ganexp.config.schema import ConfigError
+from ganexp.documents import FULL
+from ganexp.logging import reading as runs
+from ganexp.logging.lock import is_locked
+
+
+def sweep(line: Line) -> None:
+    """Run the jobs of a sweep, or those that are left of one, and print what has become of them.
+
+    Raises:
+        ConfigError: The sweep cannot begin or be continued, or a job has failed.
+        SystemExit: A signal has stopped the sweep.
+    """
+    refuse_distributed()
+    before = continued(line)
+    words = without(line.words, "sweep.resume", *(["hydra.sweep.dir"] if before else []))
+    with started(line) as hydra:
+        with composing():
+            cfg = hydra.compose_config(
+                line.name, [*words, "hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN, with_log_configuration=True
+            )
+        _check_launcher(cfg.hydra.launcher)
+        _name_jobs(cfg)
+        if before:
+            folder = before
+            lock_or_refuse(folder, "wait for it, or end it")
+            _refuse_running_jobs(folder)
+        else:
+            folder = _begin(hydra.config_loader, cfg, line, words)
+        _tell_jobs(cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
+        if "n_jobs" in cfg.hydra.launcher:
+            stopping.pass_on_to_workers()
+        _run_jobs(hydra.config_loader, cfg, folder)
+    end(folder)
+
+
+def job(cfg: DictConfig) -> float | None:
+    """Train a job as a configuration says: what Hydra calls, possibly in a process of its own."""
+    from ganexp.cli import composing
+    from ganexp.cli.jobs import run_job  # imports torch
+
+    composing.register()
+    return run_job(cfg)
+
+
+def continued(line: Line) -> Path | None:
+    """Return the folder of the sweep that `sweep.resume=` names, which was started with the same words; None without it.
+
+    The folder may be anyone's, so none of its words are taken: whoever resumes the sweep types them again.
+    """
+    name = line.said("sweep.resume")
+    if name in (None, "null", ""):
+        return None
+    try:
+        folder = path_of(str(name))
+        before = Sweep.load(folder)
+    except (OSError, ValueError, RuntimeError):
+        raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
+    if not before.jobs:
+        raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
+    if _of_jobs(line.words) != _of_jobs(before.overrides) or line.options != [*before.options]:
+        words = shlex.join([*before.options, *_of_jobs(before.overrides)])
+        raise ConfigError(f"sweep.resume={name} goes on with the words of its sweep: type them beside it, {words[:2000]}.")
+    return folder
+
+
+def end(folder: Path) -> None:
+    """Print what has become of the jobs as a table, and write it as CSV.
+
+    Raises:
+        ConfigError: A job has failed, or all were skipped.
+        SystemExit: A signal has stopped the sweep.
+    """
+    found = Results.read(folder)
+    tables = "\n\n".join(filter(None, (found.table(), found.ranking_text())))
+    try:
+        where = f"Written to {short(found.write_csv())}"
+    except OSError as error:
+        where = f"No sweep.csv: {error}."
+    print(f"\n{tables}\n\n{where}")
+    stopping.exit_if_stopped(folder)
+    states = {number: run.state for number, run in found.jobs.items()}
+    failed = [str(number) for number, ending in states.items() if ending not in ("finished", "skipped")]
+    if failed:
+        raise ConfigError(f"job {', '.join(failed)} failed; its train.log says why.")
+    if "finished" not in states.values():
+        raise ConfigError("every job was skipped; the table says why.")
+
+
+def is_search(cfg: DictConfig) -> bool:
+    """Return whether a sweeper chooses the jobs of a sweep as it goes, to optimise something."""
+    return "Optuna" in cfg.hydra.sweeper._target_
+
+
+def settle_direction(cfg: DictConfig, typed: bool) -> str:
+    """Return which values of `sweep.metric` are best, and set a search's `hydra.sweeper.direction`, which means the same.
+
+    Args:
+        cfg: The configuration of the sweep.
+        typed: Whether `hydra.sweeper.direction` was given on the command line.
+    """
+    asked, metric, trust = str(cfg.sweep.direction), cfg.sweep.metric, cfg.trust
+    if not is_search(cfg) or metric is None:
+        return asked
+    of_search = cfg.hydra.sweeper.direction
+    of_search = getattr(of_search, "name", of_search)
+    if not isinstance(of_search, str):
+        return asked
+    if asked == "auto":
+        from ganexp.config.metrics import high_is_best  # imports torch
+
+        highest = high_is_best(metric, plain(cfg.loss), plain(cfg.augment), trust, plain(cfg.measure))
+        asked = "maximize" if highest and not typed else of_search
+    elif typed and asked != of_search:
+        raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
+    with read_write(cfg), open_dict(cfg):
+        cfg.hydra.sweeper.direction = asked
+    return asked
+
+
+def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[str]) -> Path:
+    """Check a new sweep, make and lock its folder, record it there, and return the folder."""
+    folder = Path(cfg.hydra.sweep.dir)
+    if cfg.resume is not None:
+        raise ConfigError(f"resume={cfg.resume} is for one run: leave out -m, or continue a sweep with sweep.resume=….")
+    if Sweep.is_in(folder):
+        remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
+        raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
+    if runs.is_run(folder):
+        raise ConfigError(f"{folder} holds a run: choose another hydra.sweep.dir.")
+    if folder == Path():
+        raise ConfigError("hydra.sweep.dir should name a folder of the sweep's own, as in hydra.sweep.dir=outputs/mine.")
+    overrides = typed_overrides(cfg.hydra)
+    parsed = _parsed(loader, [f"{key}={value}" for key, value in (cfg.hydra.sweeper.get("params") or {}).items()] + overrides)
+    differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
+    _check_sweep(cfg, differing)
+    jobs: tuple[tuple[str, ...], ...] = ()
+    if cfg.hydra.sweeper._target_.endswith(".BasicSweeper"):
+        jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
+        if not jobs:
+            raise ConfigError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
+    _check_jobs(loader, cfg, jobs)
+    direction = settle_direction(cfg, line.said("hydra.sweeper.direction") is not None)
+    _make_folder_of_study(cfg)
+    if line.said("hydra.sweep.dir") is None:
+        folder = make_new(folder)
+    lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
+    try:
+        Sweep(tuple(words), differing, jobs, cfg.sweep.metric, tuple(line.options), direction).save(folder)
+    except OSError as error:
+        raise ConfigError(f"The sweep cannot be recorded ({error}): make room, or choose another hydra.sweep.dir.") from None
+    if jobs:
+        print(f"{len(jobs)} jobs in {short(folder)}; if interrupted: {command_to_resume(f'sweep.resume={short(folder)}')}")
+    return folder
+
+
+def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
+    """Let Hydra's sweeper run the jobs, and turn what it raises into a sentence where it is no bug."""
+    context = HydraContext(config_loader=loader, callbacks=Callbacks())
+    sweeper = Plugins.instance().instantiate_sweeper(config=cfg, hydra_context=context, task_function=job)
+    try:
+        sweeper.sweep(arguments=typed_overrides(cfg.hydra))
+    except (Exception, KeyboardInterrupt) as error:
+        stopping.exit_if_stopped(folder)  # the signal also ends processes that Hydra was waiting for
+        if isinstance(error, OSError) and (error.filename or error.errno in FULL):  # about a folder that Hydra makes
+            raise ConfigError(f"{error}: make room, or choose another hydra.sweep.dir.") from None
+        if isinstance(error, BrokenProcessPool):  # one of joblib's, which then ends the others
+            raise ConfigError(
+                "a process that runs jobs has died, usually for lack of memory: lower hydra.launcher.n_jobs, and continue "
+                f"with sweep.resume={short(folder)}."
+            ) from None
+        if is_search(cfg) and isinstance(error, ValueError):
+            if not runs.find(folder):
+                raise ConfigError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
+            found = Results.read(folder).jobs.values()
+            if not any(run.state == "finished" and cfg.sweep.metric in run.last for run in found):
+                said = "no trial of the search has a value; the summary.json and train.log of its jobs say why."
+                raise ConfigError(said) from None
+        raise
+
+
+def _tell_jobs(cfg: DictConfig, folder: Path, most: int) -> None:
+    """Tell jobs, which Hydra composes from words in whatever process they run, where they lie and how many run at once.
+
+    Never more processes run than there are jobs.
+    """
+    told = {"hydra.sweep.dir": _quoted(folder)}
+    told |= {"hydra.output_subdir": "null", "hydra.job_logging.root": "null"}  # a job writes `.hydra` and its log itself
+    if at_once := cfg.hydra.launcher.get("n_jobs"):
+        at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)
+        cfg.hydra.launcher.n_jobs = min(at_once, most)
+        told["hydra.launcher.n_jobs"] = str(cfg.hydra.launcher.n_jobs)
+    cfg.hydra.sweep.dir = _literal(folder)
+    cfg.hydra.overrides.hydra.extend([f"{key}={value}" for key, value in told.items()])
+
+
+def _literal(path: Path | str) -> str:
+    """Return a path as a value of a configuration, escaped so that nothing in it is interpolated."""
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(path))
+
+
+def _quoted(path: Path | str) -> str:
+    """Return a path as the value of an override that Hydra takes literally, whatever characters are in it."""
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), _literal(path))
+    return f"'{escaped}'"
+
+
+def _of_jobs(words: Sequence[str]) -> list[str]:
+    """Return the words of a sweep that say what its jobs train: all but Hydra's own, and what is trusted."""
+    return [one for one in without(words, "sweep.resume", "trust") if not key_of(one).startswith("hydra")]
+
+
+def _check_launcher(launcher: DictConfig) -> None:
+    """Refuse a launcher that is not there, and wrong numbers of jobs."""
+    if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
+        raise ConfigError(missing_plugin("hydra/launcher", "joblib"))
+    if launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
+        raise ConfigError(
+            "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: start the sweep on one of the "
+            "cluster's login nodes, or choose hydra/launcher=parallel."
+        )
+    jobs = launcher.get("n_jobs", 1)
+    if type(jobs) is not int or not jobs:
+        raise ConfigError(f"hydra.launcher.n_jobs should be how many jobs run at once, or -1 for one per core, not {jobs}.")
+    take_jobs_per_gpu(launcher)
+
+
+def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
+    """Check a sweep's numbers and metric; if the loss, augment or experiment differs, each job checks the metric."""
+    for key in ("max_batch_size", "n_jobs", "n_trials"):
+        number = cfg.hydra.sweeper.get(key)
+        if number is not None and number < 1:
+            raise ConfigError(f"hydra.sweeper.{key} should be 1 or more, not {number}.")
+    metric = cfg.sweep.metric
+    if is_search(cfg) and metric is None:
+        raise ConfigError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
+    if metric is not None and not {"loss", "augment", "experiment"} & {key.partition(".")[0] for key in differing}:
+        from ganexp.config.metrics import refuse_unknown_metric  # imports torch
+
+        refuse_unknown_metric("sweep.metric", metric, plain(cfg.loss), plain(cfg.augment), cfg.trust)
+
+
+def _check_jobs(loader: ConfigLoader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
+    """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin."""
+    first_error, one_fits = None, False
+    for words in jobs:
+        with composing():
+            composed = loader.load_sweep_config(cfg, list(words))
+        if one_fits:
+            continue
+        try:
+            values = values_of(composed, composed.hydra)
+            from ganexp.config.check import check, check_loggers  # imports torch, for which most mistakes need not wait
+
+            plan = check(values, trust=values["trust"])
+            check_loggers(plan)
+            if plan.missing:
+                raise ConfigError(" ".join(plan.missing))
+            one_fits = True
+        except ConfigError as error:
+            first_error = first_error or error
+    if first_error and not one_fits:
+        raise first_error
+
+
+def _refuse_running_jobs(folder: Path) -> None:
+    """Refuse to resume a sweep whose jobs have outlived the process that started them."""
+    running = [path.name for path in runs.find(folder) if is_locked(path)]
+    if running:
+        raise ConfigError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
+
+
+def _make_folder_of_study(cfg: DictConfig) -> None:
+    """Make the folder of a study that is stored in a file, since Optuna does not make it."""
+    storage = str(cfg.hydra.sweeper.get("storage") or "")
+    if storage.startswith("sqlite:///"):
+        try:
+            Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
+        os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # the warning is about Optuna's own code
+
+
+def _name_jobs(cfg: DictConfig) -> None:
+    """Add what was changed to the names of jobs; names that do not begin with the number of the job are refused."""
+    subdir = str(as_written(cfg.hydra.sweep, "subdir"))
+    if not re.fullmatch(r"\$\{hydra[.:]job\.num\}(_[^/]*)?", subdir):
+        raise ConfigError(
+            f"hydra.sweep.subdir={subdir} should begin with ${{hydra.job.num}}_ and be one folder's name: jobs are found by "
+            "their numbers."
+        )
+    if CHOICES in subdir:
+        cfg.hydra.overrides.hydra.append(f"hydra.sweep.subdir={subdir.replace(CHOICES, '${ganexp.run_name:}')}")
+
+
+def _parsed(loader: ConfigLoader, overrides: Sequence[str]) -> list[Override]:
+    with composing():
+        return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
