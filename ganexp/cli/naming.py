@@ -26,8 +26,8 @@ def typed_overrides(hydra: Any, of: Literal["task", "hydra"] = "task") -> list[s
 def run_name(cfg: Any) -> str:
     """Return the name of a run from its composed configuration, Hydra's part included."""
     overrides = typed_overrides(cfg.hydra)
-    called = class_names(overrides)
-    choices = [called.get(group) or _called(cfg[group]) for group in ("dataset", "loss", "strategy")]
+    renamed = class_names(overrides)
+    choices = [renamed.get(group) or called(cfg[group]) for group in ("dataset", "loss", "strategy")]
     name = "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
     return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a sweep makes a job's folder before the job is checked
 
@@ -36,8 +36,8 @@ def class_names(overrides: Sequence[str]) -> dict[str, str]:
     """Return, for each group whose class was replaced, the name of the new class, unless a name was given."""
     given = _settings(overrides)
     classes = {group: given[f"{group}._target_"] for group in GROUPS if group not in LISTS and f"{group}._target_" in given}
-    called = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
-    return {group: name for group, name in called.items() if name and f"{group}.name" not in given}
+    named = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
+    return {group: name for group, name in named.items() if name and f"{group}.name" not in given}
 
 
 def rename_groups(cfg: Any, overrides: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ def short(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def _called(node: Any) -> str:
+def called(node: Any) -> str:
     """Return the name of a group's choice; that of its class if its YAML gives it none."""
     return str(node.get("name") or str(node.get("_target_")).rpartition(".")[2])
 

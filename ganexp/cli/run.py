@@ -9,7 +9,7 @@ from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, write_
 from ganexp.cli.launching import joined, refuse_different, restarted_since
 from ganexp.cli.line import Line
 from ganexp.cli.log import Log
-from ganexp.cli.naming import short
+from ganexp.cli.naming import called, short
 from ganexp.cli.resuming import newest_unfinished, resumed
 from ganexp.cli.sweeping import Sweep
 from ganexp.config.schema import ConfigError
@@ -27,13 +27,15 @@ def run(line: Line) -> None:
     """
     with joined() as processes:
         asked = processes.together(lambda: asked_by(line))
-        from ganexp.cli.failures import logged  # imports torch, for which most mistakes need not wait
-        from ganexp.config.build import trainer_of
-        from ganexp.config.check import check, check_loggers
-        from ganexp.config.run_data import obtain
-        from ganexp.training import Stopping
-
         with Log(shown=processes.writes, verbose=asked.verbose) as messages:
+            chosen = " ".join(f"{group}={called(asked.values[group])}" for group in ("dataset", "loss", "strategy"))
+            log.info("Preparing %s.", chosen)  # at once, since importing torch takes seconds, and on a busy machine many
+            from ganexp.cli.failures import logged
+            from ganexp.config.build import trainer_of
+            from ganexp.config.check import check, check_loggers
+            from ganexp.config.run_data import obtain
+            from ganexp.training import Stopping
+
             checkpoint, trust = processes.first(lambda: to_resume(asked)), asked.values["trust"]
             values, count = asked.values | {"resume": None}, processes.count
             plan = processes.together(lambda: check(values, trust=trust, processes=count, resumed=bool(checkpoint)))

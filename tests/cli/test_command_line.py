@@ -46,6 +46,7 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no bar where there is no terminal
     lines = [line for line in done.stdout.splitlines() if not line.startswith("Decoded images are kept in")]
+    assert lines.pop(0) == "Preparing dataset=digits loss=softmaxgan strategy=joint."
     assert re.match(r"Training in outputs/\S+_digits_softmaxgan_joint_generator\S+_seed0, on c.*, in (fp|tf)32\.", lines[0])
     assert lines[1:4] == [
         "dataset=digits: 1,797 samples of 1×32×32.",
@@ -108,7 +109,7 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
 def test_a_mistake_is_one_sentence_and_nothing_is_written(arguments, sentence, tmp_path):
     done = forked.train(*arguments, cwd=tmp_path)
     assert done.returncode != 0
-    assert done.stdout == ""
+    assert done.stdout in ("", "Preparing dataset=digits loss=nonsaturating strategy=detach.\n")
     said = done.stderr.strip()
     assert said.startswith("Error: ")
     assert sentence in said
