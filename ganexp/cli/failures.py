@@ -58,7 +58,7 @@ def logged(processes: Processes) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, FailedElsewhere) or not processes.speaks():
+        if isinstance(error, FailedElsewhere) or not processes.is_reporter():
             exit_silently()
         log_failure(error)
         raise SystemExit(1) from None

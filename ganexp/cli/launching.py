@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import psutil
 
 from ganexp.config.parsing import parse
-from ganexp.config.plain import told
+from ganexp.config.plain import dotted
 from ganexp.config.schema import ConfigError
 from ganexp.distributed.processes import Processes
 
@@ -78,7 +78,7 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"dataset: {error}.") from error
     elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE
-    kept = {key: value for key, value in told(values).items() if not key.startswith(elsewhere)}
+    kept = {key: value for key, value in dotted(values).items() if not key.startswith(elsewhere)}
     return kept | {"the data that are read": digest} | same_everywhere(*distributions())
 
 

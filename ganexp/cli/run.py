@@ -27,7 +27,7 @@ def run(line: Line) -> None:
     """
     with joined() as processes:
         asked = processes.together(lambda: asked_by(line))
-        with Log(shown=processes.writes, verbose=asked.verbose) as messages:
+        with Log(shown=processes.is_main, verbose=asked.verbose) as messages:
             chosen = " ".join(f"{group}={called(asked.values[group])}" for group in ("dataset", "loss", "strategy"))
             log.info("Preparing %s.", chosen)  # at once, since importing torch takes seconds, and on a busy machine many
             from ganexp.cli.failures import logged
@@ -50,12 +50,12 @@ def run(line: Line) -> None:
                 trainer = processes.together(
                     lambda: trainer_of(plan, folder, checkpoint, obtained=obtained, processes=processes, stopping=stopping)
                 )
-                if processes.writes:
+                if processes.is_main:
                     point_latest_at(folder)
                 summary = trainer.fit()
                 received = next(filter(None, processes.tell(stopping.received)), None)
                 stopped = received if summary["state"] == "preempted" else None
-                if processes.writes:
+                if processes.is_main:
                     log.info("%s", epilogue(summary))
                     if stopped:
                         log.info("%s", stopped_by(stopped, f"resume={folder}"))

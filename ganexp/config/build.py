@@ -121,7 +121,7 @@ def trainer_of(
     processes, config, machine, choices = processes or Processes(), plan.config, plan.machine, plan.choices
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None
     folder = Path(folder) if folder else None
-    if folder and state is None and processes.writes:
+    if folder and state is None and processes.is_main:
         refuse_used_folder(folder)
     obtained = obtained or obtain(plan, processes)
     dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
@@ -135,13 +135,13 @@ def trainer_of(
     log.info("%s: %s samples of %s.", choices["dataset"].called, f"{count:,}", "×".join(map(str, dataset.shape)))
     for key, figure in figures.items():
         log.info("%s: %s.", key, figure.meaning)
-    looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.writes else 0
+    looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.is_main else 0
     held_out = held_out_of(dataset, plan.facts.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that initial weights do not depend on what the data drew
     step = _step(plan, obtained.frequencies, processes, resumed=state is not None)
     if folder:
         _say_if_heavy(plan, processes.count)
-    checkpoints = (Checkpoints if processes.writes else OthersCheckpoints)(
+    checkpoints = (Checkpoints if processes.is_main else OthersCheckpoints)(
         folder,
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,
@@ -164,7 +164,7 @@ def trainer_of(
             *([Contention(config.log_every)] if machine.device.type == "cpu" else []),
         ],
         checkpoints=checkpoints,
-        guard=Guard(config.on_divergence, folder if processes.writes else None),
+        guard=Guard(config.on_divergence, folder if processes.is_main else None),
         stopping=stopping,
     )
     if state is not None:
@@ -174,7 +174,7 @@ def trainer_of(
             raise ConfigError(f"resume: {error}.") from error
         for note in endings(state, plan.values):
             log.warning("%s", note)
-    if processes.writes:
+    if processes.is_main:
         loggers = _loggers(plan, folder, figures, resumed=state is not None, label=label, group=group)  # locks the folder
         if checkpoint:
             checkpoints.resume_from(Path(checkpoint))

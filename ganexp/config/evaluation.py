@@ -292,7 +292,7 @@ class EvaluationPlan:
         asked = self.config.evaluation
         try:
             with undisturbed(machine.device):
-                if processes.writes:
+                if processes.is_main:
                     compared = self.compared_with(reals)
                     labels = labels_of(compared.dataset) if evaluator.looks_at_labels else None
 

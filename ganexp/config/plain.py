@@ -36,7 +36,7 @@ def plain(cfg: Any) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def told(config: dict[str, Any]) -> dict[str, Any]:
+def dotted(config: dict[str, Any]) -> dict[str, Any]:
     """Return every value of a configuration under its dotted key; for a group of several members, their order as well."""
     return {key: f"[{','.join(config[key])}]" for key in LISTS if isinstance(config.get(key), dict)} | dict(flat(config))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import completed
-from ganexp.config.plain import told
+from ganexp.config.plain import dotted
 from ganexp.config.schema import ConfigError, effect_of
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.summary import read_summary
@@ -126,6 +126,6 @@ def _measured_alike(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the dotted keys in which two configurations differ and which change what is trained, or where."""
-    old, new = told(completed(before)), told(completed(now))
+    old, new = dotted(completed(before)), dotted(completed(now))
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     return [key for key in differing if effect_of(key) in ("training", "machine")]

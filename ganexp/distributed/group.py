@@ -79,7 +79,7 @@ class DistributedProcesses(Processes):
         summed: Tensor = _Total.apply(value)
         return summed
 
-    def agree(self, asked: bool) -> bool:
+    def any_rank(self, asked: bool) -> bool:
         """Return whether any process had been asked to stop at the time of the previous call.
 
         Hosts exchange their answers in the background, while they and the devices run the iteration in between.
@@ -124,7 +124,7 @@ class DistributedProcesses(Processes):
         raise FailedElsewhere(f"process {first} has failed: {failed[first]}") from None
 
     def first(self, action: Callable[[], Result]) -> Result:
-        return cast(Result, self.tell(self.together(lambda: action() if self.writes else None))[0])
+        return cast(Result, self.tell(self.together(lambda: action() if self.is_main else None))[0])
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Do some work on each item, in turns of one item per process; an error is that of the first item that failed.
@@ -142,11 +142,11 @@ class DistributedProcesses(Processes):
             for failed in self.tell(error):
                 if failed is not None:
                     raise failed
-            results: list[Any] | None = [None] * self.count if self.writes else None
+            results: list[Any] | None = [None] * self.count if self.is_main else None
             dist.gather_object(made, results, group=self._hosts)
             yield from (results or [])[: len(turn)]
 
-    def speaks(self) -> bool:
+    def is_reporter(self) -> bool:
         """Return whether this process is the one to say why all end, when one has failed or they have failed alike.
 
         That is the first process to ask, but the one that writes gets precedence where it has failed too.
@@ -154,12 +154,12 @@ class DistributedProcesses(Processes):
         if self._store is None:
             return True
         try:
-            if not self.writes:
+            if not self.is_main:
                 with contextlib.suppress(RuntimeError):
                     self._store.wait(["failure"], PRECEDENCE)
             return self._store.add("failure", 1) == 1
         except RuntimeError:  # the store has ended with another process
-            return self.writes
+            return self.is_main
 
     def close(self) -> None:
         if not dist.is_initialized():

@@ -33,7 +33,7 @@ class Processes:
     """Which of them this is, counted from 0."""
 
     @property
-    def writes(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes what a run leaves behind; exactly one does."""
         return self.rank == 0
 
@@ -53,7 +53,7 @@ class Processes:
         """Return the sum of every process's tensor, through which each of them can differentiate."""
         return value
 
-    def agree(self, asked: bool) -> bool:
+    def any_rank(self, asked: bool) -> bool:
         """Return whether any process was asked to stop; all of them get the same answer."""
         return asked
 
@@ -72,7 +72,7 @@ class Processes:
         """Run an action in the process that writes, before any other goes on, and return its result, a plain value, in all."""
         return action()
 
-    def speaks(self) -> bool:
+    def is_reporter(self) -> bool:
         """Return whether this process is the one to say why all end."""
         return True
 

@@ -83,7 +83,7 @@ class Series:
     def gathered(self, indices: Sequence[int]) -> Iterator[tuple[np.ndarray, list[int]]]:
         """Yield samples and their classes in the process that writes, batch by batch, whichever process generated them."""
         parts = [*in_batches(indices, self.batch_size)]
-        for part, made in zip(parts, self.processes.each(self._made, parts), strict=self.processes.writes):
+        for part, made in zip(parts, self.processes.each(self._made, parts), strict=self.processes.is_main):
             yield made
             self._advance(len(part))
 
@@ -161,7 +161,7 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
         OSError: The file cannot be written.
     """
     series.processes.first(lambda: _refuse_taken(path, overwrite))
-    if not series.processes.writes:
+    if not series.processes.is_main:
         for _ in series.gathered(indices):  # yields nothing here, but this process does its share
             pass
         return

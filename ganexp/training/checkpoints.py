@@ -109,7 +109,7 @@ class Checkpoints:
             return False
         return True
 
-    def told(self) -> str:
+    def summary_note(self) -> str:
         """Return which value was best, when, and where its checkpoint lies, in a sentence; empty if there is none."""
         if self.folder is None or not math.isfinite(self.lowest) or not self.folder.best.exists():
             return ""

@@ -131,7 +131,7 @@ class Trainer:
 
     def asked_to_stop(self) -> bool:
         """Return whether this process, or any other that trains with it, was asked to stop."""
-        return self.gan.processes.agree(self.stopping.received is not None)
+        return self.gan.processes.any_rank(self.stopping.received is not None)
 
     def due(self, every: int, *, ahead: int = 0) -> bool:
         """Return whether it is, or `ahead` iterations later will be, time for something with this interval: see `Run`."""
@@ -234,7 +234,7 @@ class Trainer:
         """Close the loggers, the first one last, and return the summary with the paths that they add."""
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
-        told = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.told()]
+        told = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.summary_note()]
         notes = [note for note in told if note]
         self._before_s, self._since = self.trained_s, None
         summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, notes=notes, paths=paths, last=last)

@@ -86,7 +86,7 @@ def _race(rank: int, overrides: Sequence[str], turns: int, turn_s: float, found:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     several = join()
     result = race(several, overrides, turns, turn_s)
-    if several.writes:
+    if several.is_main:
         found.put(result)
     several.close()
 
@@ -111,7 +111,7 @@ def race(several: Processes, overrides: Sequence[str], turns: int, turn_s: float
     def timed(name: str, iterations: int) -> float:
         trainer, threads = steps[name]
         several.tell(None)  # all begin at once, and those that only wait do so without a thread
-        if name != "together" and not several.writes:
+        if name != "together" and not several.is_main:
             return 0.0
         torch.set_num_threads(threads)
         return seconds_of(lambda: _iterate(trainer), iterations, trainer.gan.prior.device)

@@ -6,7 +6,7 @@ import pytest
 
 from ganexp.cli.options import primary
 from ganexp.config.parsing import check_type, parse
-from ganexp.config.plain import plain, told
+from ganexp.config.plain import dotted, plain
 from ganexp.config.resume import contradictions
 from ganexp.config.schema import GROUPS, Config, ConfigError, choices_of, effect_of, keys_of
 from tests.composing import CONF, composed
@@ -71,8 +71,8 @@ def test_a_key_that_is_missing_has_its_default():
 def test_the_order_of_a_list_tells_runs_apart():
     both = [plain(composed(f"wrapper={names}")) for names in ("[lookahead,topk]", "[topk,lookahead]")]
     assert contradictions(*both) == ["wrapper"]
-    assert told(both[0])["wrapper"] == "[lookahead,topk]"
-    assert told({"wrapper": "nothing that is known", "seed": 1}) == {"wrapper": "nothing that is known", "seed": 1}
+    assert dotted(both[0])["wrapper"] == "[lookahead,topk]"
+    assert dotted({"wrapper": "nothing that is known", "seed": 1}) == {"wrapper": "nothing that is known", "seed": 1}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [0.5, float("-inf")]])

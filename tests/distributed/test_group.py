@@ -122,7 +122,7 @@ def fitted(processes, asked_at):
 
     def reals():
         for i, x in enumerate(real_batches()):
-            if i == asked_at and processes.writes:
+            if i == asked_at and processes.is_main:
                 stopping.received = signal.SIGTERM
             yield processes.own(x)
 
@@ -142,7 +142,7 @@ def test_a_request_to_stop_ends_with_its_run(tmp_path):
 
 def communicating(processes):
     """Return how many of gloo's threads there are before a process leaves the group, and after."""
-    processes.agree(False)
+    processes.any_rank(False)
     processes.tell(None)
     before = _gloo_threads()
     processes.close()

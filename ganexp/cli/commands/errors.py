@@ -24,7 +24,7 @@ def call(main: Callable[[Namespace], Result], options: Namespace) -> Result:
         return main(options)
     except Exception as error:
         sentence, processes = _sentence(error, options), getattr(options, "processes", None)
-        if sentence != "" and (processes is None or processes.speaks()):
+        if sentence != "" and (processes is None or processes.is_reporter()):
             if sentence is None:
                 raise
             sys.exit(printable(f"Error: {sentence}."))

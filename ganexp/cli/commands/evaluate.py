@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> Path:
         raise ConfigError("folders of images are evaluated by one process: start it without torchrun")
     entries = _of_images(options) if options.dataset else _of_runs(options, processes)
     processes.close()
-    if not processes.writes:
+    if not processes.is_main:
         return output / "evaluation.html"
     if not any(entry.result for entry in entries):
         several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""

@@ -36,7 +36,7 @@ def main(options: argparse.Namespace) -> Path:
     generator = processes.together(lambda: _loaded(options))
     written = TASKS[options.task](generator, options)
     processes.close()
-    if processes.writes:
+    if processes.is_main:
         print(f"Written to {written}")
     return written
 
@@ -70,7 +70,7 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
             assert isinstance(indices, range)
             files, whole = "shards", -(-whole // options.shard_size)
             count = write_shards(series, indices, path, shard_size=options.shard_size, overwrite=options.overwrite)
-    if processes.writes:
+    if processes.is_main:
         print(f"{count} {files} written, {whole - count} were there already")
     return path
 

@@ -83,7 +83,7 @@ class Evaluation(Callback):
                 raise TypeError("several processes need ganexp.evaluation.Evaluators to evaluate with")
             extract, compare = self.evaluate.extract, self.evaluate.compare
             batches = self.processes.each(lambda z: extract(_labelled(generator, z)), latents)
-            if self.processes.writes:
+            if self.processes.is_main:
                 return compare([one.to(prior.device) for one in seen] for seen in batches)
             for _ in batches:  # it yields none here, but this process does its share
                 pass

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ganexp.config.plain import told
+from ganexp.config.plain import dotted
 from ganexp.config.schema import effect_of
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.reading import Run
@@ -77,7 +77,7 @@ def grouped(found: Sequence[Run]) -> list[Group]:
 
 def settings(run: Run) -> dict[str, Any]:
     """Return what sets a run apart from others, under dotted keys; the name of a group's option is under the group."""
-    return {key.removesuffix(".name"): value for key, value in told(run.config).items() if effect_of(key) != "records"}
+    return {key.removesuffix(".name"): value for key, value in dotted(run.config).items() if effect_of(key) != "records"}
 
 
 def shown(value: object, most: int = 120) -> str:
