@@ -64,7 +64,7 @@ class Augmentation(Drawing, Part):
             raise Misfit(f"does not fit these data: {error}", augment="none") from None
         if self.reads_signs and run.loss.boundary != 0:
             raise Misfit(
-                "moves by the signs of D's scores, which mean nothing with this loss", augment="diffaugment", loss="hinge"
+                "adapts to the signs of D's scores, which have no meaning with this loss", augment="diffaugment", loss="hinge"
             )
 
     def __call__(self, batch: Batch) -> Batch:

@@ -66,7 +66,7 @@ def sentence(error: Exception) -> str:
         return f"{override} is several values: add -m to run each of them."
     if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
         override = text.splitlines()[0].removeprefix("Error merging override ").strip()
-        return f"{override} does not go with what is there: set a value where there is one, and keys one by one, as in a.b=…."
+        return f"{override} would replace keys by a value, or a value by keys: set keys one by one, as in a.b=…."
     if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything
         reason = " ".join(text.split())[:80]
         return f"a value is nested too deeply, too long, or not an option of its group, as in loss=hinge ({reason})."

@@ -233,7 +233,9 @@ def _check_shares(config: Config, processes: int) -> None:
                 f"{name}={whole * -(-size // whole)}."
             )
     if config.pack > 1 and config.conditional:
-        raise ConfigError(f"conditional=true has labels for samples, and D scores packs of pack={config.pack}: choose pack=1.")
+        raise ConfigError(
+            f"conditional=true needs a label for each score, and D scores packs of pack={config.pack}: choose pack=1."
+        )
     if processes > 1 and config.device.startswith("cuda:"):
         raise ConfigError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
     if processes > 1 and config.cuda_graph is True:

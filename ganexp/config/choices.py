@@ -164,7 +164,7 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
     hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # for unannotated ones
     if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
-        raise ConfigError(f"{key}.name should be letters, digits and . _ - only, not {node['name']}.")
+        raise ConfigError(f"{key}.name must consist of letters, digits and . _ -; got {node['name']}.")
     settings = settings_of(node, key)
     for name, value in settings.items():
         if name not in known:

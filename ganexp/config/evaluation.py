@@ -179,7 +179,7 @@ class EvaluationPlan:
         of_images = [one for one in asked if one != "raw"]
         if of_images and len(self.dataset.shape) != 3 and self.sees_features:
             raise ConfigError(
-                f"evaluation.features={of_images[0]} sees images, and dataset={name_of(self.config.dataset)} has none: choose "
+                f"evaluation.features={of_images[0]} needs images, and dataset={name_of(self.config.dataset)} has none: choose "
                 "raw."
             )
         for name, measure in self.measures.items():

@@ -48,7 +48,7 @@ class Dataset:
                 why = f" ({error})"
             raise Misfit(f"has no class labels{why}, and a conditional GAN needs some", conditional=False)
         if run.flip and len(self.shape) != 3:
-            raise Misfit("has no images that could be mirrored", flip=False)
+            raise Misfit("has no images, which flip=true mirrors", flip=False)
 
     def load(self) -> Tensor | MapStyle[Tensor]:
         """Read the data: a tensor of all samples, images as uint8 and points as float, or a map-style dataset of samples.

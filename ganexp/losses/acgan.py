@@ -51,7 +51,7 @@ class ACGAN(Loss):
     def check(self, run: Facts) -> None:
         if run.scores and run.scores not in self.accepts:
             inside, kinds = type(self.base).__name__, " or ".join(sorted(self.accepts))
-            reason = f"is around {inside}, which needs {kinds} scores, and the discriminator returns {run.scores} scores"
+            reason = f"is based on {inside}, which needs {kinds} scores, and the discriminator returns {run.scores} scores"
             raise Misfit(reason, **{"loss@loss.base": "nonsaturating"})
         super().check(run)
 

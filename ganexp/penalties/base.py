@@ -71,7 +71,7 @@ class Penalty(Drawing, Part):
                 f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty=[]
             )
         if self.differentiates_gradients and run.compiled:
-            raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)
+            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False)
         if self.needs_logits and run.batch_norm:
             run.warn("is meant for a discriminator without batch norm")
 

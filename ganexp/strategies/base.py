@@ -38,7 +38,7 @@ class Strategy(Part):
 
     def check(self, run: Facts) -> None:
         if self.differentiates_gradients and run.compiled:
-            raise Misfit("differentiates gradients, which compiled networks cannot", compile=False)
+            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False)
         if self.differentiates_gradients and run.processes > 1:
             reason = f"differentiates gradients, of which each of {run.processes} processes has its share only"
             raise Misfit(reason, strategy="joint")

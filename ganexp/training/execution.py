@@ -39,11 +39,14 @@ class Machine:
         if place.type == "cuda" and place.index is None and torch.cuda.is_available():
             place = torch.device("cuda", torch.cuda.current_device())  # which `join` has set, in several processes
         if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
-            raise Unavailable(f"device={device} is not there: torch sees {torch.cuda.device_count()} GPUs; choose device=auto")
+            raise Unavailable(
+                f"device={device} does not exist, since torch finds {torch.cuda.device_count()} GPUs: choose device=auto"
+            )
         has_tf32 = place.type == "cuda" and torch.cuda.get_device_capability(place) >= (8, 0)
         if precision == "tf32" and not has_tf32:
             raise Unavailable(
-                f"precision=tf32 is a format of GPUs since Ampere, which {device} is not; choose precision=fp32 or bf16"
+                f"precision=tf32 needs an NVIDIA GPU of the Ampere generation or newer, and the device is {device}: choose "
+                "precision=fp32 or bf16"
             )
         return cls(place, cast(Precision, ("tf32" if has_tf32 else "fp32") if precision == "auto" else precision))
 

@@ -52,7 +52,7 @@ class LatentStep(Wrapper):
 
     def check(self, run: Facts) -> None:
         if run.compiled and self.alpha and self.through:
-            raise Misfit("differentiates gradients, which compiled networks cannot", compile=False, through=False)
+            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, through=False)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         if self.alpha:
