@@ -23,9 +23,10 @@ TASKS = {
 def parser() -> ArgumentParser:
     """Return the parser of `ganexp`, with a subparser for each command, described by the docstring of its function."""
     ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
+    ganexp.add_argument("--version", action="store_true", help="print the versions of ganexp, torch and Python")
     commands = ganexp.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
-    for describe in (evaluate, sample, push, average, report, dynamics, features, compare, dashboard):
+    for describe in DESCRIBED:
         text = inspect.getdoc(describe) or ""
         own = commands.add_parser(
             describe.__name__,
@@ -326,3 +327,8 @@ def _rate(typed: str) -> float:
     if not 0 < rate < math.inf:
         raise argparse.ArgumentTypeError(f"should be a number above 0, not {typed}")
     return rate
+
+
+DESCRIBED = (evaluate, sample, push, average, report, dynamics, features, compare, dashboard)
+COMMANDS = ("train", *(one.__name__ for one in DESCRIBED))
+"""The commands of `ganexp`, in the order of its help."""

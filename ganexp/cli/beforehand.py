@@ -224,7 +224,7 @@ def features(options: Namespace) -> None:
 
 def _refuse_missing(place: Path | str) -> None:
     if isinstance(place, Path) and not place.exists():
-        raise ConfigError(f"{place} is not there: name a run folder, a checkpoint, or another place that is")
+        raise ConfigError(f"{place} does not exist: name a run folder below outputs/, or a checkpoint")
 
 
 def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:

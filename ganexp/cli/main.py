@@ -1,5 +1,6 @@
 """`ganexp`: one command for each thing to do with a run. `ganexp COMMAND --help` says what a command takes."""
 
+import difflib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -10,22 +11,29 @@ from ganexp.cli import interrupting, quiet
 
 def main() -> None:
     """Do what the command line says."""
-    if sys.argv[1:2] == ["train"]:
+    words = sys.argv[1:]
+    if words[:1] == ["train"] or words == ["--version"]:
         from ganexp.cli.train import main as train
 
-        sys.argv[:2] = ["ganexp train"]
+        sys.argv = ["ganexp train", *(words[1:] if words[0] == "train" else words)]
         train()
         return
     interrupting.at_once()  # while torch is imported
-    interrupting.run(command(sys.argv[1:]))
+    interrupting.run(command(words))
 
 
 def command(words: Sequence[str]) -> Callable[[], object]:
     """Return the action that a command line asks for; slow imports wait until the line has been parsed."""
-    from ganexp.cli.arguments import parser
+    from ganexp.cli.arguments import COMMANDS, parser
     from ganexp.cli.beforehand import refuse
     from ganexp.cli.commands.errors import call
 
+    if not words:
+        return parser().print_help
+    if words[0] not in COMMANDS and not words[0].startswith("-"):
+        close = difflib.get_close_matches(words[0], COMMANDS, n=1)
+        meant = f"Did you mean {close[0]}?" if close else f"Its commands are {', '.join(COMMANDS)}."
+        sys.exit(f"Error: ganexp has no command {words[0]}. {meant}")
     options = parser().parse_args(words)
     call(refuse, options)
     quiet.wait_quietly()

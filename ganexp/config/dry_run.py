@@ -17,6 +17,7 @@ from ganexp.config.schema import Config, ConfigError
 from ganexp.facts import Facts
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
+from ganexp.gan.passes import NoScores
 from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
 from ganexp.training.checkpoint import refuse_unlike
@@ -174,6 +175,8 @@ def dry_iteration(
         gan.finish_iteration()
         shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
         undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
+    except NoScores as error:
+        raise ConfigError(f"{choices['discriminator'].called} does not fit: {error}.") from None
     except ValueError as error:
         typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy")))
         raise ConfigError(f"{typed} do not fit: {error}.") from None

@@ -27,6 +27,10 @@ KEEPS_RANGE = (
 """Operations of autograd whose results lie within the range of their first input, as those do that end a discriminator."""
 
 
+class NoScores(ValueError):
+    """A discriminator returns something else than the scores that it is asked for."""
+
+
 class Passes:
     """Runs networks on batches.
 
@@ -49,20 +53,21 @@ class Passes:
         """Score a batch, `(B,)`, or `(B, 1 + k)` with the k further numbers per sample that are asked for.
 
         Raises:
-            ValueError: There is not one score per sample, or the further numbers are missing.
+            NoScores: There is not one score per sample, or the further numbers are missing.
         """
         scores = self._run(discriminator, batch)
         if self.further:
             if scores.dim() != 2 or len(scores) != len(batch) or scores.shape[1] < 2:
-                raise ValueError(
+                raise NoScores(
                     f"the discriminator must return each sample's score and, for this loss, its {self.further} behind it, "
                     f"({len(batch)}, 1 + k) in all, and returned {tuple(scores.shape)}: see `reads` in ganexp/losses/base.py"
                 )
         elif scores.shape != (len(batch),):
-            raise ValueError(
+            column = scores.shape == (len(batch), 1)
+            remedy = "end it with .squeeze(1)" if column else "end it with a layer that makes one number of what is left"
+            raise NoScores(
                 f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
-                f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: end it with .flatten(1).mean(1), which "
-                "averages the scores of patches"
+                f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: {remedy}"
             )
         return scores
 

@@ -74,6 +74,10 @@ def push(
     return str(address)
 
 
+UNREACHABLE = {"TransportError", "ConnectionError", "Timeout", "TimeoutException"}
+"""What the clients of different versions of huggingface_hub raise where there is no connection, by the names of classes."""
+
+
 @contextmanager
 def _asking(place: str) -> "Iterator[HfApi]":
     """Talk to the hub, and turn what it refuses into one sentence."""
@@ -95,5 +99,9 @@ def _asking(place: str) -> "Iterator[HfApi]":
             raise
         cause = error.__cause__ or error if type(error) is RuntimeError else error  # which says only that a file failed
         said = " ".join(str(cause).split())[:300]
+        if UNREACHABLE & {one.__name__ for one in type(cause).__mro__}:
+            raise SamplingError(
+                f"{place}: the hub cannot be reached ({said}): connect to the internet, or set HF_ENDPOINT"
+            ) from None
         remedy = ": log in by hf auth login or HF_TOKEN" if "401" in said or "403" in said else ""
-        raise SamplingError(f"{place}: the hub does not do that ({type(cause).__name__}: {said}){remedy}") from None
+        raise SamplingError(f"{place}: the hub refuses it ({type(cause).__name__}: {said}){remedy}") from None

@@ -85,7 +85,8 @@ def load(path: Path) -> State:
             raise OSError("it is no file")  # a pipe may never begin, and a device never end
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} is not there; an interrupted run has one from its first checkpoint on") from None
+        hint = "; an interrupted run has one from its first checkpoint on" if path.parent.name == "checkpoints" else ""
+        raise CheckpointError(f"{path} does not exist{hint}") from None
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
         reason = " ".join(str(error).split())[:120]
         raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None

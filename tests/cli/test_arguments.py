@@ -1,10 +1,14 @@
 """Numbers on the command line that no command could use."""
 
 import argparse
+import re
+import sys
 
 import pytest
 
-from ganexp.cli.arguments import parser
+from ganexp.cli import interrupting
+from ganexp.cli.arguments import COMMANDS, parser
+from ganexp.cli.main import command, main
 
 
 def read(line):
@@ -57,3 +61,27 @@ def test_an_option_of_several_values_that_is_typed_twice_has_all_of_them(before,
     (name,) = option.option_strings
     options = parser().parse_args([*before, name, *typed[:2], name, typed[2]])
     assert getattr(options, option.dest) == [(option.type or str)(one) for one in typed]
+
+
+def test_without_a_command_the_commands_are_shown(capsys):
+    command([])()
+    said = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"    {name}" not in said] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("tain", "Did you mean train?"), ("evaluat", "Did you mean evaluate?"), ("xyz", "Its commands are train, ")],
+)
+def test_an_unknown_command_is_one_sentence(typed, said):
+    with pytest.raises(SystemExit, match=rf"^Error: ganexp has no command {typed}\. {re.escape(said)}"):
+        command([typed, "outputs/latest"])
+
+
+@pytest.mark.parametrize("words", [["--version"], ["train", "--version"]])
+def test_the_version_is_told_of_every_entrance(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["ganexp", *words])
+    monkeypatch.setattr(interrupting, "at_once", lambda: None)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, capsys.readouterr().out[:7]) == (None, "ganexp ")

@@ -57,6 +57,11 @@ class TwoScores(nn.Module):
         return self.layer(x.flatten(1))
 
 
+class Column(TwoScores):
+    def forward(self, x):
+        return super().forward(x)[:, :1]
+
+
 def test_networks_of_ones_own_are_checked_too():
     cfg = composed()
     cfg.generator = {"_target_": f"{__name__}.Flat"}
@@ -74,9 +79,10 @@ def test_networks_of_ones_own_are_checked_too():
     ):
         check(cfg, trust="tests")
     cfg = composed()
-    cfg.discriminator = {"_target_": f"{__name__}.TwoScores"}
-    with pytest.raises(ConfigError, match="one score per sample"):
-        check(cfg, trust="tests")
+    for name, remedy in {"TwoScores": "end it with a layer", "Column": r"end it with \.squeeze\(1\)"}.items():
+        cfg.discriminator = {"_target_": f"{__name__}.{name}"}
+        with pytest.raises(ConfigError, match=rf"^discriminator=\S+{name} does not fit: .* one score per sample.*{remedy}"):
+            check(cfg, trust="tests")
 
 
 class LooksAtValues(nn.Module):

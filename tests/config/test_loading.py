@@ -153,7 +153,7 @@ def test_a_generator_of_ones_own_must_be_trusted(tmp_path):
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
 def test_what_cannot_be_loaded_is_one_sentence(trained, tmp_path):
-    with pytest.raises(CheckpointError, match="is not there"):
+    with pytest.raises(CheckpointError, match="does not exist"):
         ganexp.load(tmp_path)
     folder, _ = trained
     genuine = checkpoint.load(folder / "checkpoints" / "last.pt")

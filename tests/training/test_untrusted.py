@@ -44,7 +44,7 @@ def test_no_code_runs_from_a_file(tmp_path, monkeypatch):
 
 def test_what_is_not_ours_is_refused(tmp_path):
     path = tmp_path / "file.pt"
-    with pytest.raises(CheckpointError, match="is not there"):
+    with pytest.raises(CheckpointError, match="does not exist"):
         checkpoint.load(path)
     for values in (
         {"state_dict": {}},

@@ -293,7 +293,7 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     out = ("--output", tmp_path / "out")
     plain, digits = place / "sweep/0_plain", place / "digits"
     assert "holds no run; name a run" in refused(tmp_path, *out)
-    assert "best.pt is not there" in refused(plain, "--weights", "best", *out)
+    assert "best.pt does not exist" in refused(plain, "--weights", "best", *out)
     few = ("--measure", "precision_recall", "--samples", 3)
     assert "precision_recall: it needs at least 4 generated samples" in refused(plain, *few, *out)
     assert "fid: it needs at least 257 generated samples" in refused(digits, "--measure", "fid", "--samples", 100, *out)
@@ -313,7 +313,7 @@ def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
     broken.unlink()
     state = torch.load(place / "sweep/0_plain/checkpoints/last.pt", weights_only=True)
     _, found, _ = evaluated(tmp_path / "sweep")
-    assert "last.pt is not there" in found["0_plain"]["problem"]
+    assert "last.pt does not exist" in found["0_plain"]["problem"]
     assert "figures" not in found["0_plain"]
     assert values(found["1_conditional"]) == rows["sweep/1_conditional"]
     weights = state["run"]["step"]["average"]["generator"] or state["run"]["gan"]["generator"]

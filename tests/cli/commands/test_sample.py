@@ -95,7 +95,7 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
     for arguments, said in {
-        (tmp_path / "nowhere",): "nowhere is not there",
+        (tmp_path / "nowhere",): "nowhere does not exist",
         (copy, "--label", 10): "label should be one of 10 classes, counted from 0, not 10",
         (copy, "--images", "--output", tmp_path / "full"): "full holds something else: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x"): "x is there already: add --overwrite",
