@@ -66,6 +66,8 @@ def command_to_resume(word: str) -> str:
     return words if script[0] == "ganexp" else f"python {words}"
 
 
-def stopped_by(received: signal.Signals, word: str) -> str:
-    """Return the last line of a run that was stopped by a signal: how to resume it."""
+def stopped_by(received: signal.Signals, word: str | None) -> str:
+    """Return the last line of a run that was stopped by a signal: how to resume it, if it can be resumed."""
+    if word is None:
+        return f"Stopped by {received.name}; it has no checkpoint to go on from."
     return f"Stopped by {received.name}; to resume: {command_to_resume(word)}"

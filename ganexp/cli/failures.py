@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -12,17 +13,16 @@ from ganexp.data import DecodingError
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.processes import Processes
 from ganexp.documents import FULL
+from ganexp.logging.layout import RunFolder
 from ganexp.printable import printable
 from ganexp.training import Diverged
 
 log = logging.getLogger(__name__)
 
 OUT_OF_MEMORY = "Out of memory ({}): lower batch_size, dataset.image_size or the width of a network."
-NO_WORKER = (
-    "A worker process that decodes images has died, usually for lack of memory: lower workers, and continue with resume=."
-)
-BROKEN_GPU = "The GPU has failed ({}): the last checkpoint is intact; continue with resume=."
-ENDED = "Another process of this run has ended ({}): the last checkpoint is intact; continue with resume=."
+NO_WORKER = "A worker process that decodes images has died, usually for lack of memory: lower workers, and {1}."
+BROKEN_GPU = "The GPU has failed ({}): {}."
+ENDED = "Another process of this run has ended ({}): {}."
 BY_TEXT = {
     "can't allocate memory": OUT_OF_MEMORY,
     "not enough memory": OUT_OF_MEMORY,
@@ -34,39 +34,46 @@ BY_TEXT = {
 """Failures for which torch raises a plain RuntimeError, by a part of its text: nothing else tells them from bugs."""
 
 
-def explain(error: BaseException) -> str | None:
-    """Return one sentence for an error that ended a run; None for what may be a bug."""
+def explain(error: BaseException, folder: Path | None = None) -> str | None:
+    """Return one sentence for an error that ended a run; None for what may be a bug.
+
+    Args:
+        error: The error.
+        folder: The folder of the run, in which there may be a checkpoint to go on from.
+    """
+    has_checkpoint = folder is not None and RunFolder(folder).last.exists()
+    goes_on = f"continue with resume={folder}" if has_checkpoint else "begin again, since there is no checkpoint yet"
     if isinstance(error, (ConfigError, Diverged)):
         return str(error)
     if isinstance(error, DecodingError):
         return f"{error}: remove or replace it, and begin a new run, since these were other data."
     if isinstance(error, OSError) and error.errno in FULL:
-        return f"The disk is full ({error}): what was written is kept; make room, and continue with resume=."
+        return f"The disk is full ({error}): what was written is kept; make room, and {goes_on}."
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return OUT_OF_MEMORY.format(_reason(error))
     if isinstance(error, torch.AcceleratorError):
-        return BROKEN_GPU.format(_reason(error))
+        return BROKEN_GPU.format(_reason(error), goes_on)
     if isinstance(error, RuntimeError):
         template = next((template for part, template in BY_TEXT.items() if part in str(error)), None)
-        return template and template.format(_reason(error))
+        return template and template.format(_reason(error), goes_on)
     return None
 
 
 @contextmanager
-def logged(processes: Processes) -> Iterator[None]:
-    """Log why a run fails, and end; of several processes one says why, and all end."""
+def logged(processes: Processes, folder: Path) -> Iterator[None]:
+    """Log why a run in a folder fails, and end; of several processes one says why, and all end."""
     try:
         yield
     except Exception as error:
         if isinstance(error, FailedElsewhere) or not processes.is_reporter():
             exit_silently()
-        log_failure(error)
+        log_failure(error, folder)
         raise SystemExit(1) from None
 
 
-def log_failure(error: Exception) -> None:
+def log_failure(error: Exception, folder: Path) -> None:
     """Log a sentence for what users can fix, and a traceback for what may be a bug."""
-    sentence = explain(error)
+    sentence = explain(error, folder)
     if sentence:
         log.error("%s", printable(sentence))
     else:

@@ -110,9 +110,9 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
         log.warning("Skipped: %s", printable(error))
         facts |= {"state": "skipped", "error": str(error)}
     except Exception as error:
-        log_failure(error)
+        log_failure(error, folder)
         first_line = str(error).partition("\n")[0]
-        facts |= {"state": "failed", "error": explain(error) or f"{type(error).__name__}: {first_line}"}
+        facts |= {"state": "failed", "error": explain(error, folder) or f"{type(error).__name__}: {first_line}"}
     return amend_summary(folder, facts)
 
 

@@ -46,7 +46,7 @@ def run(line: Line) -> None:
             obtained = processes.together(lambda: obtain(plan, processes))
             folder = processes.first(lambda: folder_of(asked, checkpoint))
             processes.first(lambda: messages.begin(folder))
-            with Stopping() as stopping, logged(processes):
+            with Stopping() as stopping, logged(processes, folder):
                 trainer = processes.together(
                     lambda: trainer_of(plan, folder, checkpoint, obtained=obtained, processes=processes, stopping=stopping)
                 )
@@ -58,7 +58,7 @@ def run(line: Line) -> None:
                 if processes.is_main:
                     log.info("%s", epilogue(summary))
                     if stopped:
-                        log.info("%s", stopped_by(stopped, f"resume={folder}"))
+                        log.info("%s", stopped_by(stopped, f"resume={folder}" if "checkpoint" in summary["paths"] else None))
                 processes.close()
             if stopped:
                 raise SystemExit(128 + stopped)

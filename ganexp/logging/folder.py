@@ -107,8 +107,12 @@ class FolderLogger(Logger):
 
     def close(self, summary: Summary) -> None:
         self._file.close()
+        if not self.folder.rows.exists():  # a deleted file could be written to until now
+            summary["notes"].append(f"{self.folder.rows} was deleted while the run wrote to it: its rows are lost.")
+        self.folder.path.mkdir(parents=True, exist_ok=True)
         samples = {"samples": str(self._last_samples)} if self._last_samples else {}
-        summary["paths"] |= {"folder": str(self.folder.path), **samples, "rows": str(self.folder.rows)}
+        rows = {"rows": str(self.folder.rows)} if self.folder.rows.exists() else {}
+        summary["paths"] |= {"folder": str(self.folder.path), **samples, **rows}
         write_summary(self.folder.path, summary)
         self._lock.release()
 

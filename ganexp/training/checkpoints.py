@@ -95,7 +95,7 @@ class Checkpoints:
             return True
         wrong = unfit(run.gan, run.step.average.networks())
         if wrong:
-            log.warning("No checkpoint at iteration %d, since %s. The one before is intact.", run.iteration, wrong)
+            log.warning("No checkpoint at iteration %d, since %s.%s", run.iteration, wrong, self._intact)
             return False
         state = stamped(run.state_dict(), self.config, self.shape, self.classes)
         try:
@@ -105,9 +105,13 @@ class Checkpoints:
                 save(state, self.folder, keep=self.keep)
                 self.begun = True
         except OSError as error:
-            log.warning("No checkpoint at iteration %d: %s. The one before it is intact.", run.iteration, error)
+            log.warning("No checkpoint at iteration %d: %s.%s", run.iteration, error, self._intact)
             return False
         return True
+
+    @property
+    def _intact(self) -> str:
+        return " The one before it is intact." if self.folder and self.folder.last.exists() else ""
 
     def summary_note(self) -> str:
         """Return which value was best, when, and where its checkpoint lies, in a sentence; empty if there is none."""

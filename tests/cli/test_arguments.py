@@ -47,12 +47,12 @@ def test_others_are_read():
 def of_several_values():
     """Yield each option of each command that takes several values, with the words that the command needs beside it."""
     (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
-    for name, command in commands.choices.items():
-        needed = [[*one.option_strings[:1], "0"] for one in command._actions if one.required]
-        for one in command._actions:
+    for name, own in commands.choices.items():
+        needed = [[*one.option_strings[:1], "0"] for one in own._actions if one.required]
+        for one in own._actions:
             if one.option_strings and one.nargs in ("+", "*"):
-                own = [words for words in needed if words[0] not in one.option_strings]
-                yield pytest.param([name, *(word for words in own for word in words)], one, id=f"{name} {one.dest}")
+                others = [words for words in needed if words[0] not in one.option_strings]
+                yield pytest.param([name, *(word for words in others for word in words)], one, id=f"{name} {one.dest}")
 
 
 @pytest.mark.parametrize(("before", "option"), [*of_several_values()])

@@ -35,7 +35,7 @@ def test_a_run_that_auto_would_begin_is_refused_before_it_has_a_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy():
+def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy(tmp_path):
     said = {
         "Tried to allocate 9.00 GiB. GPU 0 has …): lower batch_size": torch.OutOfMemoryError(
             "CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has …"
@@ -59,6 +59,13 @@ def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy():
         assert part in explain(error)
         assert len(explain(error).splitlines()) == 1
     assert explain(RuntimeError("a bug")) is None
+    interrupted = (OSError(errno.ENOSPC, "x"), torch.AcceleratorError("x"), RuntimeError("DataLoader worker (pid 1) x"))
+    for error in interrupted:
+        assert "begin again, since there is no checkpoint yet" in explain(error, tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.pt").touch()
+    for error in interrupted:
+        assert f"continue with resume={tmp_path}" in explain(error, tmp_path)
     assert explain(OSError(errno.ENOENT, "no such file")) is None
 
 

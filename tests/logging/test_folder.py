@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -12,6 +13,7 @@ from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.logging.reading import find, is_run, read
 from ganexp.logging.summary import amend_summary, read_summary
 from tests.full import on_a_full_disk
+from tests.small_runs import small_run
 
 
 def ended(state="finished"):
@@ -190,3 +192,20 @@ def test_what_links_lead_to_outside_of_the_folder_is_not_read(tmp_path):
     run = read(folder)
     assert (run.config, run.summary, run.measures, run.rows, run.wandb_id) == ({}, {}, {}, [], None)
     assert len(run.problems) == 4
+
+
+def test_rows_that_were_deleted_during_a_run_are_told_and_not_named(tmp_path):
+    for gone in ("metrics.jsonl", ""):
+        made = small_run(tmp_path / "run", "iterations=6")
+        tick = made.loggers[0].tick
+
+        def delete(tick=tick, made=made, path=tmp_path / "run" / gone):
+            tick()
+            if made.iteration == 5:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+        made.loggers[0].tick = delete
+        summary = made.fit()
+        assert "rows" not in summary["paths"]
+        assert any("metrics.jsonl was deleted while the run wrote to it" in note for note in summary["notes"])
+        shutil.rmtree(tmp_path / "run")
