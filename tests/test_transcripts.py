@@ -29,7 +29,7 @@ SAID = {
         "RuntimeError: Trying",
         "RuntimeError: one of",
         "[None",
-    ],  # torch's words, which scripts/claims.py writes
+    ],  # torch's words
     "docs/evaluation.md": ["1,000/4,000"],
     "docs/library.md": ["pip install"],
     "docs/sweeps.md": ["job  strategy", "Ranked by", "wandb sweep", "torchrun"],
