@@ -10,7 +10,11 @@ SAID = "Interrupted; what was written is kept."
 
 
 def at_once() -> None:
-    """Make Ctrl-C end this process at once, until `by_exception`: during imports, an exception may be swallowed or shown."""
+    """Make Ctrl-C end this process at once, until `by_exception`: during imports, an exception may be swallowed or shown.
+
+    Every command calls this first, so streams that are closed, as by `>&-`, are opened here, and lead nowhere.
+    """
+    _open_closed_streams()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a script's background job
         signal.signal(signal.SIGINT, _end)
 
@@ -36,6 +40,16 @@ def run(main: Callable[[], object]) -> None:
         if not isinstance(error, Unwritable) and error.errno not in FULL:
             raise
         sys.exit(f"Error: {printable(error.filename or 'a file')} cannot be written: {error.strerror}; name another place.")
+
+
+def _open_closed_streams() -> None:
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: a file of ours would get it otherwise
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -29,6 +29,7 @@ class Log:
 
     def __enter__(self) -> "Log":
         """Begin to log."""
+        logging.raiseExceptions = False  # for a full disk, on which the screen or the file may lie
         root = logging.getLogger()
         self._before = root.handlers, root.level
         root.handlers = self._handlers
@@ -43,7 +44,6 @@ class Log:
         Raises:
             ConfigError: The file cannot be opened.
         """
-        logging.raiseExceptions = False  # for a file on a full disk; the screen says the same
         if self._kept not in self._handlers:
             return
         try:
