@@ -125,7 +125,7 @@ def sample(parser: ArgumentParser) -> None:
     which.add_argument("--seed", type=_integer, default=0)
     which.add_argument("--first", type=_integer, default=0, help="index of the first one")
     which.add_argument("--indices", type=_integer, action="extend", nargs="+", help="these, instead of --n and --first")
-    which.add_argument("--label", type=int, help="the class of all; otherwise classes take turns")
+    which.add_argument("--label", help="the class of all, by number or name; otherwise classes take turns")
     which.add_argument("--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical")
     which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
     which.add_argument(

@@ -165,7 +165,7 @@ def result_of(options: Namespace) -> tuple[Path, bool]:
         indices = indices_of(options)
         if options.format != "png" and isinstance(indices, range):
             name += f"_{indices.start}-{indices.stop}"
-    told = {"": options.method, "seed": options.seed, "label": options.label, "truncation": options.truncation}
+    told = {"": options.method, "seed": options.seed, "label": _in_a_name(options.label), "truncation": options.truncation}
     told["standing"] = options.standing or None
     if options.method == "rejection":
         told["percentile"] = options.percentile
@@ -177,6 +177,11 @@ def result_of(options: Namespace) -> tuple[Path, bool]:
         told["first"] = options.first
     named = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
     return options.output or place / f"{named}{suffix}", not suffix
+
+
+def _in_a_name(label: str | None) -> str | None:
+    """Return a label as a part of a file's name."""
+    return label and re.sub(r"[^\w.+-]", "_", label)[:100]
 
 
 def _inside(run: Path, name: str) -> Path:

@@ -9,7 +9,7 @@ import torch
 
 from ganexp.cli.launching import exit_silently
 from ganexp.config.schema import ConfigError
-from ganexp.data import DecodingError
+from ganexp.data import DecodingError, UnlikeError
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.processes import Processes
 from ganexp.documents import FULL
@@ -45,6 +45,8 @@ def explain(error: BaseException, folder: Path | None = None) -> str | None:
     goes_on = f"continue with resume={folder}" if has_checkpoint else "begin again, since there is no checkpoint yet"
     if isinstance(error, (ConfigError, Diverged)):
         return str(error)
+    if isinstance(error, UnlikeError):
+        return f"{error}, and begin a new run, since these were other data."
     if isinstance(error, DecodingError):
         return f"{error}: remove or replace it, and begin a new run, since these were other data."
     if isinstance(error, OSError) and error.errno in FULL:

@@ -150,6 +150,7 @@ def trainer_of(
         config=plan.values,
         shape=plan.facts.shape,
         classes=plan.facts.classes,
+        class_names=dataset.class_names if plan.facts.classes else (),
     )
     trainer = Trainer(
         step,

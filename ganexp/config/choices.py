@@ -30,7 +30,7 @@ class Choice:
         target: The class or function.
         settings: Its keyword arguments, as plain values.
         takes: Names of all settings that it takes.
-        inner: What it is made of, by keyword argument: the base of a loss, the torch dataset of a dataset.
+        inner: What it is made of, by keyword argument: the base of a loss, the torch dataset of a dataset, its transforms.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Choice:
     target: Target
     settings: Mapping[str, Any]
     takes: Collection[str]
-    inner: Mapping[str, "Choice"]
+    inner: Mapping[str, "Choice | list[Any]"]
 
     @property
     def called(self) -> str:
@@ -51,7 +51,7 @@ class Choice:
         Raises:
             ConfigError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
         """
-        made = {name: choice.make() for name, choice in self.inner.items()}
+        made = {name: _made(part) for name, part in self.inner.items()}
         try:
             with self.saying():
                 return self.target(*positional, **self.settings, **made, **given)
@@ -62,6 +62,11 @@ class Choice:
             raise ConfigError(f"{self.called}: {reason}.") from error
         except ValueError as error:
             raise ConfigError(f"{self.called}: {error}.") from error
+        except (TypeError, RuntimeError) as error:
+            if not self.target.__module__.startswith("torchvision."):  # of anyone else's class, it may be a bug
+                raise
+            said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise ConfigError(f"{self.key}._target_={self.name} cannot be made of these settings: {said}.") from error
 
     def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
         """Ask the part that was made whether it fits, and put its answer into the command line's words.
@@ -169,10 +174,10 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
     for name, value in settings.items():
         if name not in known:
             raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
-        if name in hints and value != "???":
+        if name in hints and value != "???" and not _names_targets(value):
             taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
-    inner = {name: choose(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
+    inner = {name: _chosen(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
             raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
@@ -212,8 +217,24 @@ def _configured(function: Target, group: str) -> dict[str, Any]:
     return {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
 
 
-def _inner(key: str, node: Node) -> dict[str, Node]:
-    """Return the nodes that a member is made of, by their names below it."""
+def _names_targets(value: Any) -> bool:
+    """Return whether a setting is a node, or a list with nodes in it."""
+    return "_target_" in value if isinstance(value, dict) else isinstance(value, list) and any(map(_names_targets, value))
+
+
+def _chosen(key: str, part: Any, trust: Trust) -> Any:
+    """Find what a setting names that is a node, or a list with nodes in it; anything else in the list stays as it is."""
+    if isinstance(part, list):
+        return [_chosen(f"{key}.{place}", one, trust) if _names_targets(one) else one for place, one in enumerate(part)]
+    return choose(key, part, trust)
+
+
+def _made(part: Any) -> Any:
+    return part.make() if isinstance(part, Choice) else [_made(one) for one in part] if isinstance(part, list) else part
+
+
+def _inner(key: str, node: Node) -> dict[str, Any]:
+    """Return the settings that a member is made of, by their names below it: nodes, and lists with nodes in them."""
     if key.partition(".")[0] == "loss":
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
     if key == "dataset" and "dataset" in node:
@@ -222,4 +243,6 @@ def _inner(key: str, node: Node) -> dict[str, Node]:
                 f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
             )
         return {"dataset": node["dataset"]}
+    if f"{key}.".startswith("dataset.dataset."):
+        return {name: value for name, value in node.items() if _names_targets(value)}
     return {}

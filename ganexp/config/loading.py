@@ -47,6 +47,7 @@ class _Stored:
     weights: Any
     iterations: int
     figures: dict[str, float]
+    class_names: Any
 
     def __post_init__(self) -> None:
         if not self.shape or not all(type(size) is int and size >= 1 for size in self.shape):
@@ -54,6 +55,9 @@ class _Stored:
         known = type(self.classes) is int and self.classes >= 0
         if not known or bool(self.classes) != self.settings.conditional:
             raise CheckpointError(f"{self.path} does not say how many classes its generator knows")
+        names = self.class_names
+        if type(names) is not list or len(names) not in (0, self.classes) or not all(type(name) is str for name in names):
+            raise CheckpointError(f"{self.path} does not say what each of its classes is called")
 
     @functools.cached_property
     def settings(self) -> Config:
@@ -102,7 +106,7 @@ def load(
         classes=stored.classes,
         device=device,
         dtype=stored.dtype,
-        origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures),
+        origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures, tuple(stored.class_names)),
     )
 
 
@@ -246,7 +250,8 @@ def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _S
     if weights is None and _weights(state["run"], True, "generator") is not None:
         raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
     config = _checked(state["config"], path, trust)
-    return _Stored(path, config, tuple(state["shape"]), state.get("classes", -1), weights, iterations, figures)
+    shape, classes, names = tuple(state["shape"]), state.get("classes", -1), state.get("class_names", [])
+    return _Stored(path, config, shape, classes, weights, iterations, figures, names)
 
 
 def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
@@ -254,7 +259,7 @@ def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Store
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     said, weights = saved(path, discriminator=network == "discriminator")
     config, shape = _checked(said["settings"], path, trust), tuple(said["shape"])
-    return _Stored(path, config, shape, said["classes"], weights, said["iterations"], said["figures"])
+    return _Stored(path, config, shape, said["classes"], weights, said["iterations"], said["figures"], said["class_names"])
 
 
 def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:

@@ -16,10 +16,13 @@ from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
 from ganexp.instruments.scalar import Scalar
+from ganexp.printable import printable
 from ganexp.streams import stream
 from ganexp.training import Evaluation, execution
 
 log = logging.getLogger(__name__)
+MOST_NAMES = 10
+"""How many classes the log names, at most."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def reals_of(
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
     try:
+        if classes:
+            log.info("%s: %s.", type(dataset).__name__, _classes_in_words(dataset))
         data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
         digest = dataset.digest()
     except OSError as error:
@@ -91,7 +96,19 @@ def reals_of(
         labels=labels,
         processes=processes,
     )
-    return reals, None if labels is None else torch.bincount(labels, minlength=classes).double().tolist()
+    counts = None if labels is None else torch.bincount(labels, minlength=classes)
+    if counts is not None and not counts.all():
+        unseen = (counts == 0).nonzero().flatten().tolist()
+        named = ", ".join(printable(dataset.class_names[one] if dataset.class_names else one) for one in unseen[:MOST_NAMES])
+        log.warning("%d of %d classes have no samples, and nothing is learnt of them: %s.", len(unseen), classes, named)
+    return reals, None if counts is None else counts.double().tolist()
+
+
+def _classes_in_words(dataset: Dataset) -> str:
+    """Return how many classes there are, and what they are called."""
+    names = [printable(name[:100]) for name in dataset.class_names] or [f"{place}" for place in range(dataset.classes)]
+    shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], "…", names[-1]]
+    return f"{len(names):,} {'class' if len(names) == 1 else 'classes'} ({', '.join(shown)})"
 
 
 def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], labels: torch.Tensor | None) -> None:
@@ -111,6 +128,10 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
             raise ConfigError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
     if labels is None:
         return
+    if len(dataset.class_names) not in (0, dataset.classes):
+        raise ConfigError(
+            f"dataset: {name} has {len(dataset.class_names)} class_names for {dataset.classes} classes: one for each is needed."
+        )
     if labels.shape != (n,) or labels.dtype != torch.int64 or labels.min() < 0 or labels.max() >= dataset.classes:
         raise ConfigError(
             f"dataset: the labels of {name} should be {n} integers (torch.int64) from 0 to {dataset.classes - 1}, one for each "

@@ -48,7 +48,8 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     except (ImportError, AttributeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{key}._target_={name} cannot be imported: {reason}.") from None
-    fits, contract = CONTRACTS.get(key) or CONTRACTS[key.partition(".")[0]]
+    place = "dataset.dataset.…" if key.startswith("dataset.dataset.") else key
+    fits, contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
     if not fits(found):
         raise ConfigError(f"{key}._target_={name} must be {contract}.")
     return found
@@ -74,6 +75,11 @@ def _is_a(base: type) -> Callable[[Any], bool]:
 def _is_map_style(found: Any) -> bool:
     """Return whether it is a torch dataset whose samples have indices."""
     return _is_a(MapStyle)(found) and not issubclass(found, IterableDataset)
+
+
+def _is_made_to_be_called(found: Any) -> bool:
+    """Return whether it is a class of transforms, or of whatever else maps a sample, or a torch dataset inside another."""
+    return inspect.isclass(found) and ("__call__" in dir(found) or _is_map_style(found)) and not issubclass(found, type)
 
 
 def _is_optimizer(found: Any) -> bool:
@@ -103,6 +109,7 @@ def _is_logger(found: Any) -> bool:
 CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset": (_is_a(Dataset), "a ganexp.data.Dataset, as a class"),
     "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
+    "dataset.dataset.…": (_is_made_to_be_called, "a class whose objects are called, as transforms are, or a torch dataset"),
     "generator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "loss": (_is_a(Loss), "a ganexp.losses.Loss, as a class"),

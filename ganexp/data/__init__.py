@@ -9,7 +9,7 @@ from ganexp.data.cache import default_folder
 from ganexp.data.cache import load as load_cached
 from ganexp.data.celeba import CelebA
 from ganexp.data.dataset import Dataset
-from ganexp.data.decoding import DecodingError
+from ganexp.data.decoding import DecodingError, UnlikeError
 from ganexp.data.digits import Digits
 from ganexp.data.fake import Fake
 from ganexp.data.feed import Resident, Streamed, feed
@@ -44,6 +44,7 @@ __all__ = [
     "StackedMNIST",
     "Streamed",
     "Torch",
+    "UnlikeError",
     "default_folder",
     "feed",
     "load_cached",

@@ -1,5 +1,6 @@
 """The contract of a dataset."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ class Dataset:
 
     classes: int = 0
     """How many classes the labels tell apart; 0 without labels."""
+
+    class_names: Sequence[str] = ()
+    """What the classes are called, in their order; empty if they have no names."""
 
     strict = True
     """Whether an image that cannot be decoded is refused; a set that is not strict is told to `skip` it."""

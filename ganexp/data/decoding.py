@@ -26,6 +26,10 @@ class DecodingError(OSError):
         super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
 
 
+class UnlikeError(DecodingError):
+    """A sample has another shape or type than the first; the message is one sentence, with the remedy."""
+
+
 class ImageFiles(MapStyle[Tensor]):
     """Images by their places in a list of files, each decoded when it is read, with the arguments of `decoded`."""
 

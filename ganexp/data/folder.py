@@ -1,9 +1,10 @@
 """Where images lie: in a folder, at any depth, or in a zip archive, which is read in place."""
 
+import itertools
 import os
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO
 
 from ganexp.data.dataset import Stamp, stamp
@@ -14,10 +15,18 @@ LARGEST = 2**28
 STEP = 2**16
 """Bytes of a file in an archive that are unpacked at a time."""
 TOO_LARGE = f"larger than {LARGEST >> 20} MiB"
+HIDDEN = "hidden or of the system"
+SYSTEM = {"@eadir", "#recycle", "#snapshot", "__macosx", "$recycle.bin", "system volume information", "lost+found", "thumbs.db"}
+"""Folders and files that storage devices and operating systems put among others, in lower case."""
+
+
+def is_hidden(path: PurePath | str) -> bool:
+    """Return whether a file lies in a hidden or system folder, or is such a file, by its path below the folder that is read."""
+    return any(part.startswith(".") or part.lower() in SYSTEM for part in PurePath(path).parts)
 
 
 class Folder:
-    """A folder and everything below it; symbolic links are followed, and each real folder is read once."""
+    """A folder and all below it that is not hidden; symbolic links are followed, and each real folder is read once."""
 
     read = None
     """Outside an archive, the path is enough."""
@@ -50,10 +59,12 @@ class Folder:
                     folders.clear()
                     continue
                 seen.add((real.st_dev, real.st_ino))
-                folders.sort()
+                for name in sorted(filter(is_hidden, folders)):
+                    yield Path(place, name), HIDDEN
+                folders[:] = sorted(itertools.filterfalse(is_hidden, folders))
                 starts += [link for link in (os.path.join(place, name) for name in folders) if os.path.islink(link)]
                 for path in (Path(place, name) for name in names):
-                    yield path, _stamp_or_kind(path)
+                    yield path, HIDDEN if is_hidden(path.name) else _stamp_or_kind(path)
         for error in unreadable:
             yield Path(error.filename), "unreadable folder"
 
@@ -88,7 +99,9 @@ class Archive:
     def walk(self) -> Iterator[tuple[Path, Stamp | str]]:
         """Yield every image with its size and checksum, and what is skipped with its kind."""
         for path, member in self._members.items():
-            if member.flag_bits & 1:
+            if is_hidden(path.relative_to(self.path)):
+                yield path, HIDDEN
+            elif member.flag_bits & 1:
                 yield path, "encrypted"
             elif member.file_size > LARGEST:
                 yield path, kind_of(path) or TOO_LARGE
@@ -138,8 +151,6 @@ def _stamp_or_kind(path: Path) -> Stamp | str:
 
 def kind_of(path: Path) -> str | None:
     """Return the kind of a file that is not an image, by its extension; None for an image."""
-    if "__MACOSX" in path.parts:  # where macOS, as it packs an archive, puts a file for each file, named like it
-        return "of __MACOSX"
     extension = path.suffix.lower()
     return None if extension in EXTENSIONS else extension or "without extension"
 

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data.arrangement import DOCUMENT, classes_by_document
 from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, sides
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
+from ganexp.data.folder import is_hidden
 from ganexp.data.headers import report_smaller, sample, smaller
 from ganexp.printable import printable
 from ganexp.ranges import checked
@@ -43,8 +45,8 @@ class Hub(Dataset):
         subset: Which of a repository's configurations; its default one otherwise.
         revision: A branch, tag or commit of the repository; its main branch otherwise.
         image_column: The column of the images; `auto` takes the only one.
-        label_column: The column of the classes: class labels, integers from 0 on, or texts, which are sorted; `auto` takes
-            the only one of class labels, if there is one.
+        label_column: The column of the classes: class labels, integers from 0 on, or texts; `auto` takes the
+            only one of class labels, if there is one. What occurs in the split, in its order, is numbered from 0 on.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         strict: As in `ImageFolder`.
@@ -114,21 +116,31 @@ class Hub(Dataset):
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
-        return self._numbered[1]
+        return len(self._numbered)
+
+    @functools.cached_property
+    def class_names(self) -> list[str]:  # type: ignore[override]  # read when it is first needed
+        """The names that class labels were given, or else the labels themselves."""
+        names = getattr(self._table.features[self._columns[1]], "names", None) if self._numbered else None
+        return [names[one] if names else str(one) for one in self._numbered]
 
     def labels(self) -> Tensor:
         if not self._labels:
             raise ValueError(f"{printable(self.path)} has no column of class labels: name one with dataset.label_column=…")
         if min(self._labels) < 0:
-            raise ValueError(f"column {self._columns[1]} of {printable(self.path)} leaves images without a class")
+            raise ValueError(
+                f"column {self._columns[1]} of {printable(self.path)} leaves images of split {self.split} without a class, or "
+                "with one that is not trained on"
+            )
         return torch.tensor(self._labels)
 
     def held_out(self) -> "Hub | None":
         split = next((name for name in HELD_OUT if name in self._splits and name != self.split), None)
         if split is None:
             return None
+        self.class_names  # noqa: B018 (they number those of the images held out as well)
         others = copy.copy(self)
-        for name in ("_table", "_columns", "_labels", "_numbered"):
+        for name in ("_table", "_columns", "_labels"):
             vars(others).pop(name, None)
         others.split, others._left_out, others._looked = split, [], False
         return others
@@ -149,12 +161,18 @@ class Hub(Dataset):
         strange = next((one for one in self.folder.rglob("*") if not one.is_file() and not one.is_dir()), None)
         if is_here and strange:  # a pipe would be waited for
             raise OSError(f"{printable(strange)} is neither a file nor a folder: remove it")
+        document = self.folder / DOCUMENT
+        if is_here and document.is_file() and classes_by_document(document.read_bytes(), [], self.folder) is not None:
+            raise OSError(
+                f"{printable(document)} is of StyleGAN's tools, and the package datasets does not read it: choose "
+                "dataset=image_folder"
+            )
         try:
             with _without_bars(is_here):
                 found: Any = (
                     datasets.load_from_disk(where)
                     if is_saved
-                    else datasets.load_dataset(where, self.subset, revision=self.revision)
+                    else datasets.load_dataset(where, self.subset, revision=self.revision, **self._visible_files(where))
                 )
         except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
             reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
@@ -168,6 +186,16 @@ class Hub(Dataset):
         if is_saved and self.subset:
             raise OSError(f"{printable(self.path)} was saved as a whole, without subsets: leave dataset.subset out")
         return found if isinstance(found, dict) else {str(found.split or "train"): found}
+
+    def _visible_files(self, where: str) -> dict[str, Any]:
+        """Return the files of each split without hidden ones, as an argument; nothing if the library itself takes none."""
+        import datasets
+
+        builder = datasets.load_dataset_builder(where, self.subset, revision=self.revision)
+        base = f"{self.folder.resolve() if self.folder.is_dir() else builder.base_path}/"
+        files = builder.config.data_files or {}
+        visible = {split: [one for one in some if not is_hidden(one.removeprefix(base))] for split, some in files.items()}
+        return {"data_files": {split: some for split, some in visible.items() if some}} if visible != files else {}
 
     @functools.cached_property
     def _table(self) -> "datasets.Dataset":
@@ -207,29 +235,22 @@ class Hub(Dataset):
         return declared[0] if asked == AUTO else asked
 
     @functools.cached_property
-    def _numbered(self) -> tuple[dict[Any, int], int]:
-        """Return the class of each value in the label column of all splits, and how many classes there are."""
+    def _numbered(self) -> dict[Any, int]:
+        """The class of each value in the label column that occurs and is no negative number."""
         column = self._columns[1]
-        if not column:
-            return {}, 0
-        values = set().union(*(table.unique(column) for table in self._splits.values() if column in table.features)) - {None}
-        if any(isinstance(one, str) for one in values):
-            places = {name: place for place, name in enumerate(sorted(values))}
-        else:
-            places = {number: max(-1, number) for number in values}
-        names = getattr(self._table.features[column], "names", None)
-        count = len(names) if names else max(places.values(), default=-1) + 1
-        if count > MOST_CLASSES:
+        values = set(self._table.unique(column)) - {None} if column else set()
+        kept = sorted(one for one in values if isinstance(one, str) or one >= 0)
+        if len(kept) > MOST_CLASSES:
             raise OSError(
-                f"column {column} of {printable(self.path)} has numbers up to {count - 1}, which are no classes: choose "
+                f"column {column} of {printable(self.path)} has {len(kept):,} values, which are no classes: choose "
                 "another dataset.label_column"
             )
-        return places, count
+        return {value: place for place, value in enumerate(kept)}
 
     @functools.cached_property
     def _labels(self) -> list[int]:
-        places, column = self._numbered[0], self._columns[1]
-        return [places.get(one, -1) for one in self._table[column][:]] if column else []
+        column = self._columns[1]
+        return [self._numbered.get(one, -1) for one in self._table[column][:]] if column else []
 
     def _rows(self) -> "_Rows":
         return _Rows(self._table, self._columns[0], self.shape, f"{self.path}/{self.split}")

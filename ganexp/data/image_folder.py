@@ -1,21 +1,23 @@
 """Any folder or zip archive of images."""
 
+import copy
 import functools
 import logging
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data.arrangement import DOCUMENT, TEST, TRAIN, VALIDATION, classes_by_document, classes_by_folder, splits_of, top_of
 from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, Stamp, sides
 from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
-from ganexp.data.folder import EXTENSIONS, Archive, Folder
+from ganexp.data.folder import EXTENSIONS, LARGEST, Archive, Folder
 from ganexp.data.headers import report_smaller, sample, smaller
 from ganexp.printable import printable
 from ganexp.ranges import checked
@@ -26,8 +28,9 @@ log = logging.getLogger(__name__)
 class ImageFolder(Dataset):
     """Every image in a folder or zip archive, at any depth: shorter side scaled to `image_size`, then the central square.
 
-    - Files count as images by their extensions: torchvision's, and `.gif`. Other files are skipped and counted in a warning.
-      Folders behind symbolic links are read too, each real folder once.
+    - Files count as images by their extensions: torchvision's, and `.gif`. Other files are skipped and counted in a warning,
+      as are hidden and system files and folders (`.thumbnails`, `._1.jpg`, `@eaDir`, `__MACOSX`, `lost+found`). Folders
+      behind symbolic links are read too, each real folder once.
     - Of an animation or a file of several pages, the first image is taken.
     - Images are turned as their EXIF orientation says.
     - Transparent pixels show a white background.
@@ -35,7 +38,10 @@ class ImageFolder(Dataset):
       values of the image. Pixels outside these ranges are refused.
     - Every image then becomes RGB, is scaled bilinearly with antialiasing, and, for one channel, becomes grey.
 
-    If every image lies in a sub-folder of `path`, the sub-folders, sorted by name, are classes.
+    If there are folders `train` and `test` or `val`, alone in `path` or in a single folder there, the first is trained on, and
+    `test` or else `val` counts as held out. Classes are those of a `dataset.json` as StyleGAN's tools write it, in `path` or
+    nearer to the images; without one, they are the sub-folders, sorted by name, if every image lies in one: those of `path`, of
+    `train`, or of the first folder that holds several things.
 
     The folder is listed once, when it is first needed. An archive holds the same images, in the same order, as the folder
     that it unpacks to.
@@ -53,6 +59,9 @@ class ImageFolder(Dataset):
         ValueError: The path is neither a folder nor a zip archive, or holds no images.
     """
 
+    _split = TRAIN
+    _reported = False
+
     @checked
     def __init__(self, path: str, *, image_size: Size = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
         self.strict = strict
@@ -68,64 +77,123 @@ class ImageFolder(Dataset):
 
     def fingerprint(self) -> list[object]:
         """Return where the folder or archive is, and the name, size and times (in an archive, checksum) of every image."""
+        self._report()
         return [*self.place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
-        files = list(self._stamps)
+        self._report()
+        files = [*self._stamps, *filter(None, [self._document])]
         names = [(name, size) for name, (size, *_) in self._named()]
+        if self._document:
+            names.append((DOCUMENT, len(self.place.head(self._document, LARGEST))))
         return of_files(names, lambda place, length: self.place.head(files[place], length))
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
 
         Raises:
-            OSError: An image is too small, and the set is `strict`; `fingerprint`, `digest` and `labels` raise it as well.
+            OSError: An image is too small, and the set is `strict`; or it is not clear which images to train on.
+                `fingerprint` and `digest` raise it as well.
         """
+        self._report()
         return ImageFiles(list(self._stamps), self.shape, read=self.place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         """Leave out images from now on; classes stay as they are, even if one has lost all of its images."""
         report_skipped(printable(self.folder), corrupt, len(self._stamps))
-        self._classes  # noqa: B018 (counted while all are there)
+        self.class_names  # noqa: B018 (found while all are there)
         self._stamps = {path: stamp for index, (path, stamp) in enumerate(self._stamps.items()) if index not in corrupt}
+
+    def held_out(self) -> "ImageFolder | None":
+        split = next((name for name in (TEST, VALIDATION) if name in self._splits and self._split == TRAIN), None)
+        if split is None:
+            return None
+        self.class_names, self._within  # noqa: B018 (they count for the images held out as well)
+        others = copy.copy(self)
+        for name in ("_stamps", "_document", "_class_of"):
+            vars(others).pop(name, None)
+        others._split, others._reported = split, False
+        return others
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
-        """The number of classes; 0 if there are images outside of sub-folders."""
-        return len(self._classes)
-
-    def labels(self) -> Tensor:
-        index = {name: label for label, name in enumerate(self._classes)}
-        if not index:
-            raise ValueError(
-                f"path should have a sub-folder for each class, with all images in them, and {printable(self.folder)} has "
-                "images outside of sub-folders"
-            )
-        return torch.tensor([index[name.partition(os.sep)[0]] for name, _ in self._named()])
+        """The number of classes; 0 if there are images outside of sub-folders, and no `dataset.json` names their classes."""
+        return len(self.class_names)
 
     @functools.cached_property
-    def _classes(self) -> list[str]:
-        places = [path.relative_to(self.folder).parts for path in self._stamps]
-        return sorted({first for first, *_ in places}) if all(len(parts) > 1 for parts in places) else []
+    def class_names(self) -> list[str]:  # type: ignore[override]  # read when it is first needed
+        """The sub-folders that are classes, or the classes in `dataset.json`."""
+        return [str(one) for one in sorted(set(self._class_of.values()))]
+
+    def labels(self) -> Tensor:
+        if not self._class_of:
+            raise ValueError(
+                f"path should have a sub-folder for each class, with all images in them, or a {DOCUMENT} with labels, and "
+                f"{printable(self._splits[self._split])} has neither"
+            )
+        index = {name: label for label, name in enumerate(self.class_names)}
+        named = [str(self._class_of[path]) for path in self._stamps]
+        strange = next((name for name in named if name not in index), None)
+        if strange is not None:
+            raise ValueError(f"{printable(self._splits[self._split])} has the class {printable(strange)}, and train has not")
+        return torch.tensor([index[name] for name in named])
+
+    @functools.cached_property
+    def _class_of(self) -> dict[Path, Any]:
+        """The class of each image, an integer or a text; empty without classes."""
+        files, found = list(self._stamps), None
+        if self._document:
+            found = classes_by_document(self.place.head(self._document, LARGEST), files, self._document.parent)
+        if found is None:
+            found = classes_by_folder(files, self._splits[self._split] / self._within)
+        return dict(zip(files, found, strict=True)) if found else {}
+
+    @functools.cached_property
+    def _within(self) -> Path:
+        """Where the classes lie below the folder that is trained on; below those held out, they lie alike."""
+        return top_of(self._stamps).relative_to(self._splits[TRAIN])
+
+    @functools.cached_property
+    def _document(self) -> Path | None:
+        """The `dataset.json` nearest to the images, if there is one."""
+        place = self._splits[self._split]
+        above = (one / DOCUMENT for one in (place, *place.parents) if one.is_relative_to(self.folder))
+        return next((path for path in above if path in self._listed), None)
 
     def _named(self) -> list[tuple[str, Stamp]]:
         return [(str(path.relative_to(self.folder)), stamp) for path, stamp in self._stamps.items()]
 
     @functools.cached_property
+    def _listed(self) -> dict[Path, Stamp | str]:
+        """Every image with its stamp, and what is skipped with its kind, in the order of their paths."""
+        return dict(sorted(self.place.walk(), key=lambda one: one[0]))
+
+    @functools.cached_property
+    def _splits(self) -> dict[str, Path]:
+        return splits_of([path for path, what in self._listed.items() if not isinstance(what, str)])
+
+    @functools.cached_property
     def _stamps(self) -> dict[Path, Stamp]:
-        """List the images in their order, and report what else lies among them."""
-        found = list(self.place.walk())
-        stamps = dict(sorted((path, what) for path, what in found if not isinstance(what, str)))
-        skipped = Counter(what for _, what in found if isinstance(what, str))
+        """The images of the split, in their order."""
+        place, alone = self._splits[self._split], len(self._splits) == 1
+        images = ((path, what) for path, what in self._listed.items() if not isinstance(what, str))
+        return {path: stamp for path, stamp in images if alone or path.is_relative_to(place)}
+
+    def _report(self) -> None:
+        """Report, once, what else lies among the images, and images that would be enlarged."""
+        if self._reported:
+            return
+        files, where = list(self._stamps), printable(self.folder)
+        if self._split == TRAIN and len(self._splits) > 1:
+            further = ", ".join(printable(one.name) for split, one in self._splits.items() if split != TRAIN)
+            log.info("%s: the images in %s are taken, without those in %s.", where, self._splits[TRAIN].name, further)
+        others = {path: what for path, what in self._listed.items() if isinstance(what, str) and path != self._document}
+        skipped = Counter(others.values() if self._split == TRAIN else ())
         if skipped:
             kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
-            log.warning("%s: %d images are read, %d skipped (%s).", printable(self.folder), len(stamps), skipped.total(), kinds)
-        self._look_at(list(stamps))
-        return stamps
-
-    def _look_at(self, files: list[Path]) -> None:
-        """Report images that would be enlarged."""
+            log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), skipped.total(), kinds)
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
         found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self.place.open)]
-        report_smaller(printable(self.folder), found, len(looked_at), len(files), size, strict=self.strict)
+        report_smaller(where, found, len(looked_at), len(files), size, strict=self.strict)
+        self._reported = True

@@ -7,9 +7,12 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.dataset import Dataset
-from ganexp.data.decoding import DecodingError
+from ganexp.data.decoding import DecodingError, UnlikeError
 from ganexp.data.digest import of_number
 from ganexp.ranges import checked
+
+LOOKED_AT = 16
+"""The most samples that are read before a run begins."""
 
 
 class Torch(Dataset):
@@ -19,7 +22,8 @@ class Torch(Dataset):
     tensors `(C, H, W)` in [-1, 1], or PIL images of eight bits, which become RGB unless they are grey; all of one kind and
     shape. Float tensors `(2,)` are points of the plane.
 
-    If the dataset has `targets`, as torchvision's have, these are the labels: integers from 0 on, one per sample.
+    If the dataset has `targets`, as torchvision's have, these are the labels: integers, one per sample, each of which that
+    occurs is a class; if it has `classes`, a list of texts, these are their names.
 
     Args:
         dataset: The dataset.
@@ -46,15 +50,24 @@ class Torch(Dataset):
         self._samples = _Samples(dataset, self._length, self.shape, first.dtype)
         if self.shape != tuple(first.shape):
             raise ValueError(f"sample 0 should be of shape {self.shape}, and is of shape {tuple(first.shape)}")
-        self._targets = self._labels()
-        self.classes = 0 if self._targets is None else int(self._targets.max()) + 1
+        values, self._targets = self._labels()
+        names: Any = getattr(dataset, "classes", None)
+        named = isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names) and values[-1:] < [len(names)]
+        self.class_names = [names[one] if named else str(one) for one in values]
+        self.classes = len(values)
 
     def digest(self) -> str:
         """Return what identifies the samples as far as that is known without reading them: their number."""
         return of_number(self._length)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of uint8 or float tensors, each checked when it is read."""
+        """Return a map-style dataset of uint8 or float tensors, each checked when it is read.
+
+        Raises:
+            DecodingError: One of a few samples, evenly spaced, is not as the first.
+        """
+        for index in range(0, self._length, -(-self._length // LOOKED_AT)):
+            self._samples[index]
         return self._samples
 
     def labels(self) -> Tensor:
@@ -62,10 +75,11 @@ class Torch(Dataset):
             raise ValueError(f"{type(self.dataset).__name__} should have targets where labels are needed, one per sample")
         return self._targets
 
-    def _labels(self) -> Tensor | None:
+    def _labels(self) -> tuple[list[int], Tensor | None]:
+        """Return the targets that occur, in their order, and the place of each sample's among them."""
         targets = getattr(self.dataset, "targets", None)
         if targets is None:
-            return None
+            return [], None
         try:
             labels = torch.as_tensor(targets)
         except (TypeError, ValueError, RuntimeError):
@@ -75,7 +89,8 @@ class Torch(Dataset):
             raise ValueError(
                 f"targets of {type(self.dataset).__name__} should be {self._length} integers from 0 on, one per sample"
             )
-        return labels.long()
+        values, places = labels.unique(return_inverse=True)
+        return values.tolist(), places
 
 
 class _Samples(MapStyle[Tensor]):
@@ -98,8 +113,18 @@ class _Samples(MapStyle[Tensor]):
                 f"{str(dtype).removeprefix('torch.')} of shape {tuple(s)}"
                 for dtype, s in ((self.dtype, self.shape), (sample.dtype, sample.shape))
             )
-            raise DecodingError("sample {} should be {}, as the first, and is {}".format(index, *kinds))
+            said = "sample {} should be {}, as the first, and is {}".format(index, *kinds)
+            raise UnlikeError(f"{said}: {self._remedy(sample)}")
         return sample
+
+    def _remedy(self, sample: Tensor) -> str:
+        size = list(self.shape[-2:])
+        if size == list(sample.shape[-2:]) or len(size) < 2:
+            return "have the dataset return all samples alike"
+        if hasattr(self.dataset, "transform"):
+            key, listed = "+dataset.dataset.transform", str(size).replace(" ", "")
+            return f"bring all to one size, by {key}._target_=torchvision.transforms.Resize {key}.size={listed}"
+        return f"have the dataset bring all images to one size, as by torchvision.transforms.Resize({size})"
 
 
 def tensor_of(sample: Any) -> Tensor:

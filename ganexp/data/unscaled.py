@@ -19,7 +19,8 @@ from ganexp.printable import printable
 def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> MapStyle[Tensor]:
     """Return the images in a folder or zip archive, all of one shape `(C, H, W)`, as they are.
 
-    Images that cannot be decoded are left out, as when a run trains on a folder, and the log says which.
+    Images that cannot be decoded are left out, as when a run trains on a folder, and the log says which; as there, of the
+    folders `train` and `test` only the first is read.
 
     Args:
         place: The folder or archive.

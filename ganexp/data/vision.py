@@ -1,7 +1,8 @@
 """Image sets that torchvision knows how to download, and that lie in memory as a whole."""
 
 import copy
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -34,6 +35,12 @@ class _Vision(Downloaded):
     def labels(self) -> Tensor:
         return self._read(self._classes)
 
+    @functools.cached_property
+    def class_names(self) -> list[str]:  # type: ignore[override]  # read when it is first needed
+        """The names that torchvision gives the classes; none for house numbers."""
+        names = list(self._read(self._names)) if self.classes else []
+        return names if len(names) == self.classes else []
+
     def held_out(self) -> Self:
         """Return the test part, on which nothing is trained."""
         part = copy.copy(self)
@@ -52,6 +59,9 @@ class _Vision(Downloaded):
         if images.dim() == 3:
             return images.unsqueeze(1)
         return images if images.shape[1] == self.channels else images.permute(0, 3, 1, 2)
+
+    def _names(self, source: Any) -> Sequence[str]:
+        return getattr(source, "classes", ())
 
     def _classes(self, source: Any) -> Tensor:
         """Return the labels of torchvision's set as classes from 0 on."""
@@ -112,6 +122,9 @@ class EMNIST(_Vision):
 
     def _classes(self, source: Any) -> Tensor:
         return super()._classes(source) - self._first
+
+    def _names(self, source: Any) -> Sequence[str]:
+        return super()._names(source)[self._first :]
 
 
 class CIFAR10(_Vision):

@@ -8,6 +8,9 @@ from ganexp.sampling.trained import Trained
 GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "wrapper", "optimizer", "average")
 SETTINGS = ("batch_size", "d_steps", "g_steps", "latent_dim", "prior", "precision", "seed")
 
+MOST_NAMES = 100
+"""How many classes a card names, at most."""
+
 TO_CHOOSE = "license:  # choose one, such as mit, before you publish this"
 UNDECIDED = "To be chosen by whoever publishes it; that of the data may restrict the choice."
 
@@ -32,6 +35,8 @@ def card(
     settings, origin = trained.origin.settings, trained.origin
     parts = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
     told = {key: settings[key] for key in SETTINGS if key in settings}
+    more = ", …" if len(origin.class_names) > MOST_NAMES else ""
+    named = {"classes": ", ".join(origin.class_names[:MOST_NAMES]) + more} if origin.class_names else {}
     kind = f"A class-conditional ({trained.classes} classes)" if trained.classes else "An unconditional"
     size = "×".join(map(str, trained.shape))
     count = sum(parameter.numel() for parameter in trained.network.parameters())
@@ -60,7 +65,7 @@ def card(
         "",
         "## Training",
         "",
-        *_table("setting", {**parts, **told}),
+        *_table("setting", {**parts, **told, **named}),
         "",
         f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
         "",

@@ -42,7 +42,7 @@ class Series:
         trained: Trained,
         seed: int = 0,
         *,
-        label: int | None = None,
+        label: int | str | None = None,
         truncation: float | None = None,
         batch_size: int = AT_ONCE,
         advance: Callable[[int], object] = bool,
@@ -52,8 +52,9 @@ class Series:
         self.processes = processes or Processes()
         self.batch_size = batch_size
         self._of, bound = trained.under(truncation)
-        self._how: dict[str, Any] = {"label": label, "truncation": bound}
-        self._told = {"label": label, "truncation": truncation}
+        number = trained.number_of(label)  # however it is given, it is the same class
+        self._how: dict[str, Any] = {"label": number, "truncation": bound}
+        self._told = {"label": number, "truncation": truncation}
         self._seed = seed
         self._advance = advance
 

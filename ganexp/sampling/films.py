@@ -72,7 +72,7 @@ def frames_of(
     tiles: int = 1,
     way: str = "spherical",
     seed: int = 0,
-    label: int | None = None,
+    label: int | str | None = None,
     truncation: float | None = None,
     closed: bool = True,
     enlarge: int = 1,

@@ -56,7 +56,7 @@ class Scored(Trained):
         return self, None
 
     def latents(
-        self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None
+        self, indices: Sequence[int], seed: int = 0, *, label: int | str | None = None, truncation: float | None = None
     ) -> Batch:
         """Return the latents of indices, chosen batch by batch.
 

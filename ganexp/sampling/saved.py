@@ -90,7 +90,7 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
 
     Nothing in either file is executed, or trusted to fit.
 
-    Of the JSON's `settings`, `shape`, `classes`, `iterations` and `figures`, only the types are checked.
+    Of the JSON's `settings`, `shape`, `classes`, `class_names`, `iterations` and `figures`, only the types are checked.
 
     Raises:
         SamplingError: A file is missing or broken, the weights are not those that the JSON was written with, or there is no
@@ -125,10 +125,19 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
         "weights": digest_of(weights),
         "shape": list(trained.shape),
         "classes": trained.classes,
+        "class_names": list(trained.origin.class_names),
         "iterations": trained.origin.iterations,
         "figures": {key: value for key, value in trained.origin.figures.items() if math.isfinite(value)},
         "settings": trained.origin.settings,
     }
 
 
-TYPES = {"weights": str, "shape": list, "classes": int, "iterations": int, "figures": dict, "settings": dict}
+TYPES = {
+    "weights": str,
+    "shape": list,
+    "classes": int,
+    "class_names": list,
+    "iterations": int,
+    "figures": dict,
+    "settings": dict,
+}

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.init import trunc_normal_
 
 from ganexp.batch import Batch
+from ganexp.printable import printable
 from ganexp.streams import stream, undisturbed
 
 AT_ONCE = 256
@@ -35,6 +36,8 @@ class Origin:
     iterations: int = 0
     figures: dict[str, float] = field(default_factory=dict)
     """The measurements of the row of that iteration."""
+    class_names: tuple[str, ...] = ()
+    """What its classes are called, in their order; empty if they have no names."""
 
 
 class Trained(nn.Module):
@@ -89,7 +92,7 @@ class Trained(nn.Module):
         return self.network(z, *conditions)
 
     def sample(
-        self, n: int, seed: int = 0, *, label: int | None = None, truncation: float | None = None, first: int = 0
+        self, n: int, seed: int = 0, *, label: int | str | None = None, truncation: float | None = None, first: int = 0
     ) -> Tensor:
         """Generate the samples `first` to `first + n - 1` of a seed, `(n, …)`.
 
@@ -100,7 +103,8 @@ class Trained(nn.Module):
         Args:
             n: How many.
             seed: The seed of the latents.
-            label: The class of all samples, for a conditional generator; by default classes take turns: index modulo classes.
+            label: The class of all samples, for a conditional generator, by its number or its name (a text that is no name is
+                read as a number); by default classes take turns: index modulo classes.
             truncation: For more typical and less varied samples; by default none. Where the generator has styles, ψ of
                 `truncated`, 1 for none; otherwise the bound of each latent's coordinates.
             first: The index of the first one.
@@ -118,7 +122,7 @@ class Trained(nn.Module):
         indices: Sequence[int],
         seed: int = 0,
         *,
-        label: int | None = None,
+        label: int | str | None = None,
         truncation: float | None = None,
         batch_size: int = AT_ONCE,
     ) -> Iterator[Tensor]:
@@ -165,7 +169,7 @@ class Trained(nn.Module):
         return total / STYLES
 
     def latents(
-        self, indices: Sequence[int], seed: int = 0, *, label: int | None = None, truncation: float | None = None
+        self, indices: Sequence[int], seed: int = 0, *, label: int | str | None = None, truncation: float | None = None
     ) -> Batch:
         """Return the latents of indices, `(N, latent_dim)`, with the class of each if the generator is conditional.
 
@@ -177,19 +181,38 @@ class Trained(nn.Module):
         values = latents(indices, self.latent_dim, self.prior, seed=seed, truncation=truncation)
         return Batch(values.to(self.device, self.dtype), self.labels(indices, label))
 
-    def labels(self, indices: Sequence[int], label: int | None = None) -> tuple[Tensor, ...]:
+    def labels(self, indices: Sequence[int], label: int | str | None = None) -> tuple[Tensor, ...]:
         """Return what the samples of indices are conditioned on: the class of each, `(N,)`, or nothing.
 
         Raises:
             SamplingError: The generator has no such class.
         """
-        if label is not None and not self.classes:
-            raise SamplingError(f"the generator is unconditional: there is no class {label} to choose, so leave the label out")
-        if label is not None and not 0 <= label < self.classes:
-            raise SamplingError(f"label should be one of {self.classes} classes, counted from 0, not {label}")
+        chosen = self.number_of(label)
         if not self.classes:
             return ()
-        return (torch.tensor([index % self.classes if label is None else label for index in indices], device=self.device),)
+        return (torch.tensor([index % self.classes if chosen is None else chosen for index in indices], device=self.device),)
+
+    def number_of(self, label: int | str | None) -> int | None:
+        """Return the number of a class, counted from 0, that is given by its number or its name; None for none.
+
+        Raises:
+            SamplingError: The generator has no such class.
+        """
+        if label is None:
+            return None
+        shown, names = printable(label), self.origin.class_names
+        if not self.classes:
+            raise SamplingError(f"the generator is unconditional: there is no class {shown} to choose, so leave the label out")
+        if label in names:
+            return names.index(str(label))
+        try:
+            number = int(label)
+        except ValueError:
+            number = -1
+        if not 0 <= number < self.classes:
+            named = f", or one of {', '.join(map(printable, names[:20]))}{' …' * (len(names) > 20)}" if names else ""
+            raise SamplingError(f"label should be one of {self.classes} classes, counted from 0{named}, not {shown}")
+        return number
 
     def generate(self, z: Batch, seed: int = 0) -> Tensor:
         """Generate one sample per latent, `(N, …)`, moving no random stream.

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ class CheckpointError(ValueError):
     """A checkpoint cannot be read or does not fit, said in one sentence."""
 
 
-def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0) -> State:
+def stamped(
+    run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0, class_names: Sequence[str] = ()
+) -> State:
     """Return a run's state with what a self-contained file needs besides it.
 
     Args:
@@ -38,8 +41,10 @@ def stamped(run: State, config: dict[str, Any], shape: list[int] | None, classes
         config: The run's configuration as plain values.
         shape: The shape of one sample, so that the generator can be built again without the data.
         classes: The number of classes of the labels, if there are any; for the same reason.
+        class_names: What the classes are called, if they have names.
     """
-    return {"format": FORMAT, "torch": str(torch.__version__), "config": config, "shape": shape, "classes": classes, "run": run}
+    described = {"config": config, "shape": shape, "classes": classes, "class_names": list(class_names)}
+    return {"format": FORMAT, "torch": str(torch.__version__), **described, "run": run}
 
 
 def save(state: State, folder: RunFolder, *, keep: int) -> None:

@@ -47,6 +47,15 @@ def test_data_that_are_not_what_their_class_says_are_refused(broken):
         build(cfg, trust="tests")
 
 
+def test_classes_of_anyones_data_that_have_no_samples_are_named(caplog):
+    cfg = composed(*SMALL, *POINTS, "iterations=1")
+    cfg.dataset = {"name": "broken", "_target_": f"{__name__}.Broken", "labels": [0, 2, 2] * 3}
+    build(cfg, trust="tests")
+    assert [one.getMessage() for one in caplog.records if "no samples" in one.getMessage()] == [
+        "1 of 3 classes have no samples, and nothing is learnt of them: 1."
+    ]
+
+
 @pytest.mark.parametrize("kind", [Resident, Streamed])
 def test_feeds_refuse_labels_that_are_not_one_for_each_sample(kind):
     with pytest.raises(ValueError, match="labels should be as many"):

@@ -12,7 +12,7 @@ import torch
 
 from ganexp.data import ImageFolder, Streamed, load_cached
 from ganexp.data.folder import Archive
-from tests.data.samples import noise
+from tests.data.samples import noise, zipped
 from tests.data.tars import png
 from tests.processes import reaped
 
@@ -89,18 +89,33 @@ def test_what_is_no_image_is_skipped_and_counted(tmp_path, caplog):
     ]
     (said,) = [record.getMessage() for record in caplog.records]
     assert ": 2 images are read, 3 skipped (" in said
-    for kind in ("1 .txt", "1 encrypted", "1 of __MACOSX"):
+    for kind in ("1 .txt", "1 encrypted", "1 hidden"):
         assert kind in said
 
 
-def test_what_macos_has_packed_beside_the_images_is_no_class_once_it_is_unpacked(tmp_path):
-    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
-        archive.writestr("sub/1.png", png(noise(4, 4, 3)))
-        archive.writestr("__MACOSX/sub/._1.png", b"of the file's icon")
-        archive.extractall(tmp_path / "images")
-    packed, unpacked = (ImageFolder(str(tmp_path / name), image_size=4) for name in ("images.zip", "images"))
-    assert packed.classes == unpacked.classes == 1
-    assert packed.digest() == unpacked.digest()
+HIDDEN = (
+    ".ipynb_checkpoints/1.png",
+    "@eaDir/1.png/thumb.png",
+    "__MACOSX/cat/._1.png",
+    ".Trash-1000/files/1.png",
+    "cat/.thumbnails/1.png",
+    "cat/._1.jpg",
+    "$RECYCLE.BIN/1.png",
+    "System Volume Information/1.png",
+    "lost+found/1.png",
+    "dog/Thumbs.db",
+)
+
+
+def test_hidden_and_system_folders_and_files_are_no_data_in_an_archive_and_unpacked(tmp_path, caplog):
+    images = tmp_path / ".cache" / "images"  # what lies above is no matter
+    for name in ("cat/1.png", "dog/1.png", *HIDDEN):
+        (images / name).parent.mkdir(parents=True, exist_ok=True)
+        (images / name).write_bytes(png(noise(4, 4, 3)))
+    for dataset in (ImageFolder(str(images), image_size=4), ImageFolder(str(zipped(images)), image_size=4)):
+        assert [path.relative_to(dataset.folder).as_posix() for path in dataset.load().files] == ["cat/1.png", "dog/1.png"]
+        assert dataset.labels().tolist() == [0, 1]
+    assert [record.getMessage().count("10 hidden") for record in caplog.records] == [1, 1]
 
 
 def test_backslashes_separate_folders_in_an_archive_of_windows(tmp_path, caplog):

@@ -31,6 +31,7 @@ def assert_holds(dataset, images, labels, classes):
     assert dataset.labels().dtype == torch.int64
     assert dataset.labels().tolist() == labels
     assert dataset.classes == classes
+    assert len(dataset.class_names) in (0, classes)
     assert dataset.digest().startswith("files-")
 
 
@@ -79,6 +80,7 @@ def test_emnist_is_upright_and_its_classes_begin_with_0(split, classes, first, t
     images, labels = noise(3, 28, 28), [0, classes - 1, 4]
     sets.write_emnist(tmp_path, split, images, [label + first for label in labels])
     assert_holds(EMNIST(str(tmp_path), split=split, image_size=28), images[:, None], labels, classes)
+    assert EMNIST(str(tmp_path), split=split).class_names[0] == ("a" if split == "letters" else "0")
 
 
 def test_the_splits_of_emnist_are_kept_apart_in_the_cache(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from types import SimpleNamespace
 
 import datasets
 import numpy as np
@@ -15,7 +16,7 @@ from ganexp.config.schema import ConfigError
 from ganexp.data import Hub, ImageFolder, load_cached
 from ganexp.training.execution import Machine
 from tests.composing import composed
-from tests.data.samples import noise
+from tests.data.samples import noise, save
 
 KINDS = ("folder", "parquet", "saved", "saved_split")
 
@@ -165,7 +166,7 @@ def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):
     assert torch.equal(first.load()[0], torch.from_numpy(noise(5, 9, 12, 3)[-1]).permute(2, 0, 1))
     assert (first.labels().tolist(), first.classes) == ([3, 1, 2, 0, 0], 4)
     assert Hub(path, label_column="word", **named).labels().tolist() == [1, 0, 1, 2, 0]
-    assert Hub(path, label_column="kind", **named).classes == 3
+    assert Hub(path, label_column="kind", **named).class_names == ["one"]
     for key, column in (
         ("label_column", "share"),
         ("label_column", "back"),
@@ -177,10 +178,12 @@ def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):
             Hub(path, **{**named, "label_column": "kind", key: column}).labels()
 
 
-def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters_where_classes_do(tmp_path, caplog):
+def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters_where_classes_do(
+    tmp_path, caplog, monkeypatch
+):
     found = images_at(tmp_path / "folder")
     rows = [{"bytes": one, "path": f"\x1b[31m{i}.png"} for i, (one, _) in enumerate(found)]
-    columns = {"image": [rows[0], None, *rows[2:]], "label": [0, 1, None, 0, 1], "id": [10**12] * 5}
+    columns = {"image": [rows[0], None, *rows[2:]], "label": [0, 1, None, 0, 1], "id": [10**12, 2, 3, 4, 5]}
     features = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"]), "id": datasets.Value("int64")}
     datasets.Dataset.from_dict(columns, datasets.Features(features)).save_to_disk(tmp_path / "gaps")
     dataset = Hub(str(tmp_path / "gaps"), image_size=11)
@@ -189,8 +192,9 @@ def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters
     assert "1 of 5 images are skipped" in caplog.text
     assert "\x1b" not in caplog.text
     assert dataset.classes == 2
-    with pytest.raises(ValueError, match="leaves images without a class"):
+    with pytest.raises(ValueError, match="without a class"):
         dataset.labels()
+    monkeypatch.setattr("ganexp.data.hub.MOST_CLASSES", 4)
     with pytest.raises(OSError, match="no classes"):
         Hub(str(tmp_path / "gaps"), label_column="id").classes  # noqa: B018
     datasets.Dataset.from_dict({"img": [one for one, _ in found]}).save_to_disk(tmp_path / "bytes")
@@ -208,14 +212,28 @@ def test_a_broken_held_out_image_costs_only_what_it_was_held_out_for(tmp_path, c
 
 
 @pytest.mark.parametrize("numbers", [False, True])
-def test_classes_are_those_of_all_splits(tmp_path, numbers):
+def test_classes_are_those_that_are_trained_on(tmp_path, numbers):
     found = images_at(tmp_path / "folder", n=4)
     kind = datasets.Value("int64" if numbers else "string")
-    train, test = ([0, 1], [1, 2]) if numbers else (["a", "b"], ["b", "c"])
+    train, test = ([7, 3], [3, 3]) if numbers else (["b", "a"], ["a", "a"])
     tables = {"train": table(found[:2], word=(train, kind)), "test": table(found[2:], word=(test, kind))}
     datasets.DatasetDict(tables).save_to_disk(tmp_path / "words")
     dataset = Hub(str(tmp_path / "words"), label_column="word")
-    assert (dataset.classes, dataset.labels().tolist(), dataset.held_out().labels().tolist()) == (3, [0, 1], [1, 2])
+    assert dataset.class_names == (["3", "7"] if numbers else ["a", "b"])
+    assert (dataset.classes, dataset.labels().tolist(), dataset.held_out().labels().tolist()) == (2, [1, 0], [0, 0])
+    others = Hub(str(tmp_path / "words"), label_column="word", split="test").held_out()
+    assert others is None
+    tables["test"] = table(found[2:], word=([3, 5] if numbers else ["a", "c"], kind))
+    datasets.DatasetDict(tables).save_to_disk(tmp_path / "more")
+    with pytest.raises(ValueError, match="not trained on"):
+        Hub(str(tmp_path / "more"), label_column="word").held_out().labels()
+
+
+def test_class_labels_that_do_not_occur_are_no_classes(tmp_path):
+    kind = datasets.ClassLabel(names=["ant", "bee", "crane", "dog"])
+    table(images_at(tmp_path / "folder", n=3), kind=([3, 1, 3], kind)).remove_columns("label").save_to_disk(tmp_path / "gaps")
+    dataset = Hub(str(tmp_path / "gaps"))
+    assert (dataset.classes, dataset.class_names, dataset.labels().tolist()) == (2, ["bee", "dog"], [1, 0, 1])
 
 
 def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
@@ -249,6 +267,8 @@ def test_a_repository_is_asked_for_as_it_is_named(tmp_path, monkeypatch):
         asked.append((path, name, settings))
         return datasets.DatasetDict(validation=table(found[:2]), extra=table(found))
 
+    builder = SimpleNamespace(base_path="hf://datasets/owner/name", config=SimpleNamespace(data_files=None))
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda *_, **__: builder)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     dataset = Hub("owner/name", split="extra", subset="small", revision="v1", image_size=8)
     assert not dataset.is_here
@@ -256,6 +276,18 @@ def test_a_repository_is_asked_for_as_it_is_named(tmp_path, monkeypatch):
     assert dataset.held_out().is_here
     assert len(dataset.held_out().load()) == 2
     assert asked == [("owner/name", "small", {"revision": "v1"})]
+
+
+def test_hidden_and_system_files_are_no_data_as_in_a_folder_of_images(tmp_path, monkeypatch):
+    place = tmp_path / ".home" / "set"
+    found = images_at(place / "train")
+    for name in ("@eaDir/0.png/thumb.png", "cat/@eaDir/0.png/thumb.png", "lost+found/9.png", "cat/._0.png"):
+        save(place / "train" / name)
+    monkeypatch.chdir(place.parent)
+    for path in (str(place), "set"):
+        dataset = Hub(path, image_size=8)
+        assert dataset.labels().tolist() == [label for _, label in found]
+        assert dataset.classes == ImageFolder(str(place / "train"), image_size=8).classes == 2
 
 
 def test_it_needs_its_package(tmp_path, monkeypatch):

@@ -1,10 +1,13 @@
 """A torch dataset of one's own: the batches that a hand-written loader gives, and what cannot be trained on."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from PIL import Image
+from torchvision.transforms.v2.functional import pil_to_tensor, resize
 
 from ganexp import build
 from ganexp.config.check import check
@@ -63,6 +66,16 @@ def test_labels_condition_the_networks():
     iterate(trainer, 3)
 
 
+@pytest.mark.parametrize(
+    ("names", "called"), [(None, ["3", "7"]), (["x"] * 7 + ["heron"], ["x", "heron"]), (["a"], ["3", "7"])]
+)
+def test_targets_that_do_not_occur_are_no_classes(names, called):
+    listed = Listed([(GREY, 0)] * 3)
+    listed.targets, listed.classes = [7, 3, 7], names
+    made = Torch(dataset=listed)
+    assert (made.classes, made.labels().tolist(), made.class_names) == (2, [1, 0, 1], called)
+
+
 def test_points_are_taken_as_they_are():
     assert Torch(dataset=Points()).shape == (2,)
     trainer = build(configured("tests.data.own.Points"), trust="tests")
@@ -110,12 +123,14 @@ def test_first_samples_that_cannot_be_trained_on_are_refused(samples, sentence):
             torch.zeros(1, 4, 5, dtype=torch.uint8),
             r"^sample 1 should be uint8 of shape \(1, 4, 4\), as the first, and is uint8 of",
         ),
-        (GREY.float(), r"^sample 1 should be uint8 .* and is float32 of shape \(1, 4, 4\)$"),
+        (GREY.float(), r"^sample 1 should be uint8 .* and is float32 of shape \(1, 4, 4\): have"),
         (GREY.float() + 2, r"^sample 1 should have its values in \[-1, 1\]"),
     ],
 )
-def test_later_samples_are_refused_when_they_are_read(second, sentence):
-    data = Torch(dataset=Listed([GREY, second])).load()
+def test_later_samples_are_refused_when_they_are_read_a_few_before_the_run_begins(second, sentence):
+    with pytest.raises(DecodingError, match=sentence):
+        Torch(dataset=Listed([GREY, second])).load()
+    data = Torch(dataset=Listed([GREY, second, *[GREY] * 98])).load()
     assert torch.equal(data[0], GREY)
     with pytest.raises(DecodingError, match=sentence):
         data[1]
@@ -156,6 +171,59 @@ def test_a_dataset_without_a_length_and_another_shape_are_refused():
 def test_configurations_are_refused_in_a_sentence(overrides, sentence):
     with pytest.raises(ConfigError, match=sentence):
         check(composed(*SMALL, *overrides), trust=None)
+
+
+FOLDER = "torchvision.datasets.ImageFolder"
+SIZED = {"_target_": "torchvision.transforms.v2.Resize", "size": [4, 6]}
+COMPOSED = {"_target_": "torchvision.transforms.Compose"}
+FLIPPED = {"_target_": "torchvision.transforms.v2.RandomHorizontalFlip", "p": 1}
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Return a configuration of a folder of images of several sizes, which torchvision reads."""
+    for place, size in enumerate([(8, 8), (16, 12), (10, 20)]):
+        path = tmp_path / "all" / "ab"[place % 2] / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.effect_noise(size, 60).save(path)
+    cfg = configured(FOLDER, f"+dataset.dataset.root={tmp_path / 'all'}")
+    OmegaConf.set_struct(cfg, False)
+    return cfg
+
+
+def test_images_of_several_sizes_are_refused_before_the_run_has_a_folder_and_the_remedy_works(pictures, tmp_path):
+    with pytest.raises(ConfigError, match=r"transform\._target_=torchvision\.transforms\.Resize .*size=\[8,8\]"):
+        build(pictures, tmp_path / "run", trust=None)
+    assert not (tmp_path / "run").exists()
+    pictures.dataset.dataset.transform = {"_target_": "torchvision.transforms.Resize", "size": [8, 8]}
+    iterate(build(pictures, trust=None), 1)
+
+
+def test_transforms_may_be_nested_and_in_lists(pictures):
+    transforms = [SIZED, {"_target_": "torchvision.transforms.v2.RandomApply", "p": 1, "transforms": [FLIPPED]}]
+    pictures.dataset.dataset.transform = {"_target_": "torchvision.transforms.v2.Compose", "transforms": transforms}
+    data = build(pictures, trust=None).reals.source.data
+    files = sorted(Path(pictures.dataset.dataset.root).rglob("*.png"))
+    for place, path in enumerate(files):
+        by_hand = resize(Image.open(path).convert("RGB"), [4, 6]).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        assert torch.equal(data[place], pil_to_tensor(by_hand))
+
+
+@pytest.mark.parametrize("place", [lambda node: node, lambda node: {**COMPOSED, "transforms": [SIZED, node]}])
+def test_transforms_are_trusted_as_other_targets_are_and_have_to_be_called(place, pictures, tmp_path):
+    for wrong in (
+        {"_target_": "os.system", "command": f"touch {tmp_path}/witness"},
+        {"_target_": "subprocess.Popen", "args": ["touch", f"{tmp_path}/witness"]},
+        {"_target_": "torchvision.transforms.Resize", "sise": 8},
+        {"_target_": "torchvision.transforms.CenterCrop", "size": [1, 2, 3]},
+    ):
+        pictures.dataset.dataset.transform = place(wrong)
+        with pytest.raises(ConfigError, match=r"dataset\.dataset\.transform"):
+            check(pictures, trust=None)
+    assert not (tmp_path / "witness").exists()
+    pictures.dataset.dataset.transform = place({"_target_": "antigravity.Fly"})
+    with pytest.raises(ConfigError, match=r"transform.*_target_=antigravity\.Fly .* add trust=antigravity"):
+        build(pictures, trust="torchvision")
 
 
 def test_what_is_no_dataset_is_refused_without_a_call(tmp_path):

@@ -348,7 +348,7 @@ def test_images_that_are_not_kept_are_read_for_it(counted):
 
 def test_an_image_that_it_cannot_be_trained_on_is_named(counted):
     with pytest.raises(ConfigError, match=r"^evaluation: no classifier of torch can be trained: sample 2 should be [^;]*\.$"):
-        build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Uneven"), trust="tests")
+        build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Uneven", "+dataset.dataset.n=300"), trust="tests")
 
 
 def test_a_run_is_evaluated_anew_without_its_classifier(counted, tmp_path):

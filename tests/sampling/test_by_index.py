@@ -1,6 +1,7 @@
 """A sample is a function of the seed and its index, and truncated latents are distributed as the formula says."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from scipy import stats
 
 from ganexp.sampling import SamplingError
+from ganexp.sampling.files import Series
 from ganexp.sampling.trained import latents
 from ganexp.streams import stream
 from tests.sampling import tiny_generators as tiny
@@ -70,6 +72,19 @@ def test_classes_take_turns_or_are_chosen():
     assert G.labels(range(4), 2)[0].tolist() == [2] * 4
     torch.testing.assert_close(G.sample(1, label=2, first=5), G.sample(6)[5:], rtol=0, atol=1e-6)
     assert not torch.allclose(G.sample(1, label=1, first=5), G.sample(6)[5:], atol=1e-6)
+
+
+def test_a_class_is_chosen_by_its_name_or_its_number():
+    G = tiny.images(3)
+    G.origin = replace(G.origin, class_names=("crane", "heron", "0"))
+    for label, number in {"heron": 1, 1: 1, "1": 1, "0": 2, 0: 0}.items():
+        assert G.labels(range(2), label)[0].tolist() == [number] * 2
+        assert torch.equal(G.sample(1, label=label), G.sample(1, label=number))
+        assert Series(G, label=label).described()["label"] == number
+    for label in ("ibis", "3", "\x1b[31m", "²"):
+        with pytest.raises(SamplingError, match="one of crane, heron, 0") as caught:
+            G.labels([0], label)
+        assert str(caught.value).isprintable()
 
 
 def test_what_cannot_be_sampled_is_one_sentence():

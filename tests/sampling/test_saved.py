@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -16,6 +17,7 @@ from ganexp.networks import MLPGenerator
 from ganexp.sampling import SamplingError, Trained, save
 from ganexp.sampling.trained import digest_of
 from ganexp.training import CheckpointError
+from tests.calling import call
 from tests.composing import composed
 
 SMALL = ("dataset.image_size=8", "generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8")
@@ -103,6 +105,33 @@ def test_the_card_tells_what_it_is_and_nothing_of_the_machine(kept):
     for name in ("README.md", "generator.json"):
         text = (folder / name).read_text()
         assert not any(word in text for word in ("someone", "secret", str(folder.parent)))
+
+
+def test_the_names_of_classes_go_with_the_weights_and_choose_samples(tmp_path, caplog):
+    for name in ("heron", "crane", "\x1b[31m|x"):
+        (tmp_path / "birds" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "birds" / name / "1.png")
+    names = ["\x1b[31m|x", "crane", "heron"]
+    caplog.set_level("INFO")
+    G = trained(tmp_path / "run", "dataset=image_folder", f"dataset.path={tmp_path / 'birds'}", "workers=0")
+    first = next(record.getMessage() for record in caplog.records if record.name.startswith(("ganexp.config", "ganexp.data")))
+    assert r"3 classes (\x1b[31m|x, crane, heron)" in first
+    kept = torch.load(tmp_path / "run" / "checkpoints" / "last.pt", weights_only=True)
+    assert (kept["classes"], kept["class_names"]) == (3, names)
+    folder = save(G, tmp_path / "saved")
+    again = ganexp.load(folder)
+    assert again.origin.class_names == tuple(names)
+    assert torch.equal(again.sample(3, label="heron"), G.sample(3, label=2))
+    assert r"| classes | \x1b[31m/x, crane, heron |" in (folder / "README.md").read_text()
+    drawn = [call("sample", folder, "--label", label, "--images", "--format", "npz", "--n", "3") for label in ("heron", "2")]
+    by_name, by_number = (np.load(path)["arr_0"] for path in drawn)
+    assert drawn[0].name == "samples_npz_0-3_seed0_labelheron.npz"
+    assert np.array_equal(by_name, by_number)
+    document = json.loads((folder / "generator.json").read_text())
+    for wrong in (names[:2], [1, 2, 3]):
+        (folder / "generator.json").write_text(json.dumps(document | {"class_names": wrong}))
+        with pytest.raises(CheckpointError, match="is called"):
+            ganexp.load(folder)
 
 
 def test_data_whose_place_was_left_out_are_a_sentence(tmp_path):
@@ -198,13 +227,13 @@ def test_what_cannot_be_saved_is_one_sentence(kept, tmp_path):
     G, folder = kept
     (tmp_path / "file").touch()
     plain = Trained(MLPGenerator(3, (2,), width=4), latent_dim=3, prior="normal", shape=(2,))
-    for said, call in {
+    for said, attempt in {
         "shared is not empty: name another folder": lambda: save(G, folder),
         "file is a file": lambda: save(G, tmp_path / "file"),
         "has no configuration: save its state_dict": lambda: save(plain, tmp_path / "x"),
     }.items():
         with pytest.raises(SamplingError, match=rf"\A[^\n]*{said}[^\n]*\Z"):
-            call()
+            attempt()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     with pytest.raises(CheckpointError, match="holds one set of weights"):
         ganexp.load(folder, averaged=False)

@@ -16,6 +16,7 @@ from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
+from ganexp.printable import printable
 from ganexp.sampling import Langevin, Rejection, SamplingError, Trained, exporting, saved
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
@@ -49,6 +50,8 @@ def grid(generator: Trained, options: argparse.Namespace) -> Path:
     indices = options.indices or range(options.first, options.first + (options.n or n))
     samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))])
     drawn = image_grid(samples, columns=columns) if samples.dim() == 4 else scatter(None, samples)
+    if options.label is None and columns == generator.classes and generator.origin.class_names and indices[0] % columns == 0:
+        print(f"Columns: {', '.join(map(printable, generator.origin.class_names))}")
     return _save_picture(drawn, path)
 
 
