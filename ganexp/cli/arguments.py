@@ -30,7 +30,7 @@ def parser() -> ArgumentParser:
         text = inspect.getdoc(describe) or ""
         own = commands.add_parser(
             describe.__name__,
-            help=text.splitlines()[0].rstrip("."),
+            help=text.partition("\n")[0].rstrip("."),  # empty with python -OO
             description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -12,9 +12,14 @@ SAID = "Interrupted; what was written is kept."
 def at_once() -> None:
     """Make Ctrl-C end this process at once, until `by_exception`: during imports, an exception may be swallowed or shown.
 
-    Every command calls this first, so streams that are closed, as by `>&-`, are opened here, and lead nowhere.
+    Every command calls this first, so it also looks whether there is a working directory, and opens streams that are closed, as
+    by `>&-`, which then lead nowhere.
     """
     _open_closed_streams()
+    try:
+        os.getcwd()
+    except OSError as error:
+        sys.exit(f"Error: the working directory cannot be read ({error.strerror}): change to another one.")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a script's background job
         signal.signal(signal.SIGINT, _end)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ganexp.config.schema import ConfigError
+from ganexp.documents import FULL
 from ganexp.printable import printable
 
 Result = TypeVar("Result")
@@ -35,6 +36,8 @@ def call(main: Callable[[Namespace], Result], options: Namespace) -> Result:
 
 def _sentence(error: Exception, options: Namespace) -> str | None:
     """Return what the user can mend, without its full stop; None for what may be a bug, empty if another process says it."""
+    if isinstance(error, OSError) and not error.filename and error.errno in FULL:
+        return f"what is printed, or a file, cannot be written: {error.strerror}"
     if isinstance(error, ConfigError) or (isinstance(error, OSError) and not error.filename):
         return str(error).rstrip(".")
     if isinstance(error, OSError):  # about data that cannot be read, there is a message of its own
