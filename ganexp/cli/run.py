@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+from ganexp.cli import interrupting
 from ganexp.cli.composing import Asked, composed
 from ganexp.cli.ending import epilogue, stopped_by
 from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, write_texts
@@ -36,6 +37,7 @@ def run(line: Line) -> None:
             from ganexp.config.run_data import obtain
             from ganexp.training import Stopping
 
+            interrupting.by_exception()
             checkpoint, trust = processes.first(lambda: to_resume(asked)), asked.values["trust"]
             values, count = asked.values | {"resume": None}, processes.count
             plan = processes.together(lambda: check(values, trust=trust, processes=count, resumed=bool(checkpoint)))

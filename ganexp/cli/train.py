@@ -35,7 +35,6 @@ def train(words: Sequence[str]) -> str | int | None:
     from ganexp.config.schema import ConfigError
     from ganexp.printable import printable
 
-    interrupting.by_exception()
     try:
         if any(word.partition("=")[0] in VIEWS for word in words):
             show(words)

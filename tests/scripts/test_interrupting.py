@@ -18,7 +18,7 @@ SCRIPTS = [path for path in sorted((ROOT / "scripts").glob("*.py")) if "__main__
 COMMANDS = [
     [ROOT / "train.py", "loss=hinge"],
     ["-m", "ganexp", "train", "loss=hinge"],
-    ["-m", "ganexp", "sample", "outputs/latest"],
+    ["-m", "ganexp", "features", "digits"],
 ]
 
 
