@@ -1,5 +1,6 @@
 """Ctrl-C ends a command with one line, from its first import on; so does a file that a script cannot write."""
 
+import io
 import os
 import signal
 import sys
@@ -13,9 +14,12 @@ def at_once() -> None:
     """Make Ctrl-C end this process at once, until `by_exception`: during imports, an exception may be swallowed or shown.
 
     Every command calls this first, so it also looks whether there is a working directory, and opens streams that are closed, as
-    by `>&-`, which then lead nowhere.
+    by `>&-`, which then lead nowhere. Characters that a stream cannot encode are escaped.
     """
     _open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         os.getcwd()
     except OSError as error:

@@ -10,7 +10,7 @@ from tests.composing import CONF
 from tests.small_runs import SMALL
 
 TRAIN = [sys.executable, CONF.parent / "train.py", *SMALL, "iterations=2", "hydra.run.dir=run"]
-HELP = [sys.executable, "-m", "ganexp", "--help"]
+HELP = [sys.executable, "-m", "ganexp", "compare", "--help"]
 DRAW = [sys.executable, "-m", "ganexp", "sample", "run", "--n", "4"]
 SURROUNDINGS = {
     "stdout closed": "{} >&-",
