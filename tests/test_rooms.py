@@ -48,8 +48,7 @@ ALLOWED = {
     ),
     "data": (
         {"facts", "batch", "documents", "printable", "distributed", "ranges", "streams"},
-        FRAMEWORK
-        | {"annotated_types", "torchvision", "PIL", "filelock", "fsspec", "datasets", "pyarrow", "sklearn", "psutil", "tqdm"},
+        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "datasets", "pyarrow", "sklearn", "psutil", "tqdm"},
     ),
     "evaluation": (
         {"batch", "facts", "data", "documents", "instruments", "ranges", "streams"},

@@ -41,7 +41,7 @@ class Plan:
         facts: What the parts were told about the run.
         evaluation: What samples are measured by.
         warnings: What is allowed but probably unintended.
-        demands: What the networks need per sample; None for networks that look at values, which cannot be counted.
+        demands: The operations that a sample takes; None for networks that look at values, which cannot be counted.
         missing: What has to be installed or made first, one sentence each.
     """
 
@@ -105,8 +105,7 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
                 choices[key].ask(functools.partial(contract.check, network), facts)
             asked = try_networks(choices, facts, generator, discriminator)
             choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
-            twice = parts.penalty.differentiates_gradients
-            refuse_too_large(config, machine, processes, networks, asked, differentiates_gradients=twice)
+            refuse_too_large(machine, networks)
             networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
             starting.begin(config, *networks, resumed=resumed)
             few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike

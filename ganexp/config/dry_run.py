@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from ganexp.batch import Batch
 from ganexp.config.assemble import Parts, gan_of, networks_of
 from ganexp.config.choices import Choices
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import ConfigError
 from ganexp.facts import Facts
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
@@ -32,22 +31,10 @@ CPU_FLOPS = 8e10
 
 @dataclass(frozen=True)
 class Demands:
-    """Per sample: bytes that a forward pass keeps for the backward pass, and floating-point operations of a forward pass."""
+    """Floating-point operations of a forward pass, per sample."""
 
-    d_bytes: float
-    g_bytes: float
     d_flop: float
     g_flop: float
-
-    def least_bytes(self, batch_size: int, accumulate: int = 1, *, whole: int = 0) -> float:
-        """Return a lower bound on the bytes that any strategy keeps at its peak.
-
-        That is D's passes of real and generated samples, or G's pass; with accumulation, one micro-batch in one network, plus
-        `whole` samples in D.
-        """
-        if accumulate == 1:
-            return batch_size * max(2 * self.d_bytes, self.g_bytes)
-        return -(-batch_size // accumulate) * max(self.d_bytes, self.g_bytes) + whole * self.d_bytes
 
     def flop(self, batch_size: int, d_steps: int, g_steps: int, *, g_batch: int | None = None) -> float:
         """Return the operations of an iteration of `detach`, which are among the fewest that a strategy needs."""
@@ -56,7 +43,7 @@ class Demands:
 
 
 def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discriminator: nn.Module) -> Demands:
-    """Pass two samples, or packs, through both networks, and return what a sample needs.
+    """Pass two samples, or packs, through both networks, and return the operations that a sample takes.
 
     Raises:
         ConfigError: The networks do not fit the samples.
@@ -69,11 +56,11 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
     remedy = "choose another latent_dim or another generator"
     try:
-        fake, *of_fake = counted(generator, torch.zeros(tried, config.latent_dim, device=META), *conditions)
+        fake, of_fake = counted(generator, torch.zeros(tried, config.latent_dim, device=META), *conditions)
         if fake.shape[1:] == shape:
             cannot = f"{of_d} cannot run on samples of shape {shape}, as those of {dataset}"
             remedy = "choose another discriminator or other data"
-            _, *of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *conditions)
+            _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *conditions)
     except RuntimeError as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if "meta" in reason:
@@ -84,62 +71,25 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
             f"{of_g} makes samples of shape {tuple(fake.shape[1:])}, and those of {dataset} have "
             f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
         )
-    (g_bytes, g_flop), (d_bytes, d_flop) = of_fake, of_score
-    return Demands(d_bytes / tried, g_bytes / tried, d_flop / tried, g_flop / tried)
+    return Demands(of_score / tried, of_fake / tried)
 
 
-def counted(network: nn.Module, *x: Tensor) -> tuple[Tensor, float, float]:
-    """Return the output of a forward pass, the bytes that it keeps, and the operations that it takes."""
-    kept: dict[int, Tensor] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        return kept.setdefault(_storage(tensor), tensor)
-
-    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(keep, lambda tensor: tensor):
+def counted(network: nn.Module, *x: Tensor) -> tuple[Tensor, int]:
+    """Return the output of a forward pass, and the operations that it takes."""
+    with FlopCounterMode(display=False) as counter:
         output = network(*x)
-    own = {_storage(parameter) for parameter in network.parameters()}  # after the pass: lazy layers have none before
-    kept_bytes = sum(tensor.untyped_storage().nbytes() for storage, tensor in kept.items() if storage not in own)
-    return output, kept_bytes, counter.get_total_flops()
+    return output, counter.get_total_flops()
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
-
-
-def refuse_too_large(
-    config: Config,
-    machine: Machine,
-    processes: int,
-    networks: Sequence[nn.Module],
-    asked: Demands,
-    *,
-    differentiates_gradients: bool,
-) -> None:
-    """Refuse what does not fit into memory: weights, gradients, moments and average, or the activations of one batch.
-
-    Penalties that differentiate gradients keep a whole batch in D, even with accumulation.
-    """
+def refuse_too_large(machine: Machine, networks: Sequence[nn.Module]) -> None:
+    """Refuse networks whose weights, gradients, moments and average do not fit into memory."""
     there = machine.memory_bytes
     count = sum(parameter.numel() for network in networks for parameter in network.parameters())
-    needed: float = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
+    needed = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
     if needed > there:
         raise ConfigError(
             f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
             f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
-        )
-    share, share_of_g = (batch // processes for batch in (config.batch_size, config.g_batch or 0))
-    least = {
-        "batch_size": asked.least_bytes(share, config.accumulate, whole=share if differentiates_gradients else 0),
-        "g_batch": -(-share_of_g // config.accumulate) * max(asked.d_bytes, asked.g_bytes),
-    }
-    key = max(least, key=least.__getitem__)
-    needed = least[key] * (machine.autocast or machine.dtype).itemsize / 4
-    if needed > 0.8 * there:  # the rest is for weights, data, and everything else that is alive
-        size = getattr(config, key)
-        fits = max(1, int(size * 0.8 * there / needed))
-        raise ConfigError(
-            f"{key}={size} takes at least {needed / 2**30:,.1f} GiB for what the networks' backward passes keep, which is too "
-            f"much for {there / 2**30:,.1f} GiB: choose less than {fits}, a higher accumulate, or lower the width of a network."
         )
 
 

@@ -61,7 +61,7 @@ def classifier_file(node: Node) -> Path:
 def _resolved(path: str, node: Node) -> str:
     """Return the path of data that lie here, from wherever it is named; an address or a repository of the hub as it is."""
     place = Path(os.path.expanduser(path))
-    elsewhere = "://" in path or (name_of(node) == "hub" and not place.exists())
+    elsewhere = "://" in path or (name_of(node) == "hub" and not place.exists() and place.suffix != ".tar")
     return path if elsewhere else str(place.resolve())
 
 

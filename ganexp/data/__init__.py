@@ -17,7 +17,6 @@ from ganexp.data.hub import Hub
 from ganexp.data.image_folder import ImageFolder
 from ganexp.data.mixtures import Grid, Ring
 from ganexp.data.of_torch import Torch
-from ganexp.data.shards import Shards
 from ganexp.data.stacked_mnist import StackedMNIST
 from ganexp.data.vision import CIFAR10, CIFAR100, EMNIST, KMNIST, MNIST, STL10, SVHN, FashionMNIST
 
@@ -40,7 +39,6 @@ __all__ = [
     "ImageFolder",
     "Resident",
     "Ring",
-    "Shards",
     "StackedMNIST",
     "Streamed",
     "Torch",

@@ -68,7 +68,7 @@ class Dataset:
         Raises:
             OSError, ValueError: The labels cannot be read, or there are none.
         """
-        raise ValueError("take a set with labels, or a hub, an image_folder or shards with labels")
+        raise ValueError("take a set with labels, or a hub or an image_folder with labels")
 
     def fingerprint(self) -> Any:
         """Return plain values for what the content on this machine depends on besides the Python class and the shape.

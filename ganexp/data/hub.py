@@ -1,4 +1,4 @@
-"""Images that the library `datasets` reads: sets of the Hugging Face Hub, and folders in the layouts that it knows."""
+"""Images that the library `datasets` reads: sets of the Hugging Face Hub, and files in the layouts that it knows."""
 
 import copy
 import functools
@@ -31,35 +31,39 @@ MOST_CLASSES = 2**20
 HELD_OUT = ("test", "validation")
 """Splits that count as held out; the first one that exists is taken."""
 AUTO = "auto"
+KEY_OF_TAR = "__key__"
+"""The column of the names of samples, which only tar files in WebDataset's layout have."""
+LABELS_OF_TAR = ("cls", "json.label")
 
 
 class Hub(Dataset):
     """A split of a set that `datasets.load_dataset` reads, without streaming; images are scaled and cut as by `ImageFolder`.
 
     The library downloads a set once, into its own cache (`HF_HOME`); what it has there needs no network. A folder may hold
-    images in sub-folders by class, parquet files, or what `save_to_disk` has written. No code of a repository is run.
+    images in sub-folders by class, parquet files, tar files in WebDataset's layout, or what `save_to_disk` has written. No code
+    of a repository is run.
 
     Args:
-        path: A folder, or a repository of the hub, `owner/name`.
+        path: A folder, a repository of the hub, `owner/name`, or tar files in WebDataset's layout: a path or URL that ends in
+            `.tar`, with wildcards (`train-*.tar`) for several, or a list of these, which are all of `split`.
         split: Which part of it is trained on. `test` or else `validation` counts as held out, if there is such a split.
         subset: Which of a repository's configurations; its default one otherwise.
         revision: A branch, tag or commit of the repository; its main branch otherwise.
         image_column: The column of the images; `auto` takes the only one.
-        label_column: The column of the classes: class labels, integers from 0 on, or texts; `auto` takes the
-            only one of class labels, if there is one. What occurs in the split, in its order, is numbered from 0 on.
+        label_column: The column of the classes: class labels, integers from 0 on, or texts; `auto` takes the only one of class
+            labels, if there is one; of tar files, `cls` or else `json.label`. What occurs in the split is numbered from 0 on.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         strict: As in `ImageFolder`.
 
     Raises:
-        ValueError: The package datasets is missing, `path` is neither a folder nor the name of a repository, or a folder has a
-            revision.
+        ValueError: The package datasets is missing, `path` is none of these, or what is no repository has a revision.
     """
 
     @checked
     def __init__(
         self,
-        path: str,
+        path: str | list[str],
         *,
         split: str = "train",
         subset: str | None = None,
@@ -70,17 +74,22 @@ class Hub(Dataset):
         channels: Literal[1, 3] = 3,
         strict: bool = False,
     ) -> None:
-        self.path, self.split, self.subset, self.revision = path, split, subset, revision
+        self.split, self.subset, self.revision = split, subset, revision
+        self.paths = [os.path.expanduser(one) for one in ([path] if isinstance(path, str) else path)]
         self.image_column, self.label_column = image_column, label_column
         self.shape = (channels, *sides(image_size))
         self.strict = strict
-        self.folder = Path(os.path.expanduser(path))
         self._left_out: list[int] = []
         self._looked = False
-        if not self.folder.is_dir() and (path.count("/") != 1 or path[0] in "/.~"):
-            raise ValueError(f"path should be a folder, or a repository of the hub as in owner/name, and {path} is neither")
-        if revision and self.folder.is_dir():
-            raise ValueError(f"revision is of a repository, and {path} is a folder: leave dataset.revision out")
+        is_name = isinstance(path, str) and path.count("/") == 1 and path[0] not in "/.~"
+        if not (self._folder or self._tars or is_name):
+            raise ValueError(
+                f"path should be a folder, tar files as in train-*.tar, or a repository of the hub as in owner/name, and "
+                f"{path} is none of these"
+            )
+        if revision and (self._folder or self._tars):
+            kind = "a folder" if self._folder else "files"
+            raise ValueError(f"revision is of a repository, and {path} is {kind}: leave dataset.revision out")
         if importlib.util.find_spec("datasets") is None:
             raise ValueError('it is read by the package datasets, which is missing: pip install "ganexp[datasets]"')
 
@@ -108,7 +117,7 @@ class Hub(Dataset):
 
     def skip(self, corrupt: dict[int, str]) -> None:
         count = len(self._table)
-        report_skipped(printable(self.path), corrupt, count)
+        report_skipped(self._said, corrupt, count)
         kept = [index for index in range(count) if index not in corrupt]
         self._left_out = sorted(corrupt)
         self._labels = self._labels and [self._labels[index] for index in kept]
@@ -126,10 +135,10 @@ class Hub(Dataset):
 
     def labels(self) -> Tensor:
         if not self._labels:
-            raise ValueError(f"{printable(self.path)} has no column of class labels: name one with dataset.label_column=…")
+            raise ValueError(f"{self._said} has no column of class labels: name one with dataset.label_column=…")
         if min(self._labels) < 0:
             raise ValueError(
-                f"column {self._columns[1]} of {printable(self.path)} leaves images of split {self.split} without a class, or "
+                f"column {self._columns[1]} of {self._said} leaves images of split {self.split} without a class, or "
                 "with one that is not trained on"
             )
         return torch.tensor(self._labels)
@@ -148,51 +157,66 @@ class Hub(Dataset):
     @property
     def is_here(self) -> bool:
         """Whether it is a folder, or a repository that has been downloaded."""
-        return self.folder.is_dir() or "_splits" in vars(self)
+        local = self._tars and not any("://" in one for one in self._tars)
+        return bool(self._folder or local) or "_splits" in vars(self)
+
+    @property
+    def _said(self) -> str:
+        return printable(", ".join(self.paths))
+
+    @property
+    def _folder(self) -> Path | None:
+        return Path(self.paths[0]) if len(self.paths) == 1 and Path(self.paths[0]).is_dir() else None
+
+    @property
+    def _tars(self) -> list[str]:
+        return self.paths if not self._folder and all(one.endswith(".tar") for one in self.paths) else []
 
     @functools.cached_property
-    def _splits(self) -> "datasets.DatasetDict":
+    def _splits(self) -> "dict[str, datasets.Dataset]":
         """Read every split, and download it unless it is in the library's cache."""
         import datasets
 
-        is_here = self.folder.is_dir()
-        is_saved = any((self.folder / name).exists() for name in ("dataset_dict.json", "state.json"))
-        where = str(self.folder) if is_here else self.path
-        strange = next((one for one in self.folder.rglob("*") if not one.is_file() and not one.is_dir()), None)
-        if is_here and strange:  # a pipe would be waited for
+        folder = self._folder
+        is_saved = folder is not None and any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
+        strange = folder and next((one for one in folder.rglob("*") if not one.is_file() and not one.is_dir()), None)
+        if strange:  # a pipe would be waited for
             raise OSError(f"{printable(strange)} is neither a file nor a folder: remove it")
-        document = self.folder / DOCUMENT
-        if is_here and document.is_file() and classes_by_document(document.read_bytes(), [], self.folder) is not None:
+        document = folder / DOCUMENT if folder else None
+        if folder and document and document.is_file() and classes_by_document(document.read_bytes(), [], folder) is not None:
             raise OSError(
                 f"{printable(document)} is of StyleGAN's tools, and the package datasets does not read it: choose "
                 "dataset=image_folder"
             )
+        where = self.paths[0]
+        what: Any = {"path": where, "name": self.subset, "revision": self.revision}
+        if self._tars:
+            what = {"path": "webdataset", "name": self.subset, "data_files": {self.split: self._tars}}
         try:
-            with _without_bars(is_here):
-                found: Any = (
-                    datasets.load_from_disk(where)
-                    if is_saved
-                    else datasets.load_dataset(where, self.subset, revision=self.revision, **self._visible_files(where))
-                )
+            with _without_bars(self.is_here):
+                if not self._tars and not is_saved:
+                    what |= self._visible_files(where)
+                found: Any = datasets.load_from_disk(where) if is_saved else datasets.load_dataset(**what)
         except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
             reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
             remedy = (
                 ""
-                if is_here
+                if folder or self._tars
                 else "; there is no folder of that name, and of a repository only what was downloaded before can be read "
                 "without a network: correct dataset.path, dataset.subset or dataset.revision"
             )
-            raise OSError(f"{printable(self.path)} cannot be read by the package datasets ({reason}){remedy}") from error
+            raise OSError(f"{self._said} cannot be read by the package datasets ({reason}){remedy}") from error
         if is_saved and self.subset:
-            raise OSError(f"{printable(self.path)} was saved as a whole, without subsets: leave dataset.subset out")
-        return found if isinstance(found, dict) else {str(found.split or "train"): found}
+            raise OSError(f"{self._said} was saved as a whole, without subsets: leave dataset.subset out")
+        splits = found if isinstance(found, dict) else {str(found.split or "train"): found}
+        return {name: table.flatten() if _has_fields(table) else table for name, table in splits.items()}
 
     def _visible_files(self, where: str) -> dict[str, Any]:
         """Return the files of each split without hidden ones, as an argument; nothing if the library itself takes none."""
         import datasets
 
         builder = datasets.load_dataset_builder(where, self.subset, revision=self.revision)
-        base = f"{self.folder.resolve() if self.folder.is_dir() else builder.base_path}/"
+        base = f"{self._folder.resolve() if self._folder else builder.base_path}/"
         files = builder.config.data_files or {}
         visible = {split: [one for one in some if not is_hidden(one.removeprefix(base))] for split, some in files.items()}
         return {"data_files": {split: some for split, some in visible.items() if some}} if visible != files else {}
@@ -200,12 +224,10 @@ class Hub(Dataset):
     @functools.cached_property
     def _table(self) -> "datasets.Dataset":
         if self.split not in self._splits:
-            raise OSError(
-                f"{printable(self.path)} has no split {self.split}: choose dataset.split from {_listed(self._splits)}"
-            )
+            raise OSError(f"{self._said} has no split {self.split}: choose dataset.split from {_listed(self._splits)}")
         table = self._splits[self.split]
         if not len(table):
-            raise OSError(f"split {self.split} of {printable(self.path)} is empty")
+            raise OSError(f"split {self.split} of {self._said} is empty")
         return table
 
     @functools.cached_property
@@ -217,9 +239,11 @@ class Hub(Dataset):
         images = [name for name, one in features.items() if isinstance(one, datasets.Image)]
         classes = [name for name, one in features.items() if isinstance(one, datasets.ClassLabel)]
         others = [name for name, one in features.items() if isinstance(one, datasets.Value) and _tells_classes(one.dtype)]
+        if not classes and KEY_OF_TAR in features:
+            classes = [name for name in LABELS_OF_TAR if name in others][:1]
         return (
             self._column("image_column", images, images, "images"),
-            self._column("label_column", classes, [*classes, *others], "classes")
+            self._column("label_column", classes, list(dict.fromkeys([*classes, *others])), "classes")
             if classes or self.label_column != AUTO
             else "",
         )
@@ -229,9 +253,9 @@ class Hub(Dataset):
         asked: str = getattr(self, key)
         remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
         if asked != AUTO and asked not in fitting:
-            raise OSError(f"{printable(self.path)} has no column {asked} of {kind}{remedy}")
+            raise OSError(f"{self._said} has no column {asked} of {kind}{remedy}")
         if asked == AUTO and len(declared) != 1:
-            raise OSError(f"{printable(self.path)} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
+            raise OSError(f"{self._said} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
         return declared[0] if asked == AUTO else asked
 
     @functools.cached_property
@@ -242,7 +266,7 @@ class Hub(Dataset):
         kept = sorted(one for one in values if isinstance(one, str) or one >= 0)
         if len(kept) > MOST_CLASSES:
             raise OSError(
-                f"column {column} of {printable(self.path)} has {len(kept):,} values, which are no classes: choose "
+                f"column {column} of {self._said} has {len(kept):,} values, which are no classes: choose "
                 "another dataset.label_column"
             )
         return {value: place for place, value in enumerate(kept)}
@@ -253,7 +277,7 @@ class Hub(Dataset):
         return [self._numbered.get(one, -1) for one in self._table[column][:]] if column else []
 
     def _rows(self) -> "_Rows":
-        return _Rows(self._table, self._columns[0], self.shape, f"{self.path}/{self.split}")
+        return _Rows(self._table, self._columns[0], self.shape, f"{self._said}/{self.split}")
 
     def _look_at_sizes(self) -> None:
         """Report images that would be enlarged, once: among all of a `strict` set, else among some."""
@@ -262,7 +286,7 @@ class Hub(Dataset):
         rows, size = self._rows(), (self.shape[1], self.shape[2])
         looked_at = range(len(rows)) if self.strict else sample(range(len(rows)))
         found = [(printable(rows.name(index)), own) for index, own in smaller(looked_at, size, rows.open)]
-        report_smaller(printable(self.path), found, len(looked_at), len(rows), size, strict=self.strict)
+        report_smaller(self._said, found, len(looked_at), len(rows), size, strict=self.strict)
         self._looked = True
 
 
@@ -320,6 +344,11 @@ def _content(stored: dict[str, Any]) -> bytes:
     if not Path(stored["path"]).is_file():  # a device may have no end, and a pipe no beginning
         raise OSError(f"there is no file {printable(stored['path'])}")
     return Path(stored["path"]).read_bytes()
+
+
+def _has_fields(table: "datasets.Dataset") -> bool:
+    """Return whether a column has fields, as `json` of tar files, which become columns such as `json.label`."""
+    return any(isinstance(one, dict) for one in table.features.values())
 
 
 def _tells_classes(kind: str) -> bool:

@@ -15,7 +15,6 @@ from ganexp.streams import stream
 from tests.composing import CONF, composed, declared, discriminator_for, losses_of_scores, options
 from tests.data import torchvision_sets as sets
 from tests.data.samples import noise
-from tests.data.tars import written
 from tests.tiny import iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "logger=[]"]
@@ -50,13 +49,11 @@ def data(tmp_path, monkeypatch):
         "celeba": lambda: sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch),
         "image_folder": lambda: write_folder("images"),
         "hub": lambda: write_folder("hub/train"),
-        "shards": lambda: written(tmp_path / "shards", n=9, side=32),
     }
     further = {
         "image_folder": [f"dataset.path={tmp_path}/images", "dataset.image_size=32"],
         "fake": ["dataset.n=9"],
         "stacked_mnist": ["dataset.n=9"],
-        "shards": [f"dataset.path={tmp_path}/shards/train-*.tar", "dataset.image_size=32"],
         "hub": [f"dataset.path={tmp_path}/hub", "dataset.image_size=32"],
         "torch": ["dataset.dataset._target_=tests.data.own.Own"],
     }

@@ -7,10 +7,9 @@ from PIL import Image
 
 from ganexp.config.build import build
 from ganexp.config.schema import ConfigError
-from ganexp.data import ImageFolder, Shards, headers, load_cached
+from ganexp.data import ImageFolder, headers, load_cached
 from tests.composing import composed
 from tests.data.samples import zipped
-from tests.data.tars import tar
 
 SIZES = [(8, 8), (7, 40), (40, 7), (100, 9), (8, 200), (3, 3)]
 """Three of them have a side below 8."""
@@ -55,17 +54,13 @@ def test_strict_refuses_them_decoded_or_not(folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["jpg", "png", "tif", "webp"])
-@pytest.mark.parametrize("place", ["folder", "shard"])
-def test_images_are_as_large_as_they_are_turned_to(place, kind, tmp_path):
+def test_images_are_as_large_as_they_are_turned_to(kind, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # lies on its side
     Image.new("RGB", (8, 16)).save(tmp_path / f"0.{kind}", exif=exif)
 
     def load(image_size):
-        if place == "folder":
-            return ImageFolder(str(tmp_path), image_size=image_size, strict=True).load()
-        (tmp_path / "0.tar").write_bytes(tar([(f"0.{kind}", (tmp_path / f"0.{kind}").read_bytes())]))
-        return Shards(str(tmp_path / "0.tar"), image_size=image_size, strict=True).load()
+        return ImageFolder(str(tmp_path), image_size=image_size, strict=True).load()
 
     assert len(load((8, 16))) == 1
     with pytest.raises(OSError, match=r"smaller than 16×8 pixels, .* \(16×8\) among them"):

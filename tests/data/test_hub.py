@@ -1,15 +1,18 @@
 """Sets that the library datasets reads, from folders made here; the hub itself is stood in for."""
 
+import json
 import os
 import shutil
 from types import SimpleNamespace
 
 import datasets
+import fsspec
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.run_data import held_out_of
 from ganexp.config.schema import ConfigError
@@ -17,6 +20,9 @@ from ganexp.data import Hub, ImageFolder, load_cached
 from ganexp.training.execution import Machine
 from tests.composing import composed
 from tests.data.samples import noise, save
+from tests.data.tars import png, shards, tar
+from tests.data.tars import written as written_shards
+from tests.small_runs import SMALL
 
 KINDS = ("folder", "parquet", "saved", "saved_split")
 
@@ -258,6 +264,79 @@ def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
     table(images_at(tmp_path / "x")).remove_columns("label").save_to_disk(plain)
     with pytest.raises(ConfigError, match=r"^dataset=hub has no class labels"):
         check(composed("dataset=hub", f"dataset.path={plain}", "conditional=true", "logger=[]"))
+
+
+@pytest.mark.parametrize("place", ["folder", "pattern", "list", "store"])
+def test_tar_shards_give_the_images_and_classes_of_their_members(place, tmp_path, monkeypatch):
+    pattern, images = written_shards(tmp_path / "shards")
+    files = sorted(map(str, (tmp_path / "shards").iterdir()))
+    path = {"folder": str(tmp_path / "shards"), "pattern": pattern, "list": files, "store": "memory://bucket/train-*.tar"}[
+        place
+    ]
+    if place == "store":  # as s3:// is read
+        monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+        store = fsspec.filesystem("memory")
+        for number, content in enumerate(shards()[0]):
+            store.pipe(f"/bucket/train-{number}.tar", content)
+    dataset = Hub(path, image_size=8)
+    assert dataset.is_here == (place != "store")
+    found = load_cached(dataset, tmp_path / "decoded", place="resident")
+    np.testing.assert_array_equal(torch.as_tensor(found).permute(0, 2, 3, 1).numpy(), images)
+    assert dataset.labels().tolist() == [i % 3 for i in range(10)]
+    assert dataset.classes == 3
+    assert dataset.held_out() is None
+    other = Hub(files, image_size=8)
+    assert dataset.digest() == other.digest()
+
+
+def test_classes_of_shards_may_lie_in_json_and_their_test_split_is_held_out(tmp_path):
+    images, classes = noise(7, 8, 8, 3), [1, 0, 2, 2, 1, 0, 2]
+
+    def members(chosen):
+        said = [(i, {"label": classes[i], "kind": "ab"[i % 2]}) for i in chosen]
+        return [x for i, fields in said for x in ((f"a/{i}.png", png(images[i])), (f"a/{i}.json", json.dumps(fields).encode()))]
+
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for name, chosen in {"train-0": [0, 1, 2], "train-1": [3, 4], "test-0": [5, 6]}.items():
+        (folder / f"{name}.tar").write_bytes(tar(members(chosen)))
+    dataset = Hub(str(folder), image_size=8)
+    held_out = dataset.held_out()
+    assert (dataset.labels().tolist(), held_out.labels().tolist(), dataset.classes) == (classes[:5], classes[5:], 3)
+    assert torch.stack([*held_out.load()]).permute(0, 2, 3, 1).tolist() == images[5:].tolist()
+    assert Hub(str(folder), label_column="json.kind").labels().tolist() == [0, 1, 0, 1, 0]
+
+
+def test_a_run_on_shards_resumes_exactly_where_they_have_been_moved(tmp_path):
+    def settings(folder, *further):
+        data = ["dataset=hub", f"dataset.path={folder}", "dataset.image_size=8", "batch_size=6", "iterations=8", "workers=0"]
+        small = [one for one in SMALL if not one.startswith("dataset")]
+        return composed(*small, *data, "conditional=true", "sample_every=0", "log_every=2", *further)
+
+    def weights(trainer):
+        trainer.fit()
+        return torch.cat([one.detach().flatten() for one in trainer.gan.generator.parameters()])
+
+    written_shards(tmp_path / "shards", n=17)
+    expected = weights(build(settings(tmp_path / "shards"), tmp_path / "whole"))
+    weights(build(settings(tmp_path / "shards", "iterations=3"), tmp_path / "half"))
+    (tmp_path / "shards").rename(tmp_path / "moved")
+    last = tmp_path / "half" / "checkpoints" / "last.pt"
+    found = weights(build(settings(tmp_path / "moved", "feed=streamed"), tmp_path / "half", checkpoint=last))
+    assert torch.equal(found, expected)
+
+
+def test_shards_that_are_broken_or_not_there_or_without_classes_are_refused(tmp_path):
+    written_shards(tmp_path / "plain", labelled=False)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "0.tar").write_bytes(b"no tar file" * 100)
+    for path, said in {
+        "plain": r"^dataset=hub has no class labels",
+        "broken": r"^dataset: .* cannot be read",
+        "none-*.tar": r"^dataset: .* cannot be read",
+    }.items():
+        with pytest.raises(ConfigError, match=said):
+            check(composed("dataset=hub", f"dataset.path={tmp_path}/{path}", "conditional=true", "logger=[]"))
 
 
 def test_a_repository_is_asked_for_as_it_is_named(tmp_path, monkeypatch):

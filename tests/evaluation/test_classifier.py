@@ -191,7 +191,7 @@ def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, 
     a, b = ({"name": "image_folder", "path": str(path), "image_size": size} for path, size in ((tmp_path / "a", 8), ("b", 16)))
     assert len({classifier_file(a), classifier_file(b), classifier_file({"name": "image_folder", "path": "s3://a"})}) == 3
     assert classifier_file(a) == classifier_file({"name": "image_folder", "path": "a", "image_size": 16})
-    lists = [{"name": "shards", "path": [str(tmp_path / "a.tar")]}, {"name": "shards", "path": ["a.tar"]}]
+    lists = [{"name": "hub", "path": [str(tmp_path / "a.tar")]}, {"name": "hub", "path": ["a.tar"]}]
     assert len({*map(str, map(classifier_file, lists))}) == 1
     with pytest.raises(EvaluationError, match=r"ganexp features image_folder"):
         Classifier.load(classifier_file(a))

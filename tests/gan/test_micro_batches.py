@@ -9,8 +9,6 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from ganexp import Batch, build
-from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.gan.micro_batches import MicroBatches, refuse_inexact
 from ganexp.gan.passes import Passes
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
@@ -141,15 +139,6 @@ def test_the_peak_of_memory_falls(strategy):
 
 def test_chosen_on_the_command_line():
     assert build(composed(*NARROW, "generator.batch_norm=false", "accumulate=2")).gan._passes.parts.count == 2
-
-
-def test_more_fits_into_memory_in_parts():
-    large = ["batch_size=1000000", "device=cpu", "generator.batch_norm=false"]
-    with pytest.raises(ConfigError, match=r"choose less than \d+, a higher accumulate, or lower the width"):
-        check(composed(*large))
-    check(composed(*large, "accumulate=10000"))
-    with pytest.raises(ConfigError, match=r"^batch_size=1000000 takes at least"):
-        check(composed(*large, "accumulate=10000", "penalty=r1"))
 
 
 def test_the_last_part_may_be_smaller():
