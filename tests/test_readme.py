@@ -126,7 +126,7 @@ def test_every_command_composes_and_fits(line, tmp_path):
         first = [argument.replace("[modes]", "[fid]") for argument in first]
     if any("fid" in argument for argument in first):  # in the features of a classifier, which is not trained here
         first.append("evaluation.features=raw")
-    check(settled(*[argument.replace("/path/to/images", str(tmp_path)) for argument in first]))
+    check(settled(*[re.sub(r"/path/to/(images|shards)", str(tmp_path), argument) for argument in first]))
 
 
 def test_every_script_has_the_options_it_is_called_with():
