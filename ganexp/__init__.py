@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ganexp.cli.composing import compose
     from ganexp.config.build import build
     from ganexp.config.loading import load, load_discriminator
-    from ganexp.facts import Facts, Misfit
+    from ganexp.facts import Facts, Misfit, UserError
     from ganexp.gan import GAN
     from ganexp.prior import Prior
     from ganexp.training import Step, Trainer
@@ -21,6 +21,7 @@ HOMES = {
     "Prior": "ganexp.prior",
     "Step": "ganexp.training",
     "Trainer": "ganexp.training",
+    "UserError": "ganexp.facts",
     "build": "ganexp.config.build",
     "compose": "ganexp.cli.composing",
     "load": "ganexp.config.loading",
@@ -28,7 +29,20 @@ HOMES = {
 }
 """Where each name is defined; imported when it is first used, so that `--help` need not wait for torch."""
 
-__all__ = ["GAN", "Batch", "Facts", "Misfit", "Prior", "Step", "Trainer", "build", "compose", "load", "load_discriminator"]
+__all__ = [
+    "GAN",
+    "Batch",
+    "Facts",
+    "Misfit",
+    "Prior",
+    "Step",
+    "Trainer",
+    "UserError",
+    "build",
+    "compose",
+    "load",
+    "load_discriminator",
+]
 
 
 def __getattr__(name: str) -> Any:

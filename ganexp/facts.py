@@ -1,9 +1,16 @@
-"""What a part is told about the run that it is chosen for, and how it says that it does not fit."""
+"""What a part is told about the run that it is chosen for, how it says that it does not fit, and what a user can mend."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+
+class UserError(ValueError):
+    """What a user can mend: the message says in one sentence what is wrong, and names the key, option or file and the remedy.
+
+    The sentence need not have a full stop: it may become a part of another one. Whoever prints it adds one.
+    """
 
 
 class Misfit(ValueError):

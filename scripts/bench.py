@@ -13,10 +13,9 @@ there is not run again. The bench says at the start how long it will take, and g
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 import sys
@@ -33,8 +32,8 @@ from benching.running import say_little
 from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, POINTS
 from benching.workloads import WORKLOADS
-from ganexp.config.schema import ConfigError
 from ganexp.documents import refuse_unwritable
+from ganexp.facts import UserError
 from ganexp.printable import printable
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -73,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
                 _run(plan, options)
         except Timeout:
             sys.exit(f"Error: another bench writes {options.results}: wait for it, or name another file with --results.")
-        except (ConfigError, OSError) as error:
+        except (UserError, OSError) as error:
             sys.exit(f"Error: {printable(error)}")
     if options.dry_run:
         return Path(options.page)
@@ -149,4 +148,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     say_little()
-    interrupting.run(main)
+    process.run(main)

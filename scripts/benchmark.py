@@ -9,10 +9,9 @@ medians with 95 % confidence intervals. Leave the machine alone meanwhile. Write
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 import time
@@ -120,4 +119,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)

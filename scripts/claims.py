@@ -9,10 +9,9 @@ verdicts are computed from the measurements. MNIST is used from --data-root, or 
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 import os
@@ -90,4 +89,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)

@@ -13,10 +13,9 @@ the figure shows the relative distance of G's weights, beside that of `joint` wi
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -125,4 +124,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)

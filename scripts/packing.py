@@ -11,10 +11,9 @@ killed before its first checkpoint begins again.
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 import shutil
@@ -143,4 +142,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)

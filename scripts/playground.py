@@ -8,10 +8,9 @@ do to real GANs in float64. The ring is trained once, and kept beside the page f
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 from collections.abc import Sequence
@@ -50,4 +49,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)

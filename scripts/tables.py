@@ -9,10 +9,9 @@ costs of strategies and the operations of recipes are counted, which takes a min
 """
 
 if __name__ == "__main__":
-    from ganexp.cli import interrupting, quiet
+    from ganexp.cli import process
 
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
 
 import argparse
 import functools
@@ -220,4 +219,4 @@ def _marked(name: str, default: str) -> str:
 
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)

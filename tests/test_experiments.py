@@ -10,8 +10,8 @@ from omegaconf import OmegaConf
 from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.moving import movables
-from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
+from ganexp.facts import UserError
 from ganexp.schedules import Coefficient
 from tests.composing import CONF, composed, options
 
@@ -163,7 +163,7 @@ def test_an_experiment_can_be_overridden_from_the_command_line():
 
 
 def test_a_key_of_a_preset_that_another_option_does_not_have_is_refused_with_the_way_out():
-    with pytest.raises(ConfigError, match=r"add ~discriminator\.batch_norm\.$"):
+    with pytest.raises(UserError, match=r"add ~discriminator\.batch_norm\.$"):
         check(composed("experiment=dcgan", "discriminator=mlp"))
     check(composed("experiment=dcgan", "discriminator=mlp", "~discriminator.batch_norm"))
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import ganexp
 from ganexp.cli.sweeping import Results, Sweep
-from ganexp.cli.train import train
 from ganexp.printable import printable
 from ganexp.sampling import saved
+from tests.calling import said_by_train
 from tests.small_runs import small_run
 
 AWKWARD = "a\x1b[2Jb\nc\u202ed"
@@ -29,7 +29,7 @@ def test_python_reads_back_what_is_printable(text):
 
 
 def test_an_error_is_one_line_whatever_it_names():
-    assert train([f"resume={AWKWARD}"]).startswith("Error: resume=a\\x1b[2Jb\\nc\\u202ed has no checkpoint")
+    assert said_by_train([f"resume={AWKWARD}"]).startswith("Error: resume=a\\x1b[2Jb\\nc\\u202ed has no checkpoint")
 
 
 def test_a_table_shows_what_a_strangers_sweep_says(tmp_path):

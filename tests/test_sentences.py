@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import ganexp
+from ganexp.cli.failures import sentence as as_printed
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 LINES = (Path(__file__).parent / "sentences.txt").read_text().splitlines()
 TYPED, SENTENCES = LINES[::2], [line.removeprefix("    ") for line in LINES[1::2]]
@@ -20,7 +21,7 @@ TYPED, SENTENCES = LINES[::2], [line.removeprefix("    ") for line in LINES[1::2
 def test_a_mistake_is_answered_in_a_sentence(typed, sentence, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # the sentences are those of a machine without a GPU
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(UserError) as refused:
         check(ganexp.compose(*typed.split()))
-    assert str(refused.value) == sentence
+    assert as_printed(refused.value) == sentence
     assert sentence.endswith((".", "?"))

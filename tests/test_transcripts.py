@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from ganexp.cli.sweeping import Results
-from ganexp.cli.train import train
 from tests import forked
+from tests.calling import said_by_train
 from tests.cli.handmade_sweeps import TINY, make_sweep
 from tests.composing import CONF
 from tests.processes import train as train_apart
@@ -67,7 +67,7 @@ def test_a_quoted_refusal_is_what_is_said(page, words, said, tmp_path, monkeypat
         (tmp_path / "my_conf" / "loss" / f"{name}.yaml").write_text(
             f"name: {name}\n_target_: quoted_{name}.{name.title()}\n" + {"mine": "shift: 1.0\n", "picky": "least: 64\n"}[name]
         )
-    assert train(shlex.split(words)) == said
+    assert said_by_train(shlex.split(words)) == said
     for name in [name for name in sys.modules if name.startswith("quoted_")]:
         del sys.modules[name]
 

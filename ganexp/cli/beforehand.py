@@ -14,8 +14,9 @@ from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, plain
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import ConfigError, files_among
+from ganexp.config.schema import files_among
 from ganexp.documents import refuse_links_out, refuse_outside, refuse_taken, refuse_unwritable
+from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
 
@@ -47,7 +48,7 @@ def refuse(options: Namespace) -> None:
     """Refuse what a command line asks for if it can be known at once; of several processes, the first does.
 
     Raises:
-        ConfigError, OSError: It cannot be done.
+        UserError, OSError: It cannot be done.
     """
     if os.environ.get("RANK", "0") in ("0", "") and options.command in REFUSALS:
         REFUSALS[options.command](options)
@@ -58,12 +59,12 @@ def evaluate(options: Namespace) -> None:
     for name in ("evaluation.json", "evaluation.html"):
         refuse_taken(output_of(options) / name, options.overwrite)
     if options.overrides and not options.dataset:
-        raise ConfigError("--set goes with --dataset: a run says itself what its data are")
+        raise UserError("--set goes with --dataset: a run says itself what its data are")
     if options.dataset and (options.weights != "last" or options.of or options.standing is not None):
-        raise ConfigError("--weights, --of and --standing are for runs, and not for a folder of images")
+        raise UserError("--weights, --of and --standing are for runs, and not for a folder of images")
     for one in files_among(options.features or []):
         if not Path(one).expanduser().is_file():
-            raise ConfigError(f"--features {one} is no file: name one that is there, or a network")
+            raise UserError(f"--features {one} is no file: name one that is there, or a network")
     asked = asked_of(options)
     if options.dataset or any(value is not None for value in asked.values()):
         words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else []
@@ -106,7 +107,7 @@ def checkpoints_of(place: Path, weights: str) -> list[Path]:
         return [place]
     runs = reading.find(place)
     if not runs and not RunFolder(place).last.exists():
-        raise ConfigError(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
+        raise UserError(f"{place} holds no run; name a run, a checkpoint or a sweep, or say --dataset for a folder of images")
     return [getattr(RunFolder(run), weights) for run in runs or [place]]
 
 
@@ -116,31 +117,31 @@ def sample(options: Namespace) -> None:
     untouched, chosen = parser().parse_args(["sample", "RUN"]), {f"--{options.task}", f"--method {options.method}"}
     for option, needed in GOES_WITH.items():
         if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
-            raise ConfigError(f"--{option.replace('_', '-')} goes with {' or '.join(needed)}")
+            raise UserError(f"--{option.replace('_', '-')} goes with {' or '.join(needed)}")
     if options.indices and (options.task, options.format) == ("images", "tar"):
-        raise ConfigError("--indices does not go with --format tar: choose png or npz")
+        raise UserError("--indices does not go with --format tar: choose png or npz")
     if options.task == "film":
         _film(options)
     place, is_folder = result_of(options)
     if not is_folder:
         refuse_taken(place, options.overwrite)
     elif place.exists() and not place.is_dir():
-        raise ConfigError(f"{place} is a file: name a folder with --output")
+        raise UserError(f"{place} is a file: name a folder with --output")
     elif options.task == "save" and place.exists() and not options.overwrite:
-        raise ConfigError(f"{place} is there already: add --overwrite to write there, or name another place with --output")
+        raise UserError(f"{place} is there already: add --overwrite to write there, or name another place with --output")
     _refuse_missing(options.run)
 
 
 def _film(options: Namespace) -> None:
     stops, (path, _) = len(indices_of(options)), result_of(options)
     if stops < 2 * options.tiles or stops % options.tiles:
-        raise ConfigError(f"a walk of --tiles {options.tiles} needs 2 or more samples for each of them, not {stops} in all")
+        raise UserError(f"a walk of --tiles {options.tiles} needs 2 or more samples for each of them, not {stops} in all")
     if options.per_second > 50:
-        raise ConfigError(f"--per-second should be 1 to 50, not {options.per_second}")
+        raise UserError(f"--per-second should be 1 to 50, not {options.per_second}")
     if path.suffix not in (".gif", ".mp4"):
-        raise ConfigError(f"{path.name} should end in .gif or .mp4")
+        raise UserError(f"{path.name} should end in .gif or .mp4")
     if path.suffix == ".mp4" and find_spec("av") is None:
-        raise ConfigError("an .mp4 needs PyAV, which is not installed: pip install av, or write a .gif")
+        raise UserError("an .mp4 needs PyAV, which is not installed: pip install av, or write a .gif")
 
 
 def indices_of(options: Namespace) -> Sequence[int]:
@@ -201,7 +202,7 @@ def average(options: Namespace) -> None:
     """Refuse widths that no average has, and a run that is not there."""
     for width in options.width:
         if not NARROWEST <= width < WIDEST:
-            raise ConfigError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
+            raise UserError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
     _refuse_missing(options.run)
 
 
@@ -217,7 +218,7 @@ def compare(options: Namespace) -> None:
     _refuse_unknown("--losses", options.losses or [], "loss")
     if options.output:
         if (options.output / "table.md").exists():
-            raise ConfigError(f"--output={options.output} holds a comparison already: choose another folder.")
+            raise UserError(f"--output={options.output} holds a comparison already: choose another folder.")
         refuse_unwritable(options.output / "table.md")
 
 
@@ -229,7 +230,7 @@ def features(options: Namespace) -> None:
 
 def _refuse_missing(place: Path | str) -> None:
     if isinstance(place, Path) and not place.exists():
-        raise ConfigError(f"{place} does not exist: name a run folder below outputs/, or a checkpoint")
+        raise UserError(f"{place} does not exist: name a run folder below outputs/, or a checkpoint")
 
 
 def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
@@ -237,12 +238,12 @@ def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
     known = option_files(group, [conf_folder(), *conf_folders()])
     for name in names:
         if name not in known:
-            raise ConfigError(f"{option} {name} is unknown: choose from {', '.join(sorted(known))}")
+            raise UserError(f"{option} {name} is unknown: choose from {', '.join(sorted(known))}")
 
 
 def _refuse_device(device: str, others: str) -> None:
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device) and device not in others.split(", "):
-        raise ConfigError(f"--device should be {others}, cuda or cuda:N, not {device}")
+        raise UserError(f"--device should be {others}, cuda or cuda:N, not {device}")
 
 
 REFUSALS: dict[str, Callable[[Namespace], None]] = {

@@ -27,7 +27,8 @@ from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.parsing import parse
 from ganexp.config.plain import OPTIONS, plain
 from ganexp.config.plugins import plugins
-from ganexp.config.schema import AUTO, GROUPS, LISTS, ConfigError
+from ganexp.config.schema import AUTO, GROUPS, LISTS
+from ganexp.facts import UserError
 
 OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
 BROUGHT = "override /penalty@_global_.penalty"
@@ -95,7 +96,7 @@ def started(line: Line) -> Iterator[Hydra]:
     path = create_config_search_path(str(line.conf))
     if line.further:
         if not line.further.is_dir():
-            raise ConfigError(f"--config-dir={line.further} is not a folder.")
+            raise UserError(f"--config-dir={line.further} is not a folder.")
         path.prepend("command-line", f"file://{line.further}", anchor=SearchPathQuery(provider="schema"))
     GlobalHydra.instance().clear()
     try:
@@ -108,7 +109,7 @@ def composed(line: Line) -> Asked:
     """Compose what a command line says about one run.
 
     Raises:
-        ConfigError: There is no such option or key, or a value is of a wrong type or out of range.
+        UserError: There is no such option or key, or a value is of a wrong type or out of range.
     """
     with started(line) as hydra:
         with composing():
@@ -136,7 +137,7 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig
         config_dir: A further folder of YAML files, laid out as `conf/` is: the command line's `--config-dir`.
 
     Raises:
-        ConfigError: There is no such option or key; the message is the command line's.
+        UserError: There is no such option or key; the message is the command line's.
     """
     line = Line(overrides, further=Path(config_dir).resolve() if config_dir else None)
     with started(line) as hydra, composing():
@@ -144,7 +145,7 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig
         OmegaConf.resolve(cfg.measure)  # while it is known which folders have options
     settle_groups(cfg, cfg.hydra)
     if cfg.resume is not None:
-        raise ConfigError("resume= is for the command line: here, ganexp.build(cfg, folder, checkpoint=…) resumes a run.")
+        raise UserError("resume= is for the command line: here, ganexp.build(cfg, folder, checkpoint=…) resumes a run.")
     return _without_hydra(cfg)
 
 
@@ -154,7 +155,7 @@ def values_of(cfg: DictConfig, hydra: Any) -> dict[str, Any]:
     Torch is not imported for this: most mistakes are found at once.
     """
     if hydra.job.chdir:  # relative paths would mean other places once the run has begun
-        raise ConfigError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
+        raise UserError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
     settle_groups(cfg, hydra)
     rename_groups(cfg, typed_overrides(hydra))
     values = plain(_without_hydra(cfg))
@@ -189,7 +190,7 @@ def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
     """Refuse `loss=[hinge,wgan]`, which Hydra merges into one loss; it records no choice for such a group."""
     for group, node in cfg.items():
         if OmegaConf.is_dict(node) and "name" in node and group in GROUPS and group not in (*choices, *LISTS):
-            raise ConfigError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")
+            raise UserError(f"{group!s} mixes several options into one: choose one of them, or sweep over them with -m.")
 
 
 def doubts(hydra: Any) -> Iterator[str]:

@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ganexp.config.schema import ConfigError
 from ganexp.documents import Unwritable, write_text
+from ganexp.facts import UserError
 from ganexp.logging.lock import FolderLocked, lock
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def make_new(folder: Path) -> Path:
                 number += 1
                 new = folder.with_name(f"{folder.name}_{number}")
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be made ({error}): choose another hydra.run.dir or hydra.sweep.dir.") from None
+        raise UserError(f"{folder} cannot be made ({error}): choose another hydra.run.dir or hydra.sweep.dir.") from None
 
 
 def lock_or_refuse(folder: Path, remedy: str) -> None:
@@ -38,24 +38,24 @@ def lock_or_refuse(folder: Path, remedy: str) -> None:
     try:
         lock(folder)
     except FolderLocked as error:
-        raise ConfigError(f"{folder} is in use ({error}): {remedy}.") from None
+        raise UserError(f"{folder} is in use ({error}): {remedy}.") from None
     except Unwritable as error:
-        raise ConfigError(f"{error.filename} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{error.filename} cannot be written: {error.strerror}.") from None
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be made and locked ({error}): {remedy}.") from None
+        raise UserError(f"{folder} cannot be made and locked ({error}): {remedy}.") from None
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Write the files of a new run that need nothing of it but its configuration.
 
     Raises:
-        ConfigError: They cannot be written, as on a full disk.
+        UserError: They cannot be written, as on a full disk.
     """
     try:
         for name, text in texts.items():
             write_text(folder / name, text)
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be written ({error}): make room, or choose another hydra.run.dir.") from None
+        raise UserError(f"{folder} cannot be written ({error}): make room, or choose another hydra.run.dir.") from None
 
 
 def point_latest_at(folder: Path) -> None:

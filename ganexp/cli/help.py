@@ -12,7 +12,7 @@ from ganexp.cli.line import read
 from ganexp.cli.options import Option, options, primary
 from ganexp.config.defaults import conf_folder
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.printable import printable
 
 NARROWEST, WIDEST = 100, 130
@@ -55,7 +55,7 @@ def described(arguments: Sequence[str]) -> str:
     folders, name = [line.conf, *conf_folders(), *typed], line.name  # in Hydra's order
     said, ours = primary(folders, name), primary([conf_folder()])
     if not said.groups and not said.keys:
-        raise ConfigError(f"--config-name={name} names no configuration in {' or '.join(map(str, folders))}.")
+        raise UserError(f"--config-name={name} names no configuration in {' or '.join(map(str, folders))}.")
     meanings = ours.meanings | said.meanings
     lines = [HEAD]
     for group, default in said.groups.items():

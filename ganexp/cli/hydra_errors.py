@@ -15,7 +15,8 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.parsing import unknown_key
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import GROUPS, LISTS, ConfigError
+from ganexp.config.schema import GROUPS, LISTS
+from ganexp.facts import UserError
 
 EXTRAS = {
     "joblib": "joblib",
@@ -34,7 +35,7 @@ def composing() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ConfigError(sentence(error)) from None
+        raise UserError(sentence(error)) from None
 
 
 def sentence(error: Exception) -> str:

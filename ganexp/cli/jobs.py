@@ -12,10 +12,10 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from ganexp.cli import interrupting
+from ganexp.cli import process
 from ganexp.cli.composing import as_hydra_writes, doubts, values_of
 from ganexp.cli.ending import forecast, outcome
-from ganexp.cli.failures import explain, log_failure
+from ganexp.cli.failures import log_failure, meaning, sentence
 from ganexp.cli.folders import point_latest_at, write_texts
 from ganexp.cli.log import Log
 from ganexp.cli.naming import short, typed_overrides
@@ -23,7 +23,7 @@ from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import share_of_the_machine
 from ganexp.config.build import trainer_of
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import lock, unlock
 from ganexp.logging.summary import amend_summary, read_summary
@@ -40,7 +40,7 @@ def run_job(cfg: DictConfig) -> float | None:
     Returns:
         The last value of `sweep.metric`; None if there is none.
     """
-    interrupting.by_exception()
+    process.by_exception()
     stopping.stop_with_the_sweep()
     if stopping.received():
         return None
@@ -106,13 +106,13 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
             point_latest_at(folder.parent)
             log.info("%s", outcome(trainer.fit()))
         facts |= _missing_metric(cfg, read_summary(folder))
-    except ConfigError as error:
-        log.warning("Skipped: %s", printable(error))
-        facts |= {"state": "skipped", "error": str(error)}
+    except UserError as error:
+        log.warning("Skipped: %s", printable(sentence(error)))
+        facts |= {"state": "skipped", "error": sentence(error)}
     except Exception as error:
         log_failure(error, folder)
         first_line = str(error).partition("\n")[0]
-        facts |= {"state": "failed", "error": explain(error, folder) or f"{type(error).__name__}: {first_line}"}
+        facts |= {"state": "failed", "error": meaning(error, folder) or f"{type(error).__name__}: {first_line}"}
     return amend_summary(folder, facts)
 
 

@@ -1,23 +1,22 @@
 """One run in several processes that torchrun has started: they check that they will do the same, and one makes the folder."""
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
+from ganexp.cli.failures import exit_silently
 from ganexp.config.parsing import parse
 from ganexp.config.plain import dotted
-from ganexp.config.schema import ConfigError
 from ganexp.distributed.processes import Processes
+from ganexp.facts import UserError
 
 OF_A_MACHINE = ("data_root", "logger", "resume")
 """Keys that may differ from one machine to the next."""
 PLACES = ("dataset.root", "dataset.path")
 """Keys that may also differ if the data have a digest, which shows that they are the same wherever they lie."""
-SPEAKING_S = 5
 
 
 def is_distributed() -> bool:
@@ -30,41 +29,39 @@ def joined() -> Iterator[Processes]:
     """Join the processes that torchrun has started, if it has: a mistake is then said by one of them, and ends all.
 
     Raises:
-        ConfigError: The processes do not find each other.
+        UserError: The processes do not find each other.
         SystemExit: Another process reports why.
     """
     if not is_distributed():
         yield Processes()
         return
     from ganexp.distributed.group import FailedElsewhere  # imports torch
-    from ganexp.distributed.joining import CannotJoin, join
+    from ganexp.distributed.joining import join
 
+    processes = Processes()
     try:
-        yield join()
-    except CannotJoin as error:
-        raise ConfigError(f"{error}.") from None
+        processes = join()
+        yield processes
     except FailedElsewhere:
         exit_silently()
-
-
-def exit_silently() -> NoReturn:
-    """Exit after the process that reports why all exit: once one has ended, torchrun ends the others."""
-    time.sleep(SPEAKING_S)
-    raise SystemExit(1)
+    except Exception:
+        if not processes.is_reporter():
+            exit_silently()
+        raise
 
 
 def refuse_distributed() -> None:
     """Refuse a sweep in several processes.
 
     Raises:
-        ConfigError: There are several, and this one reports it.
+        UserError: There are several, and this one reports it.
         SystemExit: Another process reports it.
     """
     if not is_distributed():
         return
     if os.environ.get("RANK", "0") != "0":
         exit_silently()
-    raise ConfigError("-m trains one job after another, each in one process: start it without torchrun, or leave out -m.")
+    raise UserError("-m trains one job after another, each in one process: start it without torchrun, or leave out -m.")
 
 
 def identity(values: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +73,7 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
     try:
         digest = choose("dataset", parse(values).dataset).make().digest()
     except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
+        raise UserError(f"dataset: {error}.") from error
     elsewhere = (*OF_A_MACHINE, *PLACES) if digest else OF_A_MACHINE
     kept = {key: value for key, value in dotted(values).items() if not key.startswith(elsewhere)}
     return kept | {"the data that are read": digest} | same_everywhere(*distributions())
@@ -95,7 +92,7 @@ def refuse_differing(said: Sequence[dict[str, Any]]) -> None:
     for rank, theirs in enumerate(said):
         differing = sorted(key for key in {**said[0], **theirs} if said[0].get(key) != theirs.get(key))
         if differing:
-            raise ConfigError(
+            raise UserError(
                 f"process {rank} differs from process 0 in {', '.join(differing[:5])}: start all with the same command and "
                 "data, from the same commit and with the same versions."
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ganexp.config.defaults import conf_folder
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 CONF = conf_folder()
 
@@ -53,14 +53,14 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse an option without its value."""
-        raise ConfigError(f"{message}.")
+        raise UserError(f"{message}.")
 
 
 def read(arguments: Sequence[str]) -> Line:
     """Read a command line.
 
     Raises:
-        ConfigError: It has an unknown option, such as `--loss=hinge`.
+        UserError: It has an unknown option, such as `--loss=hinge`.
     """
     parser = Parser()
     parser.add_argument("-m", "--multirun", action="store_true")
@@ -68,7 +68,7 @@ def read(arguments: Sequence[str]) -> Line:
     options, unknown = parser.parse_known_intermixed_args(list(arguments))
     for one in unknown:
         key, _, value = one.lstrip("-").partition("=")
-        raise ConfigError(
+        raise UserError(
             f"{one} is no option: keys are written without hyphens, here {key}={value or '…'}, for which the command of a "
             "W&B sweep has ${args_no_hyphens} in place of ${args}."
         )

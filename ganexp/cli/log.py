@@ -7,7 +7,7 @@ from logging.handlers import MemoryHandler
 from pathlib import Path
 from types import TracebackType
 
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 LOGGED = logging.Formatter("[%(asctime)s][%(name)s][%(levelname)s] - %(message)s")
 
@@ -42,14 +42,14 @@ class Log:
         """Write the log of a run into its folder, with what was logged before.
 
         Raises:
-            ConfigError: The file cannot be opened.
+            UserError: The file cannot be opened.
         """
         if self._kept not in self._handlers:
             return
         try:
             file = logging.FileHandler(folder / "train.log", errors="replace")
         except OSError as error:
-            raise ConfigError(f"{folder / 'train.log'} cannot be written ({error}): choose another hydra.run.dir.") from None
+            raise UserError(f"{folder / 'train.log'} cannot be written ({error}): choose another hydra.run.dir.") from None
         file.setFormatter(LOGGED)
         self._handlers[self._handlers.index(self._kept)] = file
         self._kept.setTarget(file)

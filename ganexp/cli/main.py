@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ganexp.cli import interrupting, quiet
+from ganexp.cli import process
+from ganexp.facts import UserError
 
 
 def main() -> None:
@@ -18,23 +19,28 @@ def main() -> None:
         sys.argv = ["ganexp train", *(words[1:] if words[0] == "train" else words)]
         train()
         return
-    interrupting.at_once()  # while torch is imported
-    interrupting.run(command(words))
+    process.begin()  # while torch is imported
+    with process.ending():
+        action = command(words)
+        process.by_exception()
+        action()
 
 
 def command(words: Sequence[str]) -> Callable[[], object]:
-    """Return the action that a command line asks for; slow imports wait until the line has been parsed."""
+    """Return the action that a command line asks for; slow imports wait until the line has been parsed.
+
+    Raises:
+        UserError, OSError: It can be refused at once.
+    """
     from ganexp.cli.arguments import COMMANDS, parser
     from ganexp.cli.beforehand import refuse
-    from ganexp.cli.commands.errors import call
 
     if not words:
         return parser().print_help
     if words[0] not in COMMANDS and not words[0].startswith("-"):
         close = difflib.get_close_matches(words[0], COMMANDS, n=1)
         meant = f"Did you mean {close[0]}?" if close else f"Its commands are {', '.join(COMMANDS)}."
-        sys.exit(f"Error: ganexp has no command {words[0]}. {meant}")
+        raise UserError(f"ganexp has no command {words[0]}. {meant}")
     options = parser().parse_args(words)
-    call(refuse, options)
-    quiet.wait_quietly()
-    return partial(call, importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)
+    refuse(options)
+    return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

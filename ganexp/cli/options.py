@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from ganexp.config.defaults import option_files
 from ganexp.config.plain import flat
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:
     try:
         return text.splitlines(), parse(text, yaml.BaseLoader)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}.") from None
+        raise UserError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}.") from None
 
 
 def _plain(node: yaml.Node) -> Any:

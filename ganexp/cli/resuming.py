@@ -19,8 +19,9 @@ from ganexp.cli.sweeping import Sweep
 from ganexp.config.defaults import completed
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import GROUPS, ConfigError, effect_of
+from ganexp.config.schema import GROUPS, effect_of
 from ganexp.config.untrusted import checked
+from ganexp.facts import UserError
 from ganexp.logging import reading as runs
 from ganexp.logging.layout import RunFolder
 
@@ -33,14 +34,14 @@ def resumed(line: Line, name: str) -> Asked:
         name: A run folder, or a checkpoint in one.
 
     Raises:
-        ConfigError: There is no such run, or its configuration says what only the person who types may decide.
+        UserError: There is no such run, or its configuration says what only the person who types may decide.
     """
     if line.said("hydra.run.dir") is not None:
-        raise ConfigError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")
+        raise UserError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")
     checkpoint = find_checkpoint(name)
     recorded = runs.read_document(RunFolder.of_checkpoint(checkpoint).config)
     if not recorded:
-        raise ConfigError(f"resume={name}: its configuration is not in {RunFolder.of_checkpoint(checkpoint).config}.")
+        raise UserError(f"resume={name}: its configuration is not in {RunFolder.of_checkpoint(checkpoint).config}.")
     chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
     to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
     asked = composed(replace(line, words=to_compose))  # what is said to Hydra, and lists that are chosen anew
@@ -62,12 +63,12 @@ def find_checkpoint(name: str) -> Path:
         if checkpoint.is_file() and checkpoint.parent == RunFolder.of_checkpoint(checkpoint).checkpoints:
             return checkpoint
         if path.is_dir() and (earlier := RunFolder(path).numbered):
-            raise ConfigError(f"resume={name} has no {checkpoint.name}: go on from an earlier one, resume={earlier[-1]}.")
+            raise UserError(f"resume={name} has no {checkpoint.name}: go on from an earlier one, resume={earlier[-1]}.")
         if Sweep.is_in(path):
-            raise ConfigError(f"resume={name} is a sweep: continue it with sweep.resume={name}.")
+            raise UserError(f"resume={name} is a sweep: continue it with sweep.resume={name}.")
     except (OSError, RuntimeError):  # a name too long, a link to itself
         pass
-    raise ConfigError(f"resume={name} has no checkpoint; name a run folder below outputs/ that has one, or its file.")
+    raise UserError(f"resume={name} has no checkpoint; name a run folder below outputs/ that has one, or its file.")
 
 
 def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | None = None) -> Path | None:
@@ -108,17 +109,17 @@ def _lay_over(values: dict[str, Any], word: str) -> None:
         (one,) = OverridesParser.create().parse_overrides([word])
     key = one.key_or_group
     if one.is_sweep_override():
-        raise ConfigError(f"{word} is several values, and resume= goes on with one run: give it one value.")
+        raise UserError(f"{word} is several values, and resume= goes on with one run: give it one value.")
     if key in GROUPS and not one.is_delete() and _names(one.value()) in ([values[key].get("name")], [*values[key]]):
         return  # it was typed again, as all of the run's words may be
     if one.is_delete() or one.package or "/" in key or key in (*GROUPS, "experiment", "evaluation.protocol"):
-        raise ConfigError(f"{word} is for a new run: leave it out, since resume= takes what a run was trained with.")
+        raise UserError(f"{word} is for a new run: leave it out, since resume= takes what a run was trained with.")
     *above, last = key.split(".")
     node: Any = values
     for part in above:
         node = node.setdefault(part, {})
         if not isinstance(node, dict):
-            raise ConfigError(f"{word}: {part} is a value, with no keys below it.")
+            raise UserError(f"{word}: {part} is a value, with no keys below it.")
     node[last] = plain(OmegaConf.create({"value": one.value()}))["value"]
 
 

@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from ganexp.cli import interrupting
+from ganexp.cli import process
 from ganexp.cli.composing import Asked, composed
 from ganexp.cli.ending import epilogue, stopped_by
 from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, write_texts
@@ -13,7 +13,7 @@ from ganexp.cli.log import Log
 from ganexp.cli.naming import called, short
 from ganexp.cli.resuming import newest_unfinished, resumed
 from ganexp.cli.sweeping import Sweep
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def run(line: Line) -> None:
     """Train one run, in one process or in all that torchrun has started; nothing is written before it has a folder.
 
     Raises:
-        ConfigError: The run cannot begin.
+        UserError: The run cannot begin.
         SystemExit: It has failed, or a signal has stopped it; its log says which.
     """
     with joined() as processes:
@@ -37,7 +37,7 @@ def run(line: Line) -> None:
             from ganexp.config.run_data import obtain
             from ganexp.training import Stopping
 
-            interrupting.by_exception()
+            process.by_exception()
             checkpoint, trust = processes.first(lambda: to_resume(asked)), asked.values["trust"]
             values, count = asked.values | {"resume": None}, processes.count
             plan = processes.together(lambda: check(values, trust=trust, processes=count, resumed=bool(checkpoint)))
@@ -99,11 +99,11 @@ def folder_of(asked: Asked, checkpoint: Path | None) -> Path:
     from ganexp.config.build import refuse_used_folder
 
     if asked.folder == Path():
-        raise ConfigError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
+        raise UserError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
     folder = asked.folder if asked.named else make_new(asked.folder)
     refuse_used_folder(folder)
     if Sweep.is_in(folder):
-        raise ConfigError(f"{folder} holds a sweep: choose another hydra.run.dir.")
+        raise UserError(f"{folder} holds a sweep: choose another hydra.run.dir.")
     lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
     write_texts(folder / ".hydra", asked.hydra)
     return short(folder.absolute())

@@ -30,8 +30,8 @@ from ganexp.cli.resuming import path_of
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
 from ganexp.documents import FULL
+from ganexp.facts import UserError
 from ganexp.logging import reading as runs
 from ganexp.logging.lock import is_locked
 
@@ -40,7 +40,7 @@ def sweep(line: Line) -> None:
     """Run the jobs of a sweep, or those that are left of one, and print what has become of them.
 
     Raises:
-        ConfigError: The sweep cannot begin or be continued, or a job has failed.
+        UserError: The sweep cannot begin or be continued, or a job has failed.
         SystemExit: A signal has stopped the sweep.
     """
     refuse_distributed()
@@ -87,12 +87,12 @@ def continued(line: Line) -> Path | None:
         folder = path_of(str(name))
         before = Sweep.load(folder)
     except (OSError, ValueError, RuntimeError):
-        raise ConfigError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
+        raise UserError(f"sweep.resume={name} holds no sweep; name the folder of one, outputs/…_multirun.") from None
     if not before.jobs:
-        raise ConfigError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
+        raise UserError(f"sweep.resume={name} is a search; continue it by giving its hydra.sweeper.study_name again.")
     if _of_jobs(line.words) != _of_jobs(before.overrides) or line.options != [*before.options]:
         words = shlex.join([*before.options, *_of_jobs(before.overrides)])
-        raise ConfigError(f"sweep.resume={name} goes on with the words of its sweep: type them beside it, {words[:2000]}.")
+        raise UserError(f"sweep.resume={name} goes on with the words of its sweep: type them beside it, {words[:2000]}.")
     return folder
 
 
@@ -100,7 +100,7 @@ def end(folder: Path) -> None:
     """Print what has become of the jobs as a table, and write it as CSV.
 
     Raises:
-        ConfigError: A job has failed, or all were skipped.
+        UserError: A job has failed, or all were skipped.
         SystemExit: A signal has stopped the sweep.
     """
     found = Results.read(folder)
@@ -114,9 +114,9 @@ def end(folder: Path) -> None:
     states = {number: run.state for number, run in found.jobs.items()}
     failed = [str(number) for number, ending in states.items() if ending not in ("finished", "skipped")]
     if failed:
-        raise ConfigError(f"job {', '.join(failed)} failed; its train.log says why.")
+        raise UserError(f"job {', '.join(failed)} failed; its train.log says why.")
     if "finished" not in states.values():
-        raise ConfigError("every job was skipped; the table says why.")
+        raise UserError("every job was skipped; the table says why.")
 
 
 def is_search(cfg: DictConfig) -> bool:
@@ -144,7 +144,7 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
         highest = high_is_best(metric, plain(cfg.loss), plain(cfg.augment), trust, plain(cfg.measure))
         asked = "maximize" if highest and not typed else of_search
     elif typed and asked != of_search:
-        raise ConfigError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
+        raise UserError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
     with read_write(cfg), open_dict(cfg):
         cfg.hydra.sweeper.direction = asked
     return asked
@@ -154,14 +154,14 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
     """Check a new sweep, make and lock its folder, record it there, and return the folder."""
     folder = Path(cfg.hydra.sweep.dir)
     if cfg.resume is not None:
-        raise ConfigError(f"resume={cfg.resume} is for one run: leave out -m, or continue a sweep with sweep.resume=….")
+        raise UserError(f"resume={cfg.resume} is for one run: leave out -m, or continue a sweep with sweep.resume=….")
     if Sweep.is_in(folder):
         remedy = f"choose another hydra.sweep.dir, or continue it with sweep.resume={folder}"
-        raise ConfigError(f"{folder} holds a sweep already: {remedy}.")
+        raise UserError(f"{folder} holds a sweep already: {remedy}.")
     if runs.is_run(folder):
-        raise ConfigError(f"{folder} holds a run: choose another hydra.sweep.dir.")
+        raise UserError(f"{folder} holds a run: choose another hydra.sweep.dir.")
     if folder == Path():
-        raise ConfigError("hydra.sweep.dir should name a folder of the sweep's own, as in hydra.sweep.dir=outputs/mine.")
+        raise UserError("hydra.sweep.dir should name a folder of the sweep's own, as in hydra.sweep.dir=outputs/mine.")
     overrides = typed_overrides(cfg.hydra)
     parsed = _parsed(loader, [f"{key}={value}" for key, value in (cfg.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
@@ -170,7 +170,7 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
     if cfg.hydra.sweeper._target_.endswith(".BasicSweeper"):
         jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
         if not jobs:
-            raise ConfigError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
+            raise UserError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
     _check_jobs(loader, cfg, jobs)
     direction = settle_direction(cfg, line.said("hydra.sweeper.direction") is not None)
     _make_folder_of_study(cfg)
@@ -180,7 +180,7 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
     try:
         Sweep(tuple(words), differing, jobs, cfg.sweep.metric, tuple(line.options), direction).save(folder)
     except OSError as error:
-        raise ConfigError(f"The sweep cannot be recorded ({error}): make room, or choose another hydra.sweep.dir.") from None
+        raise UserError(f"The sweep cannot be recorded ({error}): make room, or choose another hydra.sweep.dir.") from None
     if jobs:
         print(f"{len(jobs)} jobs in {short(folder)}; if interrupted: {command_to_resume(f'sweep.resume={short(folder)}')}")
     return folder
@@ -195,19 +195,19 @@ def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
     except (Exception, KeyboardInterrupt) as error:
         stopping.exit_if_stopped(folder)  # the signal also ends processes that Hydra was waiting for
         if isinstance(error, OSError) and (error.filename or error.errno in FULL):  # about a folder that Hydra makes
-            raise ConfigError(f"{error}: make room, or choose another hydra.sweep.dir.") from None
+            raise UserError(f"{error}: make room, or choose another hydra.sweep.dir.") from None
         if isinstance(error, BrokenProcessPool):  # one of joblib's, which then ends the others
-            raise ConfigError(
+            raise UserError(
                 "a process that runs jobs has died, usually for lack of memory: lower hydra.launcher.n_jobs, and continue "
                 f"with sweep.resume={short(folder)}."
             ) from None
         if is_search(cfg) and isinstance(error, ValueError):
             if not runs.find(folder):
-                raise ConfigError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
+                raise UserError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
             found = Results.read(folder).jobs.values()
             if not any(run.state == "finished" and cfg.sweep.metric in run.last for run in found):
                 said = "no trial of the search has a value; the summary.json and train.log of its jobs say why."
-                raise ConfigError(said) from None
+                raise UserError(said) from None
         raise
 
 
@@ -245,15 +245,15 @@ def _of_jobs(words: Sequence[str]) -> list[str]:
 def _check_launcher(launcher: DictConfig) -> None:
     """Refuse a launcher that is not there, and wrong numbers of jobs."""
     if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
-        raise ConfigError(missing_plugin("hydra/launcher", "joblib"))
+        raise UserError(missing_plugin("hydra/launcher", "joblib"))
     if launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):
-        raise ConfigError(
+        raise UserError(
             "hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine: start the sweep on one of the "
             "cluster's login nodes, or choose hydra/launcher=parallel."
         )
     jobs = launcher.get("n_jobs", 1)
     if type(jobs) is not int or not jobs:
-        raise ConfigError(f"hydra.launcher.n_jobs should be how many jobs run at once, or -1 for one per core, not {jobs}.")
+        raise UserError(f"hydra.launcher.n_jobs should be how many jobs run at once, or -1 for one per core, not {jobs}.")
     take_jobs_per_gpu(launcher)
 
 
@@ -262,10 +262,10 @@ def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
     for key in ("max_batch_size", "n_jobs", "n_trials"):
         number = cfg.hydra.sweeper.get(key)
         if number is not None and number < 1:
-            raise ConfigError(f"hydra.sweeper.{key} should be 1 or more, not {number}.")
+            raise UserError(f"hydra.sweeper.{key} should be 1 or more, not {number}.")
     metric = cfg.sweep.metric
     if is_search(cfg) and metric is None:
-        raise ConfigError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
+        raise UserError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
     if metric is not None and not {"loss", "augment", "experiment"} & {key.partition(".")[0] for key in differing}:
         from ganexp.config.metrics import refuse_unknown_metric  # imports torch
 
@@ -287,9 +287,9 @@ def _check_jobs(loader: ConfigLoader, cfg: DictConfig, jobs: Sequence[Sequence[s
             plan = check(values, trust=values["trust"])
             check_loggers(plan)
             if plan.missing:
-                raise ConfigError(" ".join(plan.missing))
+                raise UserError(" ".join(plan.missing))
             one_fits = True
-        except ConfigError as error:
+        except UserError as error:
             first_error = first_error or error
     if first_error and not one_fits:
         raise first_error
@@ -299,7 +299,7 @@ def _refuse_running_jobs(folder: Path) -> None:
     """Refuse to resume a sweep whose jobs have outlived the process that started them."""
     running = [path.name for path in runs.find(folder) if is_locked(path)]
     if running:
-        raise ConfigError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
+        raise UserError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
 
 
 def _make_folder_of_study(cfg: DictConfig) -> None:
@@ -309,7 +309,7 @@ def _make_folder_of_study(cfg: DictConfig) -> None:
         try:
             Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
+            raise UserError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
         os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # the warning is about Optuna's own code
 
 
@@ -317,7 +317,7 @@ def _name_jobs(cfg: DictConfig) -> None:
     """Add what was changed to the names of jobs; names that do not begin with the number of the job are refused."""
     subdir = str(as_written(cfg.hydra.sweep, "subdir"))
     if not re.fullmatch(r"\$\{hydra[.:]job\.num\}(_[^/]*)?", subdir):
-        raise ConfigError(
+        raise UserError(
             f"hydra.sweep.subdir={subdir} should begin with ${{hydra.job.num}}_ and be one folder's name: jobs are found by "
             "their numbers."
         )

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ganexp.cli import interrupting, quiet
+from ganexp.cli import process
 
 VIEWS = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help")
 """Hydra's options that show something and run nothing."""
@@ -17,64 +17,53 @@ def main() -> None:
         from ganexp.cli.help import print_help
 
         sys.exit(print_help(words))
-    interrupting.at_once()  # while torch is imported
-    quiet.wait_quietly()
+    process.begin()  # while torch is imported
     if words == ["--version"]:
         from ganexp.logging.provenance import versions
 
         sys.exit(print(versions()))
-    sys.exit(train(words))
+    with process.ending():
+        train(words)
 
 
-def train(words: Sequence[str]) -> str | int | None:
-    """Run, sweep or show, and return what to exit with: a sentence for a mistake; a bug is raised."""
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
+def train(words: Sequence[str]) -> None:
+    """Run, sweep or show what the words of a command line ask for.
 
-    from ganexp.cli.hydra_errors import sentence
-    from ganexp.config.schema import ConfigError
-    from ganexp.printable import printable
+    Raises:
+        UserError: It cannot be done.
+        SystemExit: It has failed; its log says why.
+    """
+    if any(word.partition("=")[0] in VIEWS for word in words):
+        show(words)
+        return
+    from ganexp.cli.line import read
 
-    try:
-        if any(word.partition("=")[0] in VIEWS for word in words):
-            show(words)
-            return None
-        from ganexp.cli.line import read
+    line = read(words)
+    if line.sweeps or line.said("sweep.resume"):
+        from ganexp.cli.sweep import sweep
 
-        line = read(words)
-        if line.sweeps or line.said("sweep.resume"):
-            from ganexp.cli.sweep import sweep
+        sweep(line)
+    else:
+        from ganexp.cli.run import run
 
-            sweep(line)
-        else:
-            from ganexp.cli.run import run
-
-            run(line)
-    except ConfigError as error:
-        return f"Error: {printable(error)}"
-    except (HydraException, OmegaConfBaseException) as error:  # a value that cannot be interpolated, for example
-        return f"Error: {printable(sentence(error))}"
-    except KeyboardInterrupt:
-        print(interrupting.SAID, file=sys.stderr)
-        return 130
-    return None
+        run(line)
 
 
 def show(words: Sequence[str]) -> None:
     """Let Hydra show what was asked for.
 
     Raises:
-        ConfigError: Nothing can be composed, or there is nothing to compose.
+        UserError: Nothing can be composed, or there is nothing to compose.
     """
     import hydra
 
     from ganexp.cli.composing import register
     from ganexp.cli.hydra_errors import composing
     from ganexp.cli.line import Line, Parser
-    from ganexp.config.schema import ConfigError
+    from ganexp.facts import UserError
 
     if any(word.startswith("resume=") for word in words):
-        raise ConfigError("resume= takes a run's own configuration, which is in its config.json: leave it out, or --cfg.")
+        raise UserError("resume= takes a run's own configuration, which is in its config.json: leave it out, or --cfg.")
     parser = Parser()
     parser.add_argument("-c", "--cfg")  # else argparse takes -c for the beginning of -cd
     options, rest = parser.parse_known_args(list(words))

@@ -11,10 +11,9 @@ from torch import nn
 
 from ganexp.augmentations import Augmentation
 from ganexp.config.choices import Choice, Choices
-from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
 from ganexp.distributed.processes import Processes
-from ganexp.facts import Facts
+from ganexp.facts import Facts, UserError
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
 from ganexp.logging import Logger
@@ -65,7 +64,7 @@ def parts_of(choices: Choices) -> Parts:
     """Make the parts that a configuration chooses.
 
     Raises:
-        ConfigError: A part refuses its settings, or two penalties exclude each other.
+        UserError: A part refuses its settings, or two penalties exclude each other.
     """
     config = choices.config
     wrapped = wrapped_strategies(choices)
@@ -76,7 +75,7 @@ def parts_of(choices: Choices) -> Parts:
     try:
         penalty = total(dict(zip(config.penalty, penalties.values(), strict=True)))
     except ValueError as error:
-        raise ConfigError(f"{choices.typed('penalty')}: {error}.") from None
+        raise UserError(f"{choices.typed('penalty')}: {error}.") from None
     by_key = {**wrapped, "augment": augment, **penalties, "loss": loss, "schedule": schedule}
     loggers = {one.key: one.make() for one in choices.of("logger")}
     return Parts(loss, penalty, augment, schedule, strategy, by_key, loggers)

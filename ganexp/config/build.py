@@ -22,11 +22,11 @@ from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
 from ganexp.config.resume import endings, loaded
 from ganexp.config.run_data import RunData, held_out_of, obtain
-from ganexp.config.schema import ConfigError
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import checked
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription, Summary
 from ganexp.logging.layout import RunFolder
@@ -48,7 +48,7 @@ from ganexp.training import (
     Trainer,
     execution,
 )
-from ganexp.training.callbacks import Contention, diagnostics
+from ganexp.training.callbacks import diagnostics
 from ganexp.training.checkpoints import OthersCheckpoints
 from ganexp.training.cuda_graph import CudaRecorder, Recorded, reason_against
 
@@ -59,7 +59,7 @@ PATIENCE_HOURS = 0.5
 def refuse_used_folder(folder: Path) -> None:
     """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten."""
     if os.path.lexists(RunFolder(folder).rows):
-        raise ConfigError(f"{folder} holds a run already: choose another hydra.run.dir.")
+        raise UserError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
 def build(
@@ -93,7 +93,7 @@ def build(
         group: The name of its sweep, also for loggers.
 
     Raises:
-        ConfigError: The configuration has a mistake, two choices do not fit together, the checkpoint does not fit, or a target
+        UserError: The configuration has a mistake, two choices do not fit together, the checkpoint does not fit, or a target
             is in a module that is not trusted.
     """
     processes = processes or Processes()
@@ -162,7 +162,6 @@ def trainer_of(
             Diagnostics(config.sample_every, held_out),
             *([evaluation] if evaluation else []),
             *([Dynamics(**config.dynamics.model_dump())] if config.dynamics.every else []),
-            *([Contention(config.log_every)] if machine.device.type == "cpu" else []),
         ],
         checkpoints=checkpoints,
         guard=Guard(config.on_divergence, folder if processes.is_main else None),
@@ -172,7 +171,7 @@ def trainer_of(
         try:
             trainer.load_state_dict(state["run"])
         except CheckpointError as error:
-            raise ConfigError(f"resume: {error}.") from error
+            raise UserError(f"resume: {error}.") from error
         for note in endings(state, plan.values):
             log.warning("%s", note)
     if processes.is_main:
@@ -231,7 +230,7 @@ def _loggers(
     """Open the loggers of a run, given what its evaluation measures; see `RunDescription` for the rest.
 
     Raises:
-        ConfigError: The folder is taken, or a logger cannot begin.
+        UserError: The folder is taken, or a logger cannot begin.
     """
     config = plan.config
     measures = {**measured_by(config.loss, config.augment), **figures}
@@ -244,7 +243,7 @@ def _loggers(
         described = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderLogger(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
     except FolderLocked as error:
-        raise ConfigError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
+        raise UserError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
     run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
     loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
@@ -256,7 +255,7 @@ def _loggers(
                 with plan.choices[key].saying():
                     logger.open(run)
             except OSError as error:
-                raise ConfigError(f"{key} cannot write: {error}.") from error
+                raise UserError(f"{key} cannot write: {error}.") from error
             begun.callback(logger.close, never_begun)
         begun.pop_all()
     return [rows, ProgressLogger(config.iterations, measures), *loggers.values()]

@@ -17,15 +17,16 @@ from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import Config
 from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
-from ganexp.facts import Facts
+from ganexp.facts import Facts, UserError
 from ganexp.networks import contract
 from ganexp.networks.contract import declared
+from ganexp.printable import one_line
 from ganexp.training import Dynamics
-from ganexp.training.execution import Machine, Unavailable
+from ganexp.training.execution import Machine
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,13 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
         resumed: Whether a checkpoint will be resumed.
 
     Raises:
-        ConfigError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
+        UserError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
     """
     values = plain(cfg)
     config = parse(values)
     choices, machine = chosen_by(config, trust), machine_of(config)
     if config.cuda_graph is True and machine.device.type == "cpu":
-        raise ConfigError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
+        raise UserError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     dataset = choices["dataset"].make()
     facts = facts_of(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
@@ -121,8 +122,8 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     if moving:
         try:
             check(at_the_end(values, moving), trust=trust, processes=processes, resumed=resumed)
-        except ConfigError as error:
-            raise ConfigError(f"moving ends where this run does not fit: {error}") from None
+        except UserError as error:
+            raise UserError(f"moving ends where this run does not fit: {error}") from None
     missing = evaluation.missing()
     return Plan(values, config, machine, choices, parts, facts, evaluation, warnings, asked, missing)
 
@@ -138,10 +139,10 @@ def _on_meta(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module
 
 def _meta_alone(choices: Choices, error: RuntimeError) -> str:
     """Return the reason for an error that only the meta device causes; any other is a mistake in the configuration."""
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    reason = one_line(error)
     if "meta" not in reason:
         typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "strategy")))
-        raise ConfigError(f"{typed} cannot run one iteration: {reason.rstrip('.')}.") from error
+        raise UserError(f"{typed} cannot run one iteration: {reason}.") from error
     return reason
 
 
@@ -149,17 +150,17 @@ def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset)
     """Return the facts of a run, except for those about its loss, strategy and networks.
 
     Raises:
-        ConfigError: The dataset declares no valid shape, or its classes cannot be read.
+        UserError: The dataset declares no valid shape, or its classes cannot be read.
     """
     shape = dataset.shape
     if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
-        raise ConfigError(
+        raise UserError(
             f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
         )
     try:
         classes = dataset.classes if config.conditional else 0
     except OSError as error:
-        raise ConfigError(f"dataset: {error}.") from error
+        raise UserError(f"dataset: {error}.") from error
     return Facts(
         dataset=dataset,
         shape=tuple(shape),
@@ -200,7 +201,7 @@ def check_loggers(plan: Plan) -> list[str]:
     """Ask the loggers whether they could begin, and return their warnings; a run without a folder need not ask.
 
     Raises:
-        ConfigError: One of them could not begin.
+        UserError: One of them could not begin.
     """
     facts = replace(plan.facts, warnings=[])
     for key, logger in plan.parts.loggers.items():
@@ -212,12 +213,9 @@ def machine_of(config: Config) -> Machine:
     """Return the device and precision that a configuration asks for.
 
     Raises:
-        ConfigError: This machine lacks what was chosen.
+        UserError: This machine lacks what was chosen.
     """
-    try:
-        return Machine.resolved(config.device, config.precision)
-    except Unavailable as error:
-        raise ConfigError(f"{error}.") from None
+    return Machine.resolved(config.device, config.precision)
 
 
 def _check_shares(config: Config, processes: int) -> None:
@@ -227,15 +225,15 @@ def _check_shares(config: Config, processes: int) -> None:
         if size % whole:
             packs = [f"packs of pack={config.pack}"] * (config.pack > 1)
             by = " and ".join([*packs, *[f"{processes} processes"] * (processes > 1)])
-            raise ConfigError(
+            raise UserError(
                 f"{name}={size} cannot be shared equally among {by}: choose a multiple of {whole}, such as "
                 f"{name}={whole * -(-size // whole)}."
             )
     if config.pack > 1 and config.conditional:
-        raise ConfigError(
+        raise UserError(
             f"conditional=true needs a label for each score, and D scores packs of pack={config.pack}: choose pack=1."
         )
     if processes > 1 and config.device.startswith("cuda:"):
-        raise ConfigError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
+        raise UserError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
     if processes > 1 and config.cuda_graph is True:
-        raise ConfigError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")
+        raise UserError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")

@@ -10,9 +10,10 @@ from typing import Any, get_type_hints
 
 from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
-from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, Node, Nodes
+from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
 from ganexp.config.targets import Target, Trust, target
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, UserError
+from ganexp.printable import one_line
 
 FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 2}
 """How many leading arguments of a target come from the run, not the configuration, by group, where there are any."""
@@ -49,24 +50,24 @@ class Choice:
         """Make it, with arguments that only the run knows.
 
         Raises:
-            ConfigError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
+            UserError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
         """
         made = {name: _made(part) for name, part in self.inner.items()}
         try:
             with self.saying():
                 return self.target(*positional, **self.settings, **made, **given)
-        except ConfigError:
+        except UserError:  # a misfit, in the command line's words
             raise
         except OSError as error:
             reason = f"{error.strerror}, {str(error.filename)[:200]}" if error.strerror else str(error)
-            raise ConfigError(f"{self.called}: {reason}.") from error
+            raise UserError(f"{self.called}: {reason}.") from error
         except ValueError as error:
-            raise ConfigError(f"{self.called}: {error}.") from error
+            raise UserError(f"{self.called}: {error}.") from error
         except (TypeError, RuntimeError) as error:
             if not self.target.__module__.startswith("torchvision."):  # of anyone else's class, it may be a bug
                 raise
-            said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise ConfigError(f"{self.key}._target_={self.name} cannot be made of these settings: {said}.") from error
+            said = one_line(error)
+            raise UserError(f"{self.key}._target_={self.name} cannot be made of these settings: {said}.") from error
 
     def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
         """Ask the part that was made whether it fits, and put its answer into the command line's words.
@@ -76,7 +77,7 @@ class Choice:
             facts: The facts of the run, to whose warnings the part may add.
 
         Raises:
-            ConfigError: The part does not fit.
+            UserError: The part does not fit.
         """
         before = len(facts.warnings)
         with self.saying():
@@ -84,7 +85,7 @@ class Choice:
         facts.warnings[before:] = [f"{self.called} {said}." for said in facts.warnings[before:]]
 
     def saying(self) -> AbstractContextManager[None]:
-        """Turn a `Misfit` raised inside into a `ConfigError` in the command line's words."""
+        """Turn a `Misfit` raised inside into a `UserError` in the command line's words."""
         return said_of(self.called, self.takes)
 
 
@@ -112,17 +113,17 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
     """Find what each group of a configuration names, and check its settings; nothing is made.
 
     Raises:
-        ConfigError: A target is not trusted, is not what its group takes, or does not take a setting.
+        UserError: A target is not trusted, is not what its group takes, or does not take a setting.
     """
     found = [one for group in GROUPS if group != "optimizer" for one in chosen_of(config, group, trust)]
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
-            raise ConfigError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
+            raise UserError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
         found.append(choose(f"optimizer.{side}", config.optimizer[side], trust, said_above=config.optimizer))
     shared = {"name", "g", "d"}.union(*(one.settings for one in found[-2:]))
     for name in config.optimizer:
         if name not in shared:
-            raise ConfigError(unknown_key(f"optimizer.{name}", shared))
+            raise UserError(unknown_key(f"optimizer.{name}", shared))
     return Choices(config, {one.key: one for one in found})
 
 
@@ -130,7 +131,7 @@ def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
     """Find what a group names: one member, or several in their order; for `measure`, also those that `auto` may take.
 
     Raises:
-        ConfigError: As `chosen_by`.
+        UserError: As `chosen_by`.
     """
     chosen = getattr(config, group)
     if group not in LISTS:
@@ -138,7 +139,7 @@ def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
     chosen = measures_in(chosen) if group == "measure" else chosen
     for name, node in chosen.items():
         if "_target_" not in node:
-            raise ConfigError(unknown_key(f"{group}.{name}", chosen, preset=True))
+            raise UserError(unknown_key(f"{group}.{name}", chosen, preset=True))
     return [choose(f"{group}.{name}", node, trust) for name, node in chosen.items()]
 
 
@@ -158,7 +159,7 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         said_above: Settings of the group that the node may inherit; mistakes in inherited ones are reported at the group's key.
 
     Raises:
-        ConfigError: The target is not trusted, is not what its group takes, or does not take a setting.
+        UserError: The target is not trusted, is not what its group takes, or does not take a setting.
     """
     group = key.partition(".")[0]
     function = target(node, key, trust)
@@ -166,21 +167,21 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
         known = _configured(function, group)
     except (ValueError, TypeError, NameError) as error:
-        raise ConfigError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
+        raise UserError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
     hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # for unannotated ones
     if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
-        raise ConfigError(f"{key}.name must consist of letters, digits and . _ -; got {node['name']}.")
+        raise UserError(f"{key}.name must consist of letters, digits and . _ -; got {node['name']}.")
     settings = settings_of(node, key)
     for name, value in settings.items():
         if name not in known:
-            raise ConfigError(unknown_key(f"{key}.{name}", known, preset=True))
+            raise UserError(unknown_key(f"{key}.{name}", known, preset=True))
         if name in hints and value != "???" and not _names_targets(value):
             taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
     inner = {name: _chosen(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
-            raise ConfigError(f"{key}.{name} must be given, for example {key}.{name}=….")
+            raise UserError(f"{key}.{name} must be given, for example {key}.{name}=….")
     own = {name: value for name, value in settings.items() if name not in inner}
     return Choice(key, name_of(node), function, own, known.keys(), inner)
 
@@ -205,7 +206,7 @@ def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
         key = called.partition("=")[0]
         named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
         remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
-        raise ConfigError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
+        raise UserError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
 
 
 def _configured(function: Target, group: str) -> dict[str, Any]:
@@ -239,7 +240,7 @@ def _inner(key: str, node: Node) -> dict[str, Any]:
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
     if key == "dataset" and "dataset" in node:
         if not isinstance(node["dataset"], dict):
-            raise ConfigError(
+            raise UserError(
                 f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
             )
         return {"dataset": node["dataset"]}

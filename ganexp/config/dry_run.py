@@ -12,11 +12,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from ganexp.batch import Batch
 from ganexp.config.assemble import Parts, gan_of, networks_of
 from ganexp.config.choices import Choices
-from ganexp.config.schema import ConfigError
-from ganexp.facts import Facts
+from ganexp.facts import Facts, UserError
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.gan.passes import NoScores
+from ganexp.printable import one_line
 from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
 from ganexp.training.checkpoint import refuse_unlike
@@ -46,7 +46,7 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     """Pass two samples, or packs, through both networks, and return the operations that a sample takes.
 
     Raises:
-        ConfigError: The networks do not fit the samples.
+        UserError: The networks do not fit the samples.
         RuntimeError: A network looks at values.
     """
     config, shape = choices.config, facts.shape
@@ -62,12 +62,12 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
             remedy = "choose another discriminator or other data"
             _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *conditions)
     except RuntimeError as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = one_line(error)
         if "meta" in reason:
             raise
-        raise ConfigError(f"{cannot} ({reason}): {remedy}.") from error
+        raise UserError(f"{cannot} ({reason}): {remedy}.") from error
     if fake.shape[1:] != shape:
-        raise ConfigError(
+        raise UserError(
             f"{of_g} makes samples of shape {tuple(fake.shape[1:])}, and those of {dataset} have "
             f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
         )
@@ -87,7 +87,7 @@ def refuse_too_large(machine: Machine, networks: Sequence[nn.Module]) -> None:
     count = sum(parameter.numel() for network in networks for parameter in network.parameters())
     needed = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
     if needed > there:
-        raise ConfigError(
+        raise UserError(
             f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
             f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
         )
@@ -104,7 +104,7 @@ def dry_iteration(
     """Run one iteration without values, with at most two steps per network and two micro-batches, which stand for all.
 
     Raises:
-        ConfigError: Two choices do not fit together.
+        UserError: Two choices do not fit together.
         RuntimeError: Something looks at values, or torch cannot do what is asked.
     """
     config = choices.config.model_copy(update={"accumulate": min(2, choices.config.accumulate)})
@@ -126,24 +126,24 @@ def dry_iteration(
         shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
         undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
     except NoScores as error:
-        raise ConfigError(f"{choices['discriminator'].called} does not fit: {error}.") from None
+        raise UserError(f"{choices['discriminator'].called} does not fit: {error}.") from None
     except ValueError as error:
         typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy")))
-        raise ConfigError(f"{typed} do not fit: {error}.") from None
+        raise UserError(f"{typed} do not fit: {error}.") from None
     try:
         refuse_unlike("state", strategy.state_dict(), tried.state_dict(), gan)
     except ValueError as error:
-        raise ConfigError(
+        raise UserError(
             f"{choices['strategy'].called} could not be resumed, as its {error}: give its state the same keys and types at "
             "all times, and begin what grows as an empty list."
         ) from None
     if shared:
-        raise ConfigError(
+        raise UserError(
             f"g_batch={config.g_batch} is for updates of G on fakes of their own, and {choices['strategy'].called} has "
             "both networks learn from one batch: choose strategy=resample, or g_batch=null."
         )
     if undeclared:
-        raise ConfigError(
+        raise UserError(
             f"{choices['loss'].called} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
             f"the measures of {type(gan.loss).__name__}."
         )
@@ -155,7 +155,7 @@ def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
     if config.accumulate == 1 and not parts.strategy.tries_discriminator:
         return
     if config.accumulate > config.batch_size:
-        raise ConfigError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
+        raise UserError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
     labels = _labels(4, facts.classes, torch.device("cpu"))
     with undisturbed(torch.device("cpu")):
         z, x = Batch(torch.randn(4, config.latent_dim), labels), Batch(torch.rand(4, *samples) * 2 - 1, labels)
@@ -165,7 +165,7 @@ def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
                 try:
                     refuse_inexact(network, batch)
                 except ValueError as error:
-                    raise ConfigError(
+                    raise UserError(
                         f"accumulate={config.accumulate} is exact only for networks that treat each sample by itself, and "
                         f"{choices[key].called} {error}: choose accumulate=1, or a network without it."
                     ) from None
@@ -173,7 +173,7 @@ def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
             try:
                 parts.strategy.refuse(networks[1], parts.loss, x)
             except ValueError as error:
-                raise ConfigError(f"strategy: {error}.") from None
+                raise UserError(f"strategy: {error}.") from None
 
 
 def _labels(n: int, classes: int, device: torch.device = META) -> tuple[Tensor, ...]:

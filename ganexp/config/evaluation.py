@@ -17,29 +17,19 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.batch import Batch
 from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
-from ganexp.config.schema import AUTO, Config, ConfigError, Node, files_among
+from ganexp.config.schema import AUTO, Config, Node, files_among
 from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
 from ganexp.data.cache import VERSION
 from ganexp.data.digest import of_data, of_number
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import (
-    Classifier,
-    EvaluationError,
-    Evaluators,
-    Exported,
-    Features,
-    Inception,
-    Measure,
-    PerChannel,
-    Raw,
-)
-from ganexp.evaluation.classifier import stored, train_if_missing
-from ganexp.evaluation.errors import KnowsNothing
+from ganexp.evaluation import Classifier, Evaluators, Exported, Features, Inception, Measure, PerChannel, Raw
+from ganexp.evaluation.classifier import KnowsNothing, stored, train_if_missing
 from ganexp.evaluation.evaluator import labelled, real_batches
 from ganexp.evaluation.features import needed
 from ganexp.evaluation.vision_transformers import NETWORKS, missing, weights_folder
-from ganexp.facts import Facts
+from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
+from ganexp.printable import one_line
 from ganexp.streams import undisturbed
 from ganexp.training import Evaluation
 from ganexp.training.execution import Machine
@@ -96,12 +86,12 @@ def labels_of(dataset: Dataset) -> Tensor:
     """Return the class of each sample, `(N,)`.
 
     Raises:
-        ConfigError: The labels cannot be read, or there are none.
+        UserError: The labels cannot be read, or there are none.
     """
     try:
         return dataset.labels()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"dataset: {error}.") from error
+        raise UserError(f"dataset: {error}.") from error
 
 
 @dataclass(frozen=True)
@@ -168,24 +158,24 @@ class EvaluationPlan:
         names = ["auto", "classifier", "inception", "raw", *NETWORKS]
         unknown = next((one for one in asked if one not in names and one not in files_among(asked)), None)
         if unknown:
-            raise ConfigError(
+            raise UserError(
                 f"evaluation.features={unknown} are unknown: choose from {', '.join(names)}, or a file, as in ./{unknown}."
             )
         for one, other in itertools.combinations(asked, 2):
             if _key_of(one) == _key_of(other):
-                raise ConfigError(
+                raise UserError(
                     f"evaluation.features={one},{other} have one name, {_key_of(one)}, in the keys of figures: rename a file."
                 )
         of_images = [one for one in asked if one != "raw"]
         if of_images and len(self.dataset.shape) != 3 and self.sees_features:
-            raise ConfigError(
+            raise UserError(
                 f"evaluation.features={of_images[0]} needs images, and dataset={name_of(self.config.dataset)} has none: choose "
                 "raw."
             )
         for name, measure in self.measures.items():
             if measure.only_in and not set(asked) & set(measure.only_in):
                 needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"
-                raise ConfigError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
+                raise UserError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
 
     def refuse_reals(self) -> None:
         """Refuse to compare samples with held-out data where there are none."""
@@ -194,9 +184,9 @@ class EvaluationPlan:
         try:
             others = self.dataset.held_out()
         except OSError as error:
-            raise ConfigError(f"dataset: {error}.") from error
+            raise UserError(f"dataset: {error}.") from error
         if others is None:
-            raise ConfigError(
+            raise UserError(
                 "evaluation.against=test compares with data that are held out, and "
                 f"dataset={name_of(self.config.dataset)} holds none out: choose evaluation.against=train."
             )
@@ -208,8 +198,8 @@ class EvaluationPlan:
             if name not in self.optional:
                 try:
                     measure.refuse(_Sized(min(sizes)), self.config.evaluation.samples, "generated")
-                except EvaluationError as error:
-                    raise ConfigError(f"evaluation: {name}: {error}.") from None
+                except UserError as error:
+                    raise UserError(f"evaluation: {name}: {error}.") from None
 
     def _size_of(self, asked: str) -> int:
         """Return how many features there are at least."""
@@ -240,7 +230,7 @@ class EvaluationPlan:
         for library in sorted({measure.library for measure in self.measures.values()} - {""}):
             try:
                 needed(library)
-            except EvaluationError as error:
+            except UserError as error:
                 said.append(f"evaluation: {error}.")
         return said
 
@@ -267,7 +257,7 @@ class EvaluationPlan:
         The classifier of a data set is trained if it is missing. No random stream is advanced.
 
         Raises:
-            ConfigError: A measure or features cannot be obtained.
+            UserError: A measure or features cannot be obtained.
         """
         if not self.measures:
             return None
@@ -278,8 +268,8 @@ class EvaluationPlan:
                 features = self._loaded(machine.device) if self.sees_features else {"raw": Raw(self.dataset.shape)}
                 how: Any = {"samples": asked.samples, "modes": self.dataset.modes, "optional": self.optional}
                 return Evaluators(self.measures, features, against=against, **how)
-        except EvaluationError as error:
-            raise ConfigError(f"evaluation: {error}.") from error
+        except UserError as error:
+            raise UserError(f"evaluation: {str(error).rstrip('.')}.") from error
 
     def callback(self, machine: Machine, reals: Resident | Streamed, processes: Processes, evaluator: Evaluators) -> Evaluation:
         """Make the callback that evaluates a run. In the process that writes, its evaluator sees the real set first.
@@ -287,7 +277,7 @@ class EvaluationPlan:
         No random stream is advanced.
 
         Raises:
-            ConfigError: A measure cannot be computed on these data, or their labels cannot be read.
+            UserError: A measure cannot be computed on these data, or their labels cannot be read.
         """
         asked = self.config.evaluation
         try:
@@ -304,12 +294,12 @@ class EvaluationPlan:
                     told = [machine.device.type, machine.precision, *([] if labels is None else [of_data(labels)])]
                     identity = compared.identity and " ".join([compared.identity, *told])
                     n = len(compared.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
-                    evaluator.see_reals(batches, n, folder=default_folder().with_name("statistics"), identity=identity)
-        except (EvaluationError, torch.OutOfMemoryError, MemoryError) as error:
-            reason = (str(error).splitlines() or ["there is not enough memory"])[0].rstrip(".")
-            raise ConfigError(f"evaluation: {reason}.") from error
+                    try:
+                        evaluator.see_reals(batches, n, folder=default_folder().with_name("statistics"), identity=identity)
+                    except (UserError, torch.OutOfMemoryError, MemoryError) as error:
+                        raise UserError(f"evaluation: {one_line(error)}.") from error
         except OSError as error:
-            raise ConfigError(f"dataset: {error}.") from error
+            raise UserError(f"dataset: {error}.") from error
         of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
         return Evaluation(self.config.evaluate_every, evaluator, **of, processes=processes)
 
@@ -351,7 +341,7 @@ class EvaluationPlan:
             return {_key_of(one): self._load(one, device) for one in self.features}
         except KnowsNothing as error:
             if self.config.evaluation.features != AUTO:
-                raise EvaluationError(f"{error}: choose evaluation.features=inception, raw or a file") from error
+                raise UserError(f"{error}: choose evaluation.features=inception, raw or a file") from error
             log.warning("Samples are compared in evaluation.features=raw: %s.", error)
             return {"raw": Raw(self.dataset.shape)}
 
@@ -369,7 +359,7 @@ class EvaluationPlan:
         classifier = Classifier.load(path, device)
         if not dataset.stack_of and dataset.classes not in (0, classifier.classes):
             chosen = name_of(self.config.dataset)
-            raise EvaluationError(
+            raise UserError(
                 f"{path} is of {classifier.classes} classes, but dataset={chosen} has {dataset.classes}: train it anew by "
                 f"ganexp features {chosen} and the settings of the run's dataset"
             )
@@ -400,7 +390,7 @@ def plan_evaluation(offered: Sequence[Choice], config: Config, run: Facts) -> Ev
         run: The facts that the measures are told.
 
     Raises:
-        ConfigError: There is no measure, one does not fit, two have a key in common, or features or held-out data do not fit.
+        UserError: There is no measure, one does not fit, two have a key in common, or features or held-out data do not fit.
     """
     plan = EvaluationPlan(config, run.dataset, _measures(offered, config, run) if config.evaluate_every else {})
     plan.refuse_features()
@@ -417,11 +407,11 @@ def _measures(offered: Sequence[Choice], config: Config, run: Facts) -> dict[str
     )
     names = [name for one in config.measure for name in (fitting if one == AUTO else [one])]
     if not names:
-        raise ConfigError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
+        raise UserError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
     of: dict[str, str] = {}
     for name in names:
         choices[name].ask(made[name].check, run)
         for key in made[name].keys:
             if of.setdefault(key, name) != name:
-                raise ConfigError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
+                raise UserError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
     return {name: made[name] for name in names}

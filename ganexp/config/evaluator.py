@@ -18,12 +18,13 @@ from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated
 from ganexp.config.run_data import reals_of
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import Config
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import checked
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import EvaluationError, real_batches
+from ganexp.evaluation import real_batches
 from ganexp.evaluation.nearest import nearest
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint, execution
@@ -53,7 +54,7 @@ class RunEvaluator:
         processes: The processes that evaluate together; only the one that writes has figures.
 
     Raises:
-        ConfigError: The data, a measure or features cannot be obtained.
+        UserError: The data, a measure or features cannot be obtained.
     """
 
     def __init__(self, config: Config, processes: Processes | None = None) -> None:
@@ -64,7 +65,7 @@ class RunEvaluator:
         facts = facts_of(config, self.machine, self.processes.count, dataset)
         plan = plan_evaluation(chosen_of(config, "measure"), config, facts)
         if missing := plan.missing():
-            raise ConfigError(" ".join(missing))
+            raise UserError(" ".join(missing))
         self.shape = facts.shape
         self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
         self.reals.close()  # nothing is to be read ahead
@@ -85,8 +86,8 @@ class RunEvaluator:
             trust: As for `config_of`.
 
         Raises:
-            CheckpointError, ConfigError: The checkpoint cannot be loaded.
-            EvaluationError: A measure has no value.
+            CheckpointError, UserError: The checkpoint cannot be loaded.
+            UserError: A measure has no value.
         """
         self._set_up(config)  # another evaluator may have chosen other kernels since
         network, prior, samples = self.processes.together(lambda: self._loaded(path, config, trust))
@@ -119,14 +120,14 @@ class RunEvaluator:
         """Evaluate images; there must be `evaluation.samples` of them.
 
         Raises:
-            EvaluationError: An image cannot be decoded, or a measure has no value.
+            UserError: An image cannot be decoded, or a measure has no value.
         """
         place = (self.machine.device, self.machine.dtype)
         try:
             figures = self.evaluation.evaluate(map(Batch, real_batches(data, *place)))
             return self._result(figures, next(real_batches(data, *place))[:SHOWN])
         except OSError as error:
-            raise EvaluationError(str(error)) from error
+            raise UserError(str(error)) from error
 
     def nearest(self, samples: Tensor, k: int, *, in_features: bool) -> tuple[Tensor, Tensor]:
         """Find the nearest real samples, as `ganexp.evaluation.nearest` does, in features or in pixels."""
@@ -157,7 +158,7 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
 
     Raises:
         CheckpointError: The checkpoint cannot be read.
-        ConfigError: The configuration has a mistake, or names code that is not trusted.
+        UserError: The configuration has a mistake, or names code that is not trusted.
     """
     state = checkpoint.load(path)
     typed = [] if asked.get("features") is None else ["evaluation.features"]

@@ -13,15 +13,17 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.config.assemble import dataset_of
 from ganexp.config.choices import choose, name_of
 from ganexp.config.parsing import parse
-from ganexp.config.schema import Config, ConfigError, effect_of
+from ganexp.config.schema import Config, effect_of
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import UNWATCHED, checked
 from ganexp.data import default_folder, load_cached
+from ganexp.facts import UserError
 from ganexp.gan.packing import packed_shape
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
+from ganexp.printable import one_line
 from ganexp.prior import Prior
-from ganexp.sampling import Origin, SamplingError, Trained
+from ganexp.sampling import Origin, Trained
 from ganexp.sampling.hub import is_on_hub, pulled
 from ganexp.sampling.saved import is_saved
 from ganexp.sampling.saved import read as saved
@@ -36,7 +38,7 @@ class _Stored:
     """What a file says about a network. Its weights are not trusted yet; the rest has been checked.
 
     Raises:
-        ConfigError: The configuration has a mistake.
+        UserError: The configuration has a mistake.
         CheckpointError: The file does not say what shape samples have, or how many classes there are.
     """
 
@@ -88,9 +90,9 @@ def load(
             those of training. The latents are those of `evaluation.standing` on a CPU.
 
     Raises:
-        ConfigError: The generator comes from a module that is not trusted, the configuration has a mistake, or there is no
+        UserError: The generator comes from a module that is not trusted, the configuration has a mistake, or there is no
             batch norm whose statistics could be computed.
-        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
+        UserError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
     """
     stored = _stored(place, "generator", averaged, trust)
     config = stored.settings
@@ -125,8 +127,8 @@ def load_discriminator(
         averaged: False takes the discriminator's own weights even if there is an average.
 
     Raises:
-        ConfigError: The discriminator comes from a module that is not trusted, or the configuration has a mistake.
-        CheckpointError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration,
+        UserError: The discriminator comes from a module that is not trusted, or the configuration has a mistake.
+        UserError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration,
             or the place holds a generator that was saved without its discriminator.
     """
     stored = _stored(place, "discriminator", averaged, trust)
@@ -142,19 +144,19 @@ def load_pair(
     """Load the generator and the discriminator of a run, as `load` and `load_discriminator` do, for samplers that D guides.
 
     Raises:
-        ConfigError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs.
-        CheckpointError: As for both.
+        UserError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs.
+        UserError: As for both.
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
     settings = trained.origin.settings
     loss = choose("loss", settings["loss"], trust).make()
     if not loss.log_ratio:
-        raise ConfigError(
+        raise UserError(
             f"loss={name_of(settings['loss'])} has scores that are no logits of being real, which sampling by D "
             "needs: train with loss=nonsaturating, minimax or rpgan."
         )
     if settings.get("pack", 1) != 1:
-        raise ConfigError(f"pack={settings['pack']} has the discriminator score several samples at once: train with pack=1.")
+        raise UserError(f"pack={settings['pack']} has the discriminator score several samples at once: train with pack=1.")
     return trained, load_discriminator(place, trust=trust, device=device, averaged=averaged)
 
 
@@ -167,10 +169,10 @@ def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Mod
         with torch.random.fork_rng([]):  # the initial weights are discarded, and drawing them must have no side effect
             network = make().to(stored.dtype)
         network.load_state_dict(stored.weights)
-    except ConfigError:
+    except UserError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise CheckpointError(f"{stored.path} does not fit its own configuration ({reason})") from None
     return network
 
@@ -183,7 +185,7 @@ def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
     with looking(prior, network):
         settled = standing_of(network, prior, batches)
     if settled is network:
-        raise ConfigError("standing: the generator has no batch norm whose statistics could be computed anew: leave it out.")
+        raise UserError("standing: the generator has no batch norm whose statistics could be computed anew: leave it out.")
     return settled
 
 
@@ -191,20 +193,20 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
     """Load the data that a generator was trained on, as its configuration says. Reseeds the global random streams.
 
     Raises:
-        ConfigError: The data are not available or have another shape, or the data set comes from a module that is not
+        UserError: The data are not available or have another shape, or the data set comes from a module that is not
             trusted.
     """
     node = trained.origin.dataset
     if "_target_" not in node:
-        raise ConfigError("The generator does not say which data it was trained on.")
+        raise UserError("The generator does not say which data it was trained on.")
     try:
         dataset = dataset_of(choose("dataset", node, trust), trained.origin.settings.get("seed", 0))
         data = load_cached(dataset, default_folder(), place="streamed")
-    except (ConfigError, OSError) as error:
+    except (UserError, OSError) as error:
         said = str(error).strip().splitlines()[-1].rstrip(".")
-        raise ConfigError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
+        raise UserError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
     if dataset.shape != trained.shape:
-        raise ConfigError(
+        raise UserError(
             f"dataset={name_of(node)} has samples of shape {dataset.shape} now, and had {trained.shape} when the generator was "
             "trained."
         )
@@ -213,13 +215,10 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
 
 def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool, trust: Trust) -> _Stored:
     """Read a stored network from a place, which may be on the hub."""
-    try:
-        path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
-        if is_saved(path):
-            return _of_folder(path, averaged, network, trust)
-        return _of_checkpoint(checkpoint_at(path), averaged, network, trust)
-    except SamplingError as error:
-        raise CheckpointError(str(error)) from None
+    path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
+    if is_saved(path):
+        return _of_folder(path, averaged, network, trust)
+    return _of_checkpoint(checkpoint_at(path), averaged, network, trust)
 
 
 def checkpoint_at(place: Path) -> Path:

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import options_in
-from ganexp.config.schema import ConfigError, Node
+from ganexp.config.schema import Node
 from ganexp.config.targets import Trust, target
 from ganexp.evaluation import Measure
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known
 
@@ -57,7 +58,7 @@ def refuse_unknown_metric(
     by_key = {one: name for name, measure in measures_offered().items() for one in measure.keys}
     if figures is not None and metric not in figures and (plain := _in_first_features(metric)) in by_key:
         features = "" if plain == metric else f" evaluation.features=[…,{metric.removeprefix(plain)[1:]}]"
-        raise ConfigError(
+        raise UserError(
             f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[plain]}]{features}."
         )
     logged = known(measured_by(loss, augment, trust))
@@ -66,7 +67,7 @@ def refuse_unknown_metric(
         keys = sorted({**logged, **by_key})
         close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
         meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
-        raise ConfigError(f"{key}={metric} is not logged with {chosen}; {meant}")
+        raise UserError(f"{key}={metric} is not logged with {chosen}; {meant}")
 
 
 def high_is_best(

@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError
 from ganexp.config.assemble import Parts
 from ganexp.config.choices import Choice, Choices
 from ganexp.config.parsing import refused, shown, unknown_key
-from ganexp.config.schema import GROUPS, ConfigError, Keys, Node
-from ganexp.facts import Part
+from ganexp.config.schema import GROUPS, Keys, Node
+from ganexp.facts import Part, UserError
 from ganexp.gan import GAN
 from ganexp.schedules import Coefficient, Coefficients, Cosine, Ending, Linear, OptimizerSetting, Schedule, Setting
 from ganexp.schedules.coefficients import Place
@@ -59,7 +59,7 @@ def movables(choices: Choices) -> dict[str, Movable]:
     """Return the numbers that move, by their keys.
 
     Raises:
-        ConfigError: A key does not name a number that can move, or its value is not understood.
+        UserError: A key does not name a number that can move, or its value is not understood.
     """
     return {key: _movable(choices, key, _move(key, said)) for key, said in _flat(choices.config.moving or {})}
 
@@ -85,9 +85,9 @@ def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movabl
         made: Any = choices[one.group].target
         part: Part = parts.by_key.get(one.group, made)  # the average is made with the networks
         if one.name in part.fixed:
-            raise ConfigError(f"moving.{key} cannot move: {one.name} {part.fixed[one.name]}.")
+            raise UserError(f"moving.{key} cannot move: {one.name} {part.fixed[one.name]}.")
         if part is not made and one.name not in vars(part):
-            raise ConfigError(f"moving.{key} cannot move: {type(part).__name__} does not keep {one.name} as an attribute.")
+            raise UserError(f"moving.{key} cannot move: {type(part).__name__} does not keep {one.name} as an attribute.")
 
 
 def with_coefficients(choices: Choices, parts: Parts, average: Average, gan: GAN) -> Schedule:
@@ -122,13 +122,13 @@ def _move(key: str, said: Any) -> Move:
         first = error.errors()[0]
         below = ".".join([f"moving.{key}", *map(str, first["loc"])])
         if first["type"] == "extra_forbidden":
-            raise ConfigError(unknown_key(below, Move.model_fields)) from None
+            raise UserError(unknown_key(below, Move.model_fields)) from None
         if not isinstance(said, Mapping):
-            raise ConfigError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
-        raise ConfigError(refused(below, first["msg"], first["input"])) from None
+            raise UserError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
+        raise UserError(refused(below, first["msg"], first["input"])) from None
     for by, (_, own) in CURVES.items():
         if by != move.by and getattr(move, own):
-            raise ConfigError(f"moving.{key}.{own} is for by={by}, and this moves by={move.by}: choose by={by}.")
+            raise UserError(f"moving.{key}.{own} is for by={by}, and this moves by={move.by}: choose by={by}.")
     return move
 
 
@@ -137,11 +137,9 @@ def _along(key: str, move: Move, iterations: int) -> Ending:
     curve, own = CURVES[move.by]
     end = iterations if move.end is None else move.end
     if end > iterations:
-        raise ConfigError(
-            f"moving.{key}.end={end} lies beyond the run's {iterations} iterations: lower it, or raise iterations."
-        )
+        raise UserError(f"moving.{key}.end={end} lies beyond the run's {iterations} iterations: lower it, or raise iterations.")
     if getattr(move, own) >= end:
-        raise ConfigError(f"moving.{key}.{own}={getattr(move, own)} should be less than its end, which is {end}: lower it.")
+        raise UserError(f"moving.{key}.{own}={getattr(move, own)} should be less than its end, which is {end}: lower it.")
     return curve(iterations, end=end, **{own: getattr(move, own)})
 
 
@@ -150,7 +148,7 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
     top = key.partition(".")[0]
     if top not in MOVABLE:
         reason = "its settings are read once, when a run begins" if top in GROUPS else f"{top} is no group of parts"
-        raise ConfigError(f"moving.{key} cannot move: {reason}; groups with numbers that can are {', '.join(MOVABLE)}.")
+        raise UserError(f"moving.{key} cannot move: {reason}; groups with numbers that can are {', '.join(MOVABLE)}.")
     both = [choices["optimizer.g"], choices["optimizer.d"]]
     groups = {key: [one] for key, one in choices.by_key.items() if key.partition(".")[0] == top}
     groups |= {top: both} if top == "optimizer" else {}
@@ -159,12 +157,12 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
     name, _, index = key.removeprefix(f"{group}.").partition(".")
     if not named or any(name not in one.settings for one in named):
         settings = [f"{key}.{said}" for key, (first, *_) in groups.items() for said in first.settings]
-        raise ConfigError(f"moving.{key} is no setting of this run; {top}= has {', '.join(settings) or 'none'}.")
+        raise UserError(f"moving.{key} is no setting of this run; {top}= has {', '.join(settings) or 'none'}.")
     if group.startswith("optimizer") and name == "lr":
-        raise ConfigError(f"moving.{key} is a learning rate, which schedule= moves: choose schedule=cosine and schedule.final.")
+        raise UserError(f"moving.{key} is a learning rate, which schedule= moves: choose schedule=cosine and schedule.final.")
     found = [_number(key, one, name, index) for one in named]
     if len(set(found)) > 1:
-        raise ConfigError(f"moving.{key} is another number for each network: move that of optimizer.d and of optimizer.g.")
+        raise UserError(f"moving.{key} is another number for each network: move that of optimizer.d and of optimizer.g.")
     return Movable(found[0], group, name, int(index) if index else None, move)
 
 
@@ -177,10 +175,10 @@ def _number(key: str, choice: Choice, name: str, index: str) -> float:
     if get_origin(hint) is tuple and index.isdecimal() and int(index) < len(value):
         return float(value[int(index)])
     if value is None:
-        raise ConfigError(f"moving.{key} has no number to begin with: set {choice.key}.{name}.")
+        raise UserError(f"moving.{key} has no number to begin with: set {choice.key}.{name}.")
     if index or not is_float:
         kind = f"a list: name one of its numbers, such as {key}.0" if get_origin(hint) is tuple else "no number that can vary"
-        raise ConfigError(f"moving.{key} cannot move: {choice.called} has {name}={shown(value)}, which is {kind}.")
+        raise UserError(f"moving.{key} cannot move: {choice.called} has {name}={shown(value)}, which is {kind}.")
     return float(value)
 
 

@@ -12,7 +12,8 @@ from pydantic.errors import PydanticUserError
 from ganexp.config.defaults import completed
 from ganexp.config.foreign_names import ELSEWHERE
 from ganexp.config.plain import flat
-from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, ConfigError, choices_of, keys_of
+from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, choices_of, keys_of
+from ganexp.facts import UserError
 
 LONGEST_SHOWN = 200
 """How many characters of a wrong value a sentence quotes."""
@@ -36,23 +37,23 @@ def parse(values: dict[str, Any]) -> Config:
     """Check plain values, completed by the defaults, against the schema.
 
     Raises:
-        ConfigError: A key is unknown or missing, or its value is of a wrong type or out of range.
+        UserError: A key is unknown or missing, or its value is of a wrong type or out of range.
     """
     try:
         text = json.dumps(completed(values))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
+        raise UserError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
     try:
         return Config.model_validate_json(text)
     except ValidationError as error:
-        raise ConfigError(_sentence(error, values)) from None
+        raise UserError(_sentence(error, values)) from None
 
 
 def check_type(key: str, value: Any, hint: Any) -> None:
     """Check a plain value against an annotation, including its range; floats must be finite.
 
     Raises:
-        ConfigError: The value is of another type, or out of range.
+        UserError: The value is of another type, or out of range.
     """
     try:
         TypeAdapter(hint, config=FINITE).validate_json(json.dumps(value), strict=True)
@@ -61,7 +62,7 @@ def check_type(key: str, value: Any, hint: Any) -> None:
     except ValidationError as error:
         first = error.errors()[0]
         message = "needs more values" if first["type"] == "missing" else first["msg"]
-        raise ConfigError(refused(key, message, value)) from None
+        raise UserError(refused(key, message, value)) from None
 
 
 def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ganexp.config.defaults import options_in
-from ganexp.config.schema import LISTS, ConfigError
+from ganexp.config.schema import LISTS
+from ganexp.facts import UserError
+from ganexp.printable import one_line
 
 OPTIONS = "ganexp.options"
 """The resolver in `${ganexp.options:GROUP}`, which stands for all options of a group."""
@@ -15,7 +17,7 @@ def plain(cfg: Any) -> dict[str, Any]:
     """Return a copy of a configuration as plain, resolved dictionaries.
 
     Raises:
-        ConfigError: An interpolation cannot be resolved.
+        UserError: An interpolation cannot be resolved.
     """
     if isinstance(cfg, dict):
         return copy.deepcopy(cfg)
@@ -27,8 +29,8 @@ def plain(cfg: Any) -> dict[str, Any]:
     try:
         values = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
+        reason = one_line(error)
+        raise UserError(f"{error.full_key or 'The configuration'} cannot be resolved: {reason}.") from error
     assert isinstance(values, dict)
     match values:
         case {"evaluation": {"protocol": str()}, "measure": dict(measures)}:  # settings of unlisted measures lapse

@@ -7,7 +7,8 @@ from typing import Any
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import completed
 from ganexp.config.plain import dotted
-from ganexp.config.schema import ConfigError, effect_of
+from ganexp.config.schema import effect_of
+from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.summary import read_summary
 from ganexp.training import CheckpointError
@@ -18,14 +19,14 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     """Read the checkpoint of an unfinished run with the same configuration.
 
     Raises:
-        ConfigError: The run cannot be resumed.
+        UserError: The run cannot be resumed.
     """
     try:
         state = load(path)
     except CheckpointError as error:
         earlier = [one for one in RunFolder.of_checkpoint(path).numbered if one != path]
         remedy = f": go on from an earlier one, resume={earlier[-1]}" if earlier else ""
-        raise ConfigError(f"resume: {error}{remedy}.") from error
+        raise UserError(f"resume: {error}{remedy}.") from error
     values = completed(values)
     reals = state["run"].get("reals")
     has_digest = isinstance(reals, dict) and reals.get("digest")
@@ -35,7 +36,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     if differing:
         keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
         keys = " ".join(keys.split())[:200]  # keys from the file may be anything
-        raise ConfigError(
+        raise UserError(
             f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run from its "
             f"weights, init_from={path}."
         )
@@ -44,7 +45,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
         spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
         more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
-        raise ConfigError(f"resume: {path} has all of its {iteration} iterations: give it more, {more}.")
+        raise UserError(f"resume: {path} has all of its {iteration} iterations: give it more, {more}.")
     _move_end(path, state, values)
     _know_best(state, values, RunFolder.of_checkpoint(path).best)
     return state
@@ -54,14 +55,14 @@ def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
     """Give a schedule that ends the end that is new in the configuration; without one, it keeps its own.
 
     Raises:
-        ConfigError: The run is given more iterations, but no learning rate above 0 for them.
+        UserError: The run is given more iterations, but no learning rate above 0 for them.
     """
     rates, before, schedule = _rates(state), completed(state["config"]), values.get("schedule", {})
     iterations, end = values["iterations"], schedule.get("end")
     if rates and end != before.get("schedule", {}).get("end"):
         rates["end"] = iterations if end is None else end
     elif rates and before["iterations"] < iterations > rates["end"] and _final(schedule) == 0:
-        raise ConfigError(
+        raise UserError(
             f"resume: schedule={name_of(schedule)} brings learning rates to 0 at iteration {rates['end']}, and nothing would "
             f"be trained after it: let it end later, schedule.end={iterations}, or begin a new run, init_from={path}."
         )

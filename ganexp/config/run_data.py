@@ -11,10 +11,11 @@ from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
 from ganexp.config.check import Plan
 from ganexp.config.evaluation import labels_of
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import Config
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
 from ganexp.streams import stream
@@ -42,7 +43,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     If images are compared in a classifier's features, the classifier is trained if it is missing.
 
     Raises:
-        ConfigError: Something is missing or broken; the sentences name all of it.
+        UserError: Something is missing or broken; the sentences name all of it.
     """
     processes, config, machine = processes or Processes(), plan.config, plan.machine
     execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
@@ -50,15 +51,15 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     planned, missing = replace(plan.evaluation, dataset=dataset), list(plan.missing)
     try:
         reals, frequencies = reals_of(config, machine, plan.facts.classes, dataset, processes)
-    except ConfigError as error:
+    except UserError as error:
         missing.append(str(error))
     if not plan.missing and not (missing and planned.lacks_classifier):
         try:
             evaluator = planned.evaluators(machine)
-        except ConfigError as error:
+        except UserError as error:
             missing.append(str(error))
     if missing:
-        raise ConfigError(" ".join(missing))
+        raise UserError(" ".join(missing))
     evaluation = planned.callback(machine, reals, processes, evaluator) if evaluator else None
     return RunData(dataset, reals, frequencies, evaluation, evaluator.keys if evaluator else {})
 
@@ -69,7 +70,7 @@ def reals_of(
     """Load the data into the feed, and count how often each class occurs in them.
 
     Raises:
-        ConfigError: The data cannot be loaded, or are not what the dataset says.
+        UserError: The data cannot be loaded, or are not what the dataset says.
     """
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
@@ -80,7 +81,7 @@ def reals_of(
         digest = dataset.digest()
     except OSError as error:
         said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
-        raise ConfigError(f"dataset: {said}.") from error
+        raise UserError(f"dataset: {said}.") from error
     labels = labels_of(dataset) if classes else None
     _refuse_broken(dataset, data, labels)
     reals = feed(
@@ -115,9 +116,9 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
     """Refuse data of a class from elsewhere that does not keep the contract of `Dataset`."""
     name, n = type(dataset).__name__, len(data)  # type: ignore[arg-type]  # those of a feed have a length
     if not n:
-        raise ConfigError(f"dataset: {name} has loaded no samples: at least one is needed.")
+        raise UserError(f"dataset: {name} has loaded no samples: at least one is needed.")
     if isinstance(data, torch.Tensor) and data.shape[1:] != tuple(dataset.shape):
-        raise ConfigError(
+        raise UserError(
             f"dataset: {name} has loaded samples of shape {tuple(data.shape[1:])}, and says {dataset.shape}: shape should be "
             "that of a sample."
         )
@@ -125,15 +126,15 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
         low, high = data.aminmax()
         if not data.is_floating_point() or (data.dim() == 4 and not -1.001 <= low <= high <= 1.001):
             said = f"{str(data.dtype).removeprefix('torch.')} in [{low:.3g}, {high:.3g}]"
-            raise ConfigError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
+            raise UserError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
     if labels is None:
         return
     if len(dataset.class_names) not in (0, dataset.classes):
-        raise ConfigError(
+        raise UserError(
             f"dataset: {name} has {len(dataset.class_names)} class_names for {dataset.classes} classes: one for each is needed."
         )
     if labels.shape != (n,) or labels.dtype != torch.int64 or labels.min() < 0 or labels.max() >= dataset.classes:
-        raise ConfigError(
+        raise UserError(
             f"dataset: the labels of {name} should be {n} integers (torch.int64) from 0 to {dataset.classes - 1}, one for each "
             "sample."
         )

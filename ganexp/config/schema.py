@@ -25,10 +25,6 @@ IntervalOrNever = Annotated[int, Field(ge=0, le=10**12)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 
 
-class ConfigError(ValueError):
-    """A mistake in the configuration, said in one sentence that names the key and the remedy."""
-
-
 def _false(value: bool) -> bool:
     if value:
         raise ValueError("should be off")

@@ -7,7 +7,8 @@ from typing import Any
 from torch import nn
 
 from ganexp.config.loading import checkpoint_at
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import Config
+from ganexp.facts import UserError
 from ganexp.training import CheckpointError, checkpoint
 from ganexp.training.checkpoint import refuse_unlike
 
@@ -18,7 +19,7 @@ def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, res
     A resumed run has its own weights, so `init_from` is ignored.
 
     Raises:
-        ConfigError: There is no such run, its networks differ from these, or no layer of D would be left to train.
+        UserError: There is no such run, its networks differ from these, or no layer of D would be left to train.
     """
     if config.init_from is not None and not resumed:
         _take_over(Path(os.path.expanduser(config.init_from)), generator, discriminator)
@@ -32,7 +33,7 @@ def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> N
         path = checkpoint_at(place)
         run = checkpoint.load(path)["run"]
     except CheckpointError as error:
-        raise ConfigError(f"init_from: {error}.") from error
+        raise UserError(f"init_from: {error}.") from error
     gan = run.get("gan")
     for key, network in (("generator", generator), ("discriminator", discriminator)):
         given: Any = gan.get(key) if isinstance(gan, dict) else None
@@ -40,7 +41,7 @@ def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> N
         try:
             refuse_unlike(key, own, given)
         except ValueError as error:
-            raise ConfigError(
+            raise UserError(
                 f"init_from: the networks of {path} are others ({error}): choose generator and discriminator with all settings "
                 "as that run has them, and data of the same shape and classes."
             ) from None
@@ -56,7 +57,7 @@ def _freeze(discriminator: nn.Module, count: int) -> None:
         if any(parameter.requires_grad for parameter in module.parameters(recurse=False))
     ]
     if count >= len(layers):
-        raise ConfigError(f"freeze_d={count} would leave nothing of D to train, which has {len(layers)} layers: choose fewer.")
+        raise UserError(f"freeze_d={count} would leave nothing of D to train, which has {len(layers)} layers: choose fewer.")
     for layer in layers[:count]:
         for parameter in layer.parameters(recurse=False):
             parameter.requires_grad_(False)

@@ -17,12 +17,14 @@ from torch.utils.data import IterableDataset
 
 from ganexp.augmentations import Augmentation
 from ganexp.config.plugins import plugins
-from ganexp.config.schema import ConfigError, Node
+from ganexp.config.schema import Node
 from ganexp.data import Dataset
 from ganexp.evaluation import Measure
+from ganexp.facts import UserError
 from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty
+from ganexp.printable import one_line
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
 from ganexp.training import Average
@@ -37,21 +39,21 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     """Return the class or function that a node names, if its group takes it.
 
     Raises:
-        ConfigError: The target is not trusted, cannot be found, or is not what the group takes.
+        UserError: The target is not trusted, cannot be found, or is not what the group takes.
     """
     name = node.get("_target_")
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")) or "." not in name:
-        raise ConfigError(f"{key}._target_ must name a class or a function, such as ganexp.losses.Hinge.")
+        raise UserError(f"{key}._target_ must name a class or a function, such as ganexp.losses.Hinge.")
     refuse_foreign(key, name, name, trust)
     try:
         found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name
     except (ImportError, AttributeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{key}._target_={name} cannot be imported: {reason}.") from None
+        reason = one_line(error)
+        raise UserError(f"{key}._target_={name} cannot be imported: {reason}.") from None
     place = "dataset.dataset.…" if key.startswith("dataset.dataset.") else key
     fits, contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
     if not fits(found):
-        raise ConfigError(f"{key}._target_={name} must be {contract}.")
+        raise UserError(f"{key}._target_={name} must be {contract}.")
     return found
 
 
@@ -62,7 +64,7 @@ def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
     trusted = ("ganexp", *(plugin.module for plugin in plugins()), *([trust] if isinstance(trust, str) else trust))
     if not any(module == one or module.startswith(f"{one}.") for one in trusted):
         top = module.partition(".")[0]
-        raise ConfigError(
+        raise UserError(
             f"{key}._target_={name} is not ganexp's, and would run code of {top}: if you know where this configuration "
             f"comes from, and trust it, add trust={top} (for ganexp's commands, --trust {top})."
         )

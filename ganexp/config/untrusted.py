@@ -13,7 +13,8 @@ from typing import Any
 from ganexp.config.defaults import conf_folder, defaults, options_in
 from ganexp.config.parsing import LONGEST_SHOWN, shown
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import ConfigError, files_among
+from ganexp.config.schema import files_among
+from ganexp.facts import UserError
 from ganexp.printable import printable
 
 DEEPEST = 32
@@ -52,12 +53,12 @@ def checked(
         remedy: What the user can do about a value that is refused.
 
     Raises:
-        ConfigError: A value is code, a place to write to, or an interpolation; or the values are not plain.
+        UserError: A value is code, a place to write to, or an interpolation; or the values are not plain.
     """
     try:
         plain: dict[str, Any] = json.loads(json.dumps(values))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{where}: a configuration holds plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
+        raise UserError(f"{where}: a configuration holds plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
     if trust is None:
         return plain
     found = [(key, value) for key, value in _leaves(plain, where) if not _is_among(typed, key)]
@@ -65,7 +66,7 @@ def checked(
         risk = _risk_of(key, value)
         if risk:
             said = printable(f"{key}={shown(value)}")
-            raise ConfigError(f"{where}: {said}, which it has recorded, could {risk}: {remedy}.")
+            raise UserError(f"{where}: {said}, which it has recorded, could {risk}: {remedy}.")
     if not _is_among(typed, "data_root"):
         plain["data_root"] = defaults()["data_root"]
     if isinstance(plain.get("dataset"), dict) and "root" in plain["dataset"] and not _is_among(typed, "dataset.root"):
@@ -108,6 +109,6 @@ def _leaves(values: dict[str, Any], where: str = "") -> Iterator[tuple[str, Any]
             yield above, value
             continue
         if depth == DEEPEST:
-            raise ConfigError(f"{where}: {printable(above[:LONGEST_SHOWN])} is nested too deep for a configuration.")
+            raise UserError(f"{where}: {printable(above[:LONGEST_SHOWN])} is nested too deep for a configuration.")
         children = value.items() if isinstance(value, dict) else enumerate(value)
         left += [(f"{above}.{name}" if above else str(name), child, depth + 1) for name, child in children]

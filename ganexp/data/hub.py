@@ -21,7 +21,7 @@ from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import is_hidden
 from ganexp.data.headers import report_smaller, sample, smaller
-from ganexp.printable import printable
+from ganexp.printable import one_line, printable
 from ganexp.ranges import checked
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Hub(Dataset):
                     what |= self._visible_files(where)
                 found: Any = datasets.load_from_disk(where) if is_saved else datasets.load_dataset(**what)
         except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
-            reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+            reason = one_line(error)
             remedy = (
                 ""
                 if folder or self._tars

@@ -11,16 +11,14 @@ from torch.distributed.rendezvous import rendezvous
 
 from ganexp.distributed.group import DistributedProcesses, FailedElsewhere
 from ganexp.distributed.processes import Processes
+from ganexp.facts import UserError
+from ganexp.printable import one_line
 
 NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 """The environment variables that torchrun sets for every process, besides WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE."""
 FINDING = timedelta(minutes=5)
 WAITING = timedelta(minutes=30)
 """How long processes wait for each other: for one that writes, draws and evaluates, or has stopped without saying so."""
-
-
-class CannotJoin(RuntimeError):
-    """The processes do not find each other; the message is one sentence with the remedy."""
 
 
 def join() -> Processes:
@@ -31,7 +29,7 @@ def join() -> Processes:
     the cores.
 
     Raises:
-        CannotJoin: The environment is incomplete, or the others are not there.
+        UserError: The environment is incomplete, or the others are not there.
         FailedElsewhere: The same, where another process says so.
     """
     count = _number("WORLD_SIZE", 1)
@@ -56,7 +54,7 @@ def join() -> Processes:
         atexit.register(_leave)
         return DistributedProcesses(store)
     except (RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:120]
+        reason = one_line(error)
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise _cannot(
             f"{count} processes have not found each other at {address} ({reason}): start all with torchrun"
@@ -75,9 +73,9 @@ def _number(name: str, default: int) -> int:
     return int(said)
 
 
-def _cannot(said: str) -> RuntimeError:
-    """Return the error to raise: `CannotJoin` in the first process, `FailedElsewhere` in the others."""
-    return CannotJoin(said) if os.environ.get("RANK", "0") in ("0", "") else FailedElsewhere(said)
+def _cannot(said: str) -> UserError | FailedElsewhere:
+    """Return the error to raise: `UserError` in the first process, `FailedElsewhere` in the others."""
+    return UserError(said) if os.environ.get("RANK", "0") in ("0", "") else FailedElsewhere(said)
 
 
 def cores() -> int:

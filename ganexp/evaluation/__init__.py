@@ -6,7 +6,6 @@ of the statistics of two sets; an `Evaluator` holds the statistics of the real s
 
 from ganexp.evaluation.base import Measure, high, low
 from ganexp.evaluation.classifier import Classifier
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.evaluator import Evaluator, real_batches
 from ganexp.evaluation.features import Exported, Features, Inception, PerChannel, Raw
 from ganexp.evaluation.measures.cas import CAS
@@ -28,7 +27,6 @@ __all__ = [
     "KID",
     "Classifier",
     "DensityCoverage",
-    "EvaluationError",
     "Evaluator",
     "Evaluators",
     "Exported",

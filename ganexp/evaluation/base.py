@@ -4,10 +4,9 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from ganexp.data.modes import Modes
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import Statistic
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, UserError
 from ganexp.instruments.scalar import Scalar
 
 S = TypeVar("S", bound=Statistic)
@@ -91,11 +90,11 @@ class Measure(Generic[S]):
         """Refuse `real` or `generated` sets that are too small.
 
         Raises:
-            EvaluationError: The measure would look at fewer samples than it needs.
+            UserError: The measure would look at fewer samples than it needs.
         """
         least, seen = self.least(features, of), min(n, self.max_samples or n)
         if seen < least:
-            raise EvaluationError(f"it needs at least {least:,} {of} samples, and there are {seen:,}")
+            raise UserError(f"it needs at least {least:,} {of} samples, and there are {seen:,}")
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
         """Return an empty statistic for a generated set."""

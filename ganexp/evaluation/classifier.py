@@ -20,8 +20,9 @@ from tqdm import tqdm
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
 from ganexp.documents import write_state
-from ganexp.evaluation.errors import EvaluationError, KnowsNothing
 from ganexp.evaluation.features import Extracted, checksum_of
+from ganexp.facts import UserError
+from ganexp.printable import one_line
 from ganexp.streams import stream, undisturbed
 
 FORMAT = 3
@@ -35,12 +36,14 @@ IMAGES_SEEN, EPOCHS = 45_000, 25
 
 From a set that is larger than that, four times as many are chosen at random.
 """
-
-
 SHUFFLES = 999
 """How often the classes of held-out images are shuffled, to see what accuracy chance alone reaches."""
 CHANCE = 1 / (1 + SHUFFLES)
 """A classifier knows its classes if at most this share of shuffles, so none of them, makes it right as often."""
+
+
+class KnowsNothing(UserError):
+    """A classifier cannot judge samples: it has too few classes or images, or knows no more than chance explains."""
 
 
 @dataclass
@@ -105,11 +108,11 @@ class Classifier(nn.Module):
         """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`.
 
         Raises:
-            EvaluationError: The images have another number of channels.
+            UserError: The images have another number of channels.
         """
         channels, side, _ = self.origin.shape
         if images.shape[1] != channels:
-            raise EvaluationError(f"the {self.name} sees images of {channels} channels, and these have {images.shape[1]}")
+            raise UserError(f"the {self.name} sees images of {channels} channels, and these have {images.shape[1]}")
         images = images.to(self.head.weight.dtype)
         if images.shape[-2:] != (side, side):
             images = interpolate(images, (side, side), mode="bilinear", antialias=True)
@@ -131,7 +134,7 @@ class Classifier(nn.Module):
         """Read one back; only tensors and plain values are read, and no code runs.
 
         Raises:
-            EvaluationError: The file is missing or broken.
+            UserError: The file is missing or broken.
         """
         try:
             saved = torch.load(path, map_location="cpu", weights_only=True)
@@ -142,9 +145,9 @@ class Classifier(nn.Module):
             if saved["format"] != FORMAT or classifier.checksum != saved["checksum"]:
                 raise ValueError("its checksum is another one")
         except FileNotFoundError as error:
-            raise EvaluationError(f"{path} is not there: train it by {_command(path)}") from error
+            raise UserError(f"{path} is not there: train it by {_command(path)}") from error
         except Exception as error:  # what torch raises for a broken file has no common type
-            raise EvaluationError(f"{path} is broken: train it anew by {_command(path)}") from error
+            raise UserError(f"{path} is broken: train it anew by {_command(path)}") from error
         return classifier.to(device).eval().requires_grad_(False)
 
 
@@ -171,7 +174,7 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
         device: Where to train.
 
     Raises:
-        EvaluationError: It cannot be trained or stored.
+        UserError: It cannot be trained or stored.
         KnowsNothing: There are too few classes or images.
     """
     if _is_there(path):
@@ -185,16 +188,16 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
                     f"The data set {name} has no classifier yet; it is trained once, for all runs.", file=sys.stderr, flush=True
                 )
                 print(train_and_store(path, dataset, name, device=device), file=sys.stderr, flush=True)
-    except EvaluationError:
+    except UserError:
         raise
     except OSError as error:
         if error.errno is None:  # an image is at fault, not the folder
-            raise EvaluationError(f"no classifier of {name} can be trained: {error}") from error
+            raise UserError(f"no classifier of {name} can be trained: {error}") from error
         said = f"{error.filename or path}: {error.strerror}"
-        raise EvaluationError(f"no classifier of {name} can be kept ({said}): name another folder with GANEXP_CACHE") from error
+        raise UserError(f"no classifier of {name} can be kept ({said}): name another folder with GANEXP_CACHE") from error
     except (RuntimeError, ValueError) as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise EvaluationError(
+        said = one_line(error)
+        raise UserError(
             f"no classifier of {name} can be trained ({said}): choose evaluation.features=inception, raw or a file"
         ) from error
 

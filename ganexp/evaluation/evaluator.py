@@ -19,9 +19,9 @@ from ganexp.data.modes import Modes
 from ganexp.data.workers import loader
 from ganexp.evaluation import cache
 from ganexp.evaluation.base import Measure
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features, Raw, needed
 from ganexp.evaluation.statistics import FeatureBatch, Moments, Statistic, Statistics
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Evaluator:
         optional: The measures that are left out, with a warning, where there are too few samples for them.
 
     Raises:
-        EvaluationError: A measure has no value for such features or so few samples.
+        UserError: A measure has no value for such features or so few samples.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Evaluator:
         for name, measure in self.measures.items():
             with _about(name):
                 if reason := measure.unsuited(features, modes):
-                    raise EvaluationError(reason)
+                    raise UserError(reason)
                 if measure.library:
                     needed(measure.library)
         self._refuse_few(samples, "generated", self.measures)
@@ -97,7 +97,7 @@ class Evaluator:
             identity: What tells this set and its preparation from any other; empty if nothing of it is to be kept.
 
         Raises:
-            EvaluationError: The set is too small for a measure, or not finite, or its features are constant.
+            UserError: The set is too small for a measure, or not finite, or its features are constant.
         """
         self._refuse_few(n, "real", [name for name, measure in self.measures.items() if measure.looks_at_reals])
         statistics = self._empty_reals()
@@ -122,7 +122,7 @@ class Evaluator:
             try:
                 with _about(name):
                     self.measures[name].refuse(self.features, n, of)
-            except EvaluationError as error:
+            except UserError as error:
                 if name not in self.optional or len(self.measures) == 1:
                     raise
                 log.warning("Samples are not measured by %s.", error)
@@ -136,7 +136,7 @@ class Evaluator:
         relative, absolute = CONSTANT
         spread = float(moments.scatter.trace() / max(1, moments.n - 1)) ** 0.5
         if spread <= relative * float(moments.mean.norm()) + absolute:
-            raise EvaluationError(
+            raise UserError(
                 f"the features of {self.features.name} are the same for all real samples and so judge nothing: choose others"
             )
 
@@ -145,7 +145,7 @@ class Evaluator:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
-            EvaluationError: The set is not finite, has another number of samples than announced, or a measure has no value.
+            UserError: The set is not finite, has another number of samples than announced, or a measure has no value.
         """
         statistics = self.empty()
         return self.figures(statistics, update(statistics, map(self.extract, batches)))
@@ -155,7 +155,7 @@ class Evaluator:
         """Return what the measures look at in a batch of a generated set.
 
         Raises:
-            EvaluationError: The samples or their features are not finite.
+            UserError: The samples or their features are not finite.
         """
         batch = self._extracted(samples, "generated")
         looked_at = any(measure.keeps.of_samples for measure in self.measures.values())
@@ -165,23 +165,23 @@ class Evaluator:
         """Return the figures of a generated set of `count` samples from its statistics.
 
         Raises:
-            EvaluationError: The set has another number of samples than announced, or a measure has no value.
+            UserError: The set has another number of samples than announced, or a measure has no value.
         """
         if count != self.samples:
-            raise EvaluationError(f"{self.samples} generated samples were announced, and there are {count}")
+            raise UserError(f"{self.samples} generated samples were announced, and there are {count}")
         figures: dict[str, float] = {}
         for measure in self.measures.values():
             figures |= self._figures(measure, self._real, statistics)
         for key, figure in figures.items():
             if not math.isfinite(figure):
-                raise EvaluationError(f"{key} is {figure}")
+                raise UserError(f"{key} is {figure}")
         return figures
 
     def _halves_compared(self, one: Statistics, other: Statistics) -> dict[str, float]:
         """Return the figures of one half of the real set against the other, except for measures that need larger halves."""
         figures: dict[str, float] = {}
         for measure in self.measures.values():
-            with suppress(EvaluationError):
+            with suppress(UserError):
                 for of in ("real", "generated"):  # one half stands for a generated set
                     measure.refuse(self.features, self._half, of)
                 figures |= self._figures(measure, one, other)
@@ -205,17 +205,17 @@ class Evaluator:
         figures = measure(real, fake)
         if undeclared := figures.keys() - measure.keys.keys():
             said = ", ".join(sorted(undeclared))
-            raise EvaluationError(f"{type(measure).__name__} returned {said}, without saying in its keys what that is")
+            raise UserError(f"{type(measure).__name__} returned {said}, without saying in its keys what that is")
         return figures
 
     def _extracted(self, of_set: Batch | Tensor, of: str) -> FeatureBatch:
         batch = Batch.of(of_set)
         samples, (labels, *_) = batch.values, (*batch.conditions, None)
         if not bool(torch.isfinite(samples).all()):
-            raise EvaluationError(f"the {of} samples are not finite")
+            raise UserError(f"the {of} samples are not finite")
         features, logits = self.features(samples)
         if not bool(torch.isfinite(features).all()):
-            raise EvaluationError(f"the features of the {of} samples are not finite")
+            raise UserError(f"the features of the {of} samples are not finite")
         return FeatureBatch(samples, features, logits, labels)
 
 
@@ -258,7 +258,7 @@ def real_batches(
     """Yield all data once, in a random order that is always the same: images in [-1, 1], points as they are.
 
     Raises:
-        EvaluationError: An image cannot be decoded.
+        UserError: An image cannot be decoded.
     """
     order = _order(len(data))  # type: ignore[arg-type]
     batches: Iterable[Tensor]
@@ -270,7 +270,7 @@ def real_batches(
         for batch in batches:
             yield to_range(batch.to(device), dtype)
     except DecodingError as error:
-        raise EvaluationError(str(error)) from error
+        raise UserError(str(error)) from error
 
 
 def labelled(batches: Iterable[Tensor], labels: Tensor) -> Iterator[Batch]:
@@ -288,5 +288,5 @@ def _about(name: str) -> Iterator[None]:
     """Prefix an error with the measure that it is about."""
     try:
         yield
-    except EvaluationError as error:
-        raise EvaluationError(f"{name}: {error}") from None
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.data.feed import to_pixels
-from ganexp.evaluation.errors import EvaluationError
+from ganexp.facts import UserError
+from ganexp.printable import one_line
 
 Extracted = tuple[Tensor, Tensor | None]
 """Features `(B, F)`, and logits `(B, K)` if there are classes."""
@@ -62,7 +63,7 @@ class Inception:
     Grey images are repeated to three channels, and all are rounded, by `in_colour`.
 
     Raises:
-        EvaluationError: torch-fidelity is not installed, or the weights are neither on disk nor can they be downloaded.
+        UserError: torch-fidelity is not installed, or the weights are neither on disk nor can they be downloaded.
     """
 
     name, size, classes = "inception", 2048, 1008
@@ -73,8 +74,8 @@ class Inception:
             self.network = network("inception-v3-compat", ["2048", "logits_unbiased"]).to(device).eval()
         except (OSError, RuntimeError) as error:
             folder = Path(torch.hub.get_dir(), "checkpoints")
-            raise EvaluationError(
-                f"the weights of Inception cannot be downloaded ({str(error).splitlines()[0]}): put "
+            raise UserError(
+                f"the weights of Inception cannot be downloaded ({one_line(error)}): put "
                 f"weights-inception-2015-12-05-6726825d.pth into {folder}, or choose other features"
             ) from error
         self.checksum = checksum_of(self.network)
@@ -93,7 +94,7 @@ class Exported:
         device: Where it runs.
 
     Raises:
-        EvaluationError: The file cannot be read, or its network does not return one vector per image.
+        UserError: The file cannot be read, or its network does not return one vector per image.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], device: torch.device | str = "cpu") -> None:
@@ -104,10 +105,10 @@ class Exported:
             with torch.no_grad():
                 features, logits = self(torch.zeros(2, *shape, device=device))
         except OSError as error:
-            raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
         except Exception as error:  # what torch raises for an arbitrary file has no common type
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0][:200]
-            raise EvaluationError(f"{path} is no network that sees images of shape {shape}: {reason}") from error
+            reason = one_line(error)
+            raise UserError(f"{path} is no network that sees images of shape {shape}: {reason}") from error
         self.size, self.classes = features.shape[1], 0 if logits is None else logits.shape[1]
 
     def __call__(self, samples: Tensor) -> Extracted:
@@ -116,7 +117,7 @@ class Exported:
         logits = rest[0] if rest else None
         for one in (features, *rest[:1]):
             if one.dim() != 2 or len(one) != len(samples):
-                raise EvaluationError(f"it returns {tuple(one.shape)} for {len(samples)} images, and not a vector for each")
+                raise UserError(f"it returns {tuple(one.shape)} for {len(samples)} images, and not a vector for each")
         return features, logits
 
 
@@ -142,10 +143,10 @@ def in_colour(images: Tensor) -> Tensor:
     """Round images in [-1, 1] to 8 bits, as they would be saved, and repeat grey ones to three channels: `(B, 3, H, W)`, uint8.
 
     Raises:
-        EvaluationError: The images have neither one channel nor three.
+        UserError: The images have neither one channel nor three.
     """
     if images.shape[1] not in (1, 3):
-        raise EvaluationError(f"these features are of grey images and of colour, and these have {images.shape[1]} channels")
+        raise UserError(f"these features are of grey images and of colour, and these have {images.shape[1]} channels")
     return to_pixels(images).expand(-1, 3, -1, -1)
 
 
@@ -171,9 +172,9 @@ def needed(module: str) -> Any:
     """Import a module of torch-fidelity.
 
     Raises:
-        EvaluationError: torch-fidelity is not installed.
+        UserError: torch-fidelity is not installed.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise EvaluationError(f"this needs {module.partition('.')[0]}: pip install torch-fidelity") from error
+        raise UserError(f"this needs {module.partition('.')[0]}: pip install torch-fidelity") from error

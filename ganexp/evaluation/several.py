@@ -10,10 +10,10 @@ from torch import Tensor
 from ganexp.batch import Batch
 from ganexp.data.modes import Modes
 from ganexp.evaluation.base import Measure
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.evaluator import Evaluator, update
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import FeatureBatch
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 
 
@@ -32,7 +32,7 @@ class Evaluators:
         against, optional: As for an `Evaluator`.
 
     Raises:
-        EvaluationError: A measure has no value for any of the features or for so few samples, or some features have no measure.
+        UserError: A measure has no value for any of the features or for so few samples, or some features have no measure.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Evaluators:
                 self._suffixes[one] |= dict.fromkeys(measure.keys, "" if one == suited[0] else f"/{one}")
         for one, chosen in own.items():
             if not chosen:
-                raise EvaluationError(f"none of the measures has a meaning in the features {one}")
+                raise UserError(f"none of the measures has a meaning in the features {one}")
         how: dict[str, Any] = {"samples": samples, "modes": modes, "against": against, "optional": optional}
         self.each = {one: Evaluator(own[one], seen, **how) for one, seen in features.items()}
 
@@ -80,7 +80,7 @@ class Evaluators:
         """Compute or load the statistics of the real set, as an `Evaluator` does, in one pass for each of the features.
 
         Raises:
-            EvaluationError: The set is too small for a measure, or not finite.
+            UserError: The set is too small for a measure, or not finite.
         """
         for one in self.each.values():
             one.see_reals(batches(), n, folder=folder, identity=identity)
@@ -89,7 +89,7 @@ class Evaluators:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
-            EvaluationError: The set is not finite, has another number of samples than announced, or a measure has no value.
+            UserError: The set is not finite, has another number of samples than announced, or a measure has no value.
         """
         return self.compare(map(self.extract, batches))
 
@@ -97,7 +97,7 @@ class Evaluators:
         """Return what the measures look at in a batch of a generated set, in each of the features.
 
         Raises:
-            EvaluationError: The samples or their features are not finite.
+            UserError: The samples or their features are not finite.
         """
         return [one.extract(samples) for one in self.each.values()]
 
@@ -106,7 +106,7 @@ class Evaluators:
         """Compare a generated set, given as `extract` returns it, and return the figures by key.
 
         Raises:
-            EvaluationError: The set has another number of samples than announced, or a measure has no value.
+            UserError: The set has another number of samples than announced, or a measure has no value.
         """
         statistics, count = [one.empty() for one in self.each.values()], 0
         for batch in batches:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ganexp.data.feed import to_pixels
 from ganexp.data.modes import Modes
-from ganexp.evaluation.errors import EvaluationError
+from ganexp.facts import UserError
 
 MOST = 10_000
 """How many features or logits of a set are kept for measures that compare them one by one, unless they say otherwise."""
@@ -34,10 +34,10 @@ class FeatureBatch:
         """The classes of the samples, `(B,)`.
 
         Raises:
-            EvaluationError: The samples have none.
+            UserError: The samples have none.
         """
         if self.labels is None:
-            raise EvaluationError("there are measures of classes, and the samples have no labels")
+            raise UserError("there are measures of classes, and the samples have no labels")
         return self.labels
 
     def to(self, device: torch.device | str) -> "FeatureBatch":

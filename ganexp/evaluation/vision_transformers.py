@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Extracted, checksum_of, in_colour, needed, opened
+from ganexp.facts import UserError
+from ganexp.printable import one_line
 
 AT_ONCE = 50
 """How many images pass through a network together."""
@@ -97,12 +98,12 @@ class VisionTransformer(nn.Module):
         """Make the named network with its published weights; nothing is downloaded, and no code in the file runs.
 
         Raises:
-            EvaluationError: The file is missing, or does not have the weights of this network.
+            UserError: The file is missing, or does not have the weights of this network.
         """
         architecture = cls.published[name]
         path = folder / architecture.file
         if not path.is_file():
-            raise EvaluationError(missing(name, folder))
+            raise UserError(missing(name, folder))
         with torch.device("meta"):
             made = cls(name, architecture)  # type: ignore[call-arg]
         try:
@@ -111,8 +112,8 @@ class VisionTransformer(nn.Module):
             state = {name.removeprefix(cls.within): value.float() for name, value in own.items()}
             made.network.load_state_dict(state, assign=True)
         except Exception as error:  # what torch raises for an arbitrary file has no common type
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(":. ")[:200]
-            raise EvaluationError(
+            reason = one_line(error)
+            raise UserError(
                 f"{path} has not the weights of {name} ({reason}): put the file of {architecture.url} there"
             ) from error
         made.checksum = checksum_of(made)

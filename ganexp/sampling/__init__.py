@@ -4,6 +4,6 @@ from ganexp.sampling.exporting import export
 from ganexp.sampling.guided import Langevin, Rejection
 from ganexp.sampling.hub import push
 from ganexp.sampling.saved import save
-from ganexp.sampling.trained import Origin, SamplingError, Trained
+from ganexp.sampling.trained import Origin, Trained
 
-__all__ = ["Langevin", "Origin", "Rejection", "SamplingError", "Trained", "export", "push", "save"]
+__all__ = ["Langevin", "Origin", "Rejection", "Trained", "export", "push", "save"]

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.documents import atomic_write
-from ganexp.sampling.trained import SamplingError, Trained
+from ganexp.facts import UserError
+from ganexp.printable import one_line
+from ganexp.sampling.trained import Trained
 
 Arguments = tuple[Tensor, ...]
 Network = Callable[..., Tensor]
@@ -39,7 +41,7 @@ def export(trained: Trained, form: str, path: Path) -> float:
         The largest difference from the generator's samples that was found.
 
     Raises:
-        SamplingError: The format needs a package that is missing, the network cannot be written in it, or the outputs differ.
+        UserError: The format needs a package that is missing, the network cannot be written in it, or the outputs differ.
         OSError: The file cannot be written.
     """
     write, read = FORMS[form]
@@ -49,15 +51,15 @@ def export(trained: Trained, form: str, path: Path) -> float:
             content = write(network, _arguments(trained, range(EXAMPLES)))
             off, scale = _largest_difference(trained, read(content))
         if not off <= TOLERANCE[trained.dtype] * scale:
-            raise SamplingError(
+            raise UserError(
                 f"the {form} file computes samples that are {off:.2g} off the generator's, which reach {scale:.2g}, so it is "
                 "not kept"
             )
-    except SamplingError:
+    except UserError:
         raise
     except Exception as error:  # what exporters raise for a foreign network has no common type
-        said = " ".join(str(error).split())[:200]
-        raise SamplingError(f"the generator cannot be written as {form} ({type(error).__name__}: {said})") from error
+        said = one_line(error)
+        raise UserError(f"the generator cannot be written as {form} ({type(error).__name__}: {said})") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(content)
@@ -89,9 +91,7 @@ def _largest_difference(trained: Trained, exported: Network) -> tuple[float, flo
             wanted = trained.network(*conditions)
             made = exported(*conditions)
         if made.shape != wanted.shape:
-            raise SamplingError(
-                f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}"
-            )
+            raise UserError(f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}")
         off.append((made - wanted).abs().max())
         scale.append(wanted.abs().max())
     return float(torch.stack(off).max()), float(torch.stack(scale).max())  # NaN if one of them is
@@ -134,9 +134,7 @@ def _to_onnx(network: nn.Module, conditions: Arguments) -> bytes:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise SamplingError(
-            f"onnx needs {error.name}, which is not installed: pip install onnx onnxscript onnxruntime"
-        ) from None
+        raise UserError(f"onnx needs {error.name}, which is not installed: pip install onnx onnxscript onnxruntime") from None
     program = torch.onnx.export(
         network,
         conditions,

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from ganexp.distributed.processes import Processes
 from ganexp.documents import atomic_write, refuse_taken, remove_unfinished, write_document
+from ganexp.facts import UserError
 from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
-from ganexp.sampling.trained import AT_ONCE, SamplingError, Trained, in_batches
+from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
 
 OURS = re.compile(r"\d{9,}\.png|samples-\d{6,}\.tar")
 """The names of the files that this module writes into folders."""
@@ -66,7 +67,7 @@ class Series:
         """Make the first sample and the last, and so refuse what cannot be made before a folder is claimed for it.
 
         Raises:
-            SamplingError: As in `Trained.sample`.
+            UserError: As in `Trained.sample`.
         """
         if ends := [*indices[:1], *indices[-1:]]:
             self._made(ends)
@@ -104,7 +105,7 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
     """Write `<index>.png` for each index that is not there yet, and return how many were written.
 
     Raises:
-        SamplingError: The samples are not pictures, or something else is in the folder.
+        UserError: The samples are not pictures, or something else is in the folder.
         OSError: The file cannot be written.
     """
     _refuse_what_is_no_picture(series.trained)
@@ -128,11 +129,11 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
     A shard is written whole or not at all, and existing ones are kept. Returns how many were written.
 
     Raises:
-        SamplingError: The samples are not pictures, or something else is in the folder.
+        UserError: The samples are not pictures, or something else is in the folder.
         OSError: The file cannot be written.
     """
     if shard_size < 1:
-        raise SamplingError(f"a shard should have 1 or more samples, not {shard_size}")
+        raise UserError(f"a shard should have 1 or more samples, not {shard_size}")
     _refuse_what_is_no_picture(series.trained)
     limits = {"first": indices.start, "n": len(indices), "shard_size": shard_size}
 
@@ -158,7 +159,7 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
     """Write one `.npz` file: `arr_0` `(N, H, W, C)`, uint8, or points as floats; and `arr_1`, their classes, if they have any.
 
     Raises:
-        SamplingError: The file is there already.
+        UserError: The file is there already.
         OSError: The file cannot be written.
     """
     series.processes.first(lambda: _refuse_taken(path, overwrite))
@@ -187,18 +188,18 @@ def _refuse_taken(path: Path, overwrite: bool) -> None:
     try:
         refuse_taken(path, overwrite)
     except FileExistsError as error:
-        raise SamplingError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
     """Claim a folder for these samples, and refuse one that holds other samples or something else."""
     if folder.exists() and not folder.is_dir():
-        raise SamplingError(f"{folder} is a file: name a folder with --output")
+        raise UserError(f"{folder} is a file: name a folder with --output")
     there = read_document(folder / DOCUMENT)
     if not overwrite and there != json.loads(json.dumps(described)) and folder.exists() and any(folder.iterdir()):
         differing = [key for key, value in described.items() if there.get(key) != value]
         other = f"other samples ({', '.join(differing)} not the same)" if there else "something else"
-        raise SamplingError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
+        raise UserError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
     if overwrite:  # otherwise old samples, of which there may be more, would be taken for new ones
@@ -211,9 +212,7 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
 def _refuse_what_is_no_picture(trained: Trained) -> None:
     if len(trained.shape) != 3 or trained.shape[0] not in (1, 3):
         what = "×".join(map(str, trained.shape))
-        raise SamplingError(
-            f"samples of shape {what} are no pictures, which have 1 or 3 channels: write them with --format npz"
-        )
+        raise UserError(f"samples of shape {what} are no pictures, which have 1 or 3 channels: write them with --format npz")
 
 
 def _png(folder: Path, index: int) -> Path:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.documents import atomic_write
+from ganexp.facts import UserError
 from ganexp.logging.pictures import image_grid, scatter
-from ganexp.sampling.trained import SamplingError, Trained
+from ganexp.sampling.trained import Trained
 
 Between = Callable[[Tensor, Tensor, Tensor], Tensor]
 NEARLY_PARALLEL = 1e-6
@@ -92,14 +93,14 @@ def frames_of(
         enlarge: The width and height, in pixels, at which each pixel of a sample is shown.
 
     Raises:
-        SamplingError: There are too few stops or frames.
+        UserError: There are too few stops or frames.
     """
     if frames < 1:
-        raise SamplingError(f"there should be 1 or more frames from one sample to the next, not {frames}")
+        raise UserError(f"there should be 1 or more frames from one sample to the next, not {frames}")
     if tiles < 1 or len(stops) < 2 * tiles or len(stops) % tiles:
-        raise SamplingError(f"a walk of {tiles} tiles needs 2 or more samples for each of them, not {len(stops)} in all")
+        raise UserError(f"a walk of {tiles} tiles needs 2 or more samples for each of them, not {len(stops)} in all")
     if enlarge < 1:
-        raise SamplingError(f"pixels should be enlarged 1 time or more, not {enlarge}")
+        raise UserError(f"pixels should be enlarged 1 time or more, not {enlarge}")
     trained, bound = trained.under(truncation)
     points = trained.latents(stops, seed, label=label, truncation=bound)
     given = trained.labels(range(tiles), label)
@@ -120,14 +121,14 @@ def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20
     One frame of an `.mp4` is in memory at a time; of a `.gif` all are, at one byte per pixel.
 
     Raises:
-        SamplingError: The suffix is neither, PyAV is not installed, or the speed is out of range.
+        UserError: The suffix is neither, PyAV is not installed, or the speed is out of range.
         OSError: The file cannot be written.
     """
     writers = {".gif": _write_gif, ".mp4": _write_mp4}
     if path.suffix not in writers:
-        raise SamplingError(f"{path.name} should end in .gif or .mp4")
+        raise UserError(f"{path.name} should end in .gif or .mp4")
     if not 1 <= per_second <= 50:
-        raise SamplingError(f"a film should have 1 to 50 frames per second, not {per_second}")
+        raise UserError(f"a film should have 1 to 50 frames per second, not {per_second}")
     path.parent.mkdir(parents=True, exist_ok=True)
     writers[path.suffix](frames, path, per_second)
 
@@ -144,7 +145,7 @@ def _write_mp4(frames: Iterable[np.ndarray], path: Path, per_second: int) -> Non
     try:
         import av
     except ImportError:
-        raise SamplingError("an .mp4 needs PyAV, which is not installed: pip install av, or write a .gif") from None
+        raise UserError("an .mp4 needs PyAV, which is not installed: pip install av, or write a .gif") from None
     with atomic_write(path) as file, av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(per_second))
         stream.pix_fmt = "yuv420p"

@@ -8,8 +8,9 @@ from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
+from ganexp.facts import UserError
 from ganexp.ranges import checked
-from ganexp.sampling.trained import AT_ONCE, SamplingError, Trained, digest_of, in_batches, latents, one_latent
+from ganexp.sampling.trained import AT_ONCE, Trained, digest_of, in_batches, latents, one_latent
 from ganexp.streams import stream, undisturbed
 
 EPSILON = 1e-14
@@ -49,10 +50,10 @@ class Scored(Trained):
         """Return the generator as it is.
 
         Raises:
-            SamplingError: There is a truncation.
+            UserError: There is a truncation.
         """
         if truncation is not None:
-            raise SamplingError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
+            raise UserError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
         return self, None
 
     def latents(
@@ -61,7 +62,7 @@ class Scored(Trained):
         """Return the latents of indices, chosen batch by batch.
 
         Raises:
-            SamplingError: As in `Trained.latents`; or there is a truncation, or scores are not finite.
+            UserError: As in `Trained.latents`; or there is a truncation, or scores are not finite.
         """
         self.under(truncation)
         parts = []
@@ -78,11 +79,11 @@ class Scored(Trained):
         """Return D's scores `(N,)` of the samples that latents `(N, latent_dim)` give.
 
         Raises:
-            SamplingError: They are not finite.
+            UserError: They are not finite.
         """
         scored = self.discriminator(self.network(z, *labels), *labels)
         if not scored.isfinite().all():
-            raise SamplingError("the discriminator's scores are not finite: take an earlier checkpoint")
+            raise UserError("the discriminator's scores are not finite: take an earlier checkpoint")
         return scored
 
 
@@ -99,7 +100,7 @@ class Langevin(Scored):
         step_size: ε.
 
     Raises:
-        SamplingError: Latents are not normal.
+        UserError: Latents are not normal.
     """
 
     @checked
@@ -112,7 +113,7 @@ class Langevin(Scored):
         step_size: Annotated[float, Gt(0)] = 0.01,
     ) -> None:
         if trained.prior != "normal":
-            raise SamplingError(f"Langevin steps are for normal latents, and these are {trained.prior}: choose rejection")
+            raise UserError(f"Langevin steps are for normal latents, and these are {trained.prior}: choose rejection")
         super().__init__(trained, discriminator)
         self.steps, self.step_size = steps, step_size
 
@@ -133,7 +134,7 @@ class Langevin(Scored):
                 (slope,) = torch.autograd.grad(energy, here)
             z = z - 0.5 * self.step_size * slope + self.step_size**0.5 * noise.to(z)
         if not z.isfinite().all():
-            raise SamplingError(f"latents have left every bound by steps of {self.step_size}: choose a smaller step size")
+            raise UserError(f"latents have left every bound by steps of {self.step_size}: choose a smaller step size")
         return z
 
 
@@ -155,7 +156,7 @@ class Rejection(Scored):
         most: After how many candidates an index is given up.
 
     Raises:
-        SamplingError: Scores are not finite.
+        UserError: Scores are not finite.
     """
 
     @checked
@@ -196,7 +197,7 @@ class Rejection(Scored):
         """Return the first kept candidate of each index.
 
         Raises:
-            SamplingError: An index keeps none of `most` candidates.
+            UserError: An index keeps none of `most` candidates.
         """
         latents(indices, self.latent_dim, self.prior, seed=seed)  # refuses seeds and indices out of range
         streams = [stream(seed, "candidates", index=index) for index in indices]
@@ -204,7 +205,7 @@ class Rejection(Scored):
         left, tried = list(range(len(indices))), 0
         while left:
             if tried >= self.most:
-                raise SamplingError(
+                raise UserError(
                     f"of {self.most} candidates for sample {indices[left[0]]} none was kept: choose a percentile, such as 80"
                 )
             each = max(1, min(AT_ONCE // len(left), self.most - tried))

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from ganexp.facts import UserError
+from ganexp.printable import one_line
 from ganexp.sampling.saved import DOCUMENT, PICTURE, SCORER, WEIGHTS, save
-from ganexp.sampling.trained import SamplingError, Trained
+from ganexp.sampling.trained import Trained
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -29,7 +31,7 @@ def pulled(place: str, *, discriminator: bool = False) -> Path:
     used.
 
     Raises:
-        SamplingError: There is no such repository, it holds no generator, or it cannot be reached and was never fetched.
+        UserError: There is no such repository, it holds no generator, or it cannot be reached and was never fetched.
     """
     repo, _, revision = place.removeprefix(SCHEME).partition("@")
     with _asking(place) as api:
@@ -61,7 +63,7 @@ def push(
         message: The message of the commit.
 
     Raises:
-        SamplingError: The hub refuses it or cannot be reached, or the generator has no configuration.
+        UserError: The hub refuses it or cannot be reached, or the generator has no configuration.
         OSError: There is no room for the files.
     """
     repo = repo.removeprefix(SCHEME)
@@ -85,23 +87,23 @@ def _asking(place: str) -> "Iterator[HfApi]":
         from huggingface_hub import HfApi
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
     except ImportError:
-        raise SamplingError(f'{place} needs the package huggingface_hub, which is missing: pip install "ganexp[hub]"') from None
+        raise UserError(f'{place} needs the package huggingface_hub, which is missing: pip install "ganexp[hub]"') from None
     try:
         yield HfApi(library_name="ganexp")
     except RepositoryNotFoundError:
-        raise SamplingError(
+        raise UserError(
             f"{place} is not on the hub, or not for you: correct it, or log in by hf auth login or HF_TOKEN"
         ) from None
     except LocalEntryNotFoundError:
-        raise SamplingError(f"{place} cannot be reached, and was never fetched before: connect to the internet once") from None
+        raise UserError(f"{place} cannot be reached, and was never fetched before: connect to the internet once") from None
     except Exception as error:  # what the hub, the network and bad names raise has no common type
         if isinstance(error, OSError) and error.errno and error.filename:  # a full disk
             raise
         cause = error.__cause__ or error if type(error) is RuntimeError else error  # which says only that a file failed
-        said = " ".join(str(cause).split())[:300]
+        said = one_line(cause)
         if UNREACHABLE & {one.__name__ for one in type(cause).__mro__}:
-            raise SamplingError(
+            raise UserError(
                 f"{place}: the hub cannot be reached ({said}): connect to the internet, or set HF_ENDPOINT"
             ) from None
         remedy = ": log in by hf auth login or HF_TOKEN" if "401" in said or "403" in said else ""
-        raise SamplingError(f"{place}: the hub refuses it ({type(cause).__name__}: {said}){remedy}") from None
+        raise UserError(f"{place}: the hub refuses it ({type(cause).__name__}: {said}){remedy}") from None

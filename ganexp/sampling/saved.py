@@ -11,10 +11,12 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from ganexp.documents import atomic_write, write_document
+from ganexp.facts import UserError
 from ganexp.logging.pictures import image_grid
 from ganexp.logging.reading import read_document
+from ganexp.printable import one_line
 from ganexp.sampling.card import card
-from ganexp.sampling.trained import SamplingError, Trained, digest_of
+from ganexp.sampling.trained import Trained, digest_of
 
 WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
 SCORER = "discriminator.safetensors"
@@ -46,16 +48,16 @@ def save(
         licence: As model hubs call it, such as `mit`; without one, the card leaves it open.
 
     Raises:
-        SamplingError: There is something in the folder, or the generator has no configuration.
+        UserError: There is something in the folder, or the generator has no configuration.
         OSError: The folder cannot be written.
     """
     folder = Path(folder)
     if "generator" not in trained.origin.settings:
-        raise SamplingError("the generator has no configuration: save its state_dict instead")
+        raise UserError("the generator has no configuration: save its state_dict instead")
     if folder.exists() and not folder.is_dir():
-        raise SamplingError(f"{folder} is a file: name a folder")
+        raise UserError(f"{folder} is a file: name a folder")
     if folder.exists() and any(folder.iterdir()) and not overwrite:
-        raise SamplingError(f"{folder} is not empty: name another folder, or say overwrite")
+        raise UserError(f"{folder} is not empty: name another folder, or say overwrite")
     folder.mkdir(parents=True, exist_ok=True)
     weights = _write(trained.network, folder / WEIGHTS)
     further = {} if discriminator is None else {"discriminator": digest_of(_write(discriminator, folder / SCORER))}
@@ -93,28 +95,28 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
     Of the JSON's `settings`, `shape`, `classes`, `class_names`, `iterations` and `figures`, only the types are checked.
 
     Raises:
-        SamplingError: A file is missing or broken, the weights are not those that the JSON was written with, or there is no
+        UserError: A file is missing or broken, the weights are not those that the JSON was written with, or there is no
             discriminator.
     """
     path = folder / DOCUMENT
     document = read_document(path)
     if document.get("format") != FORMAT or any(type(document.get(key)) is not kind for key, kind in TYPES.items()):
-        raise SamplingError(f"{path} is missing, or does not describe a generator of this version of ganexp")
+        raise UserError(f"{path} is missing, or does not describe a generator of this version of ganexp")
     document["figures"] = {key: value for key, value in document["figures"].items() if type(value) is float}
     if discriminator and "discriminator" not in document:
-        raise SamplingError(f"{folder} holds a generator alone: name the run, or save it with its discriminator")
+        raise UserError(f"{folder} holds a generator alone: name the run, or save it with its discriminator")
     path, digest = (folder / SCORER, document["discriminator"]) if discriminator else (folder / WEIGHTS, document["weights"])
     try:
         if path.exists() and not path.is_file():
             raise OSError("it is no file")  # a pipe may never begin, and a device never end
         weights = load_file(path)
     except FileNotFoundError:
-        raise SamplingError(f"{path} is missing: get the folder again, with a connection if it is from the hub") from None
+        raise UserError(f"{path} is missing: get the folder again, with a connection if it is from the hub") from None
     except Exception as error:  # what a broken file makes safetensors raise has no common type
-        said = " ".join(str(error).split())[:120]
-        raise SamplingError(f"{path} cannot be read ({type(error).__name__}: {said})") from None
+        said = one_line(error)
+        raise UserError(f"{path} cannot be read ({type(error).__name__}: {said})") from None
     if digest_of(weights) != digest:
-        raise SamplingError(f"{path} is not what {DOCUMENT} was written with; get both files again")
+        raise UserError(f"{path} is not what {DOCUMENT} was written with; get both files again")
     return document, weights
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.init import trunc_normal_
 
 from ganexp.batch import Batch
+from ganexp.facts import UserError
 from ganexp.printable import printable
 from ganexp.streams import stream, undisturbed
 
@@ -19,10 +20,6 @@ AT_ONCE = 256
 """How many samples are generated at a time, unless told otherwise."""
 STYLES = 10_000
 """Of how many latents the styles are averaged."""
-
-
-class SamplingError(ValueError):
-    """A trained generator cannot do what it is asked for; the message is one sentence that names the remedy."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +107,11 @@ class Trained(nn.Module):
             first: The index of the first one.
 
         Raises:
-            SamplingError: `n`, the class or the truncation is out of range, or the latents are to be truncated and are not
+            UserError: `n`, the class or the truncation is out of range, or the latents are to be truncated and are not
                 normal.
         """
         if n < 1:
-            raise SamplingError(f"n should be 1 or more samples, not {n}")
+            raise UserError(f"n should be 1 or more samples, not {n}")
         return torch.cat([*self.batches(range(first, first + n), seed, label=label, truncation=truncation)])
 
     def batches(
@@ -145,12 +142,12 @@ class Trained(nn.Module):
             psi: ψ: 1 changes nothing, 0 leaves the one image of w̄.
 
         Raises:
-            SamplingError: The generator has no styles, or ψ is not finite.
+            UserError: The generator has no styles, or ψ is not finite.
         """
         if not self.has_styles:
-            raise SamplingError("the generator has no styles: leave truncation out, and truncate the latents it is given")
+            raise UserError("the generator has no styles: leave truncation out, and truncate the latents it is given")
         if not math.isfinite(psi):
-            raise SamplingError(f"truncation should be a finite number, such as 0.7, not {psi}")
+            raise UserError(f"truncation should be a finite number, such as 0.7, not {psi}")
         return Truncated(self, psi)
 
     def under(self, truncation: float | None) -> "tuple[Trained, float | None]":
@@ -174,10 +171,10 @@ class Trained(nn.Module):
         """Return the latents of indices, `(N, latent_dim)`, with the class of each if the generator is conditional.
 
         Raises:
-            SamplingError: As in `sample`; or there is a truncation, and it is styles that are truncated.
+            UserError: As in `sample`; or there is a truncation, and it is styles that are truncated.
         """
         if truncation is not None and self.has_styles:
-            raise SamplingError(f"styles are truncated, not latents: take truncated({truncation}), or leave truncation out")
+            raise UserError(f"styles are truncated, not latents: take truncated({truncation}), or leave truncation out")
         values = latents(indices, self.latent_dim, self.prior, seed=seed, truncation=truncation)
         return Batch(values.to(self.device, self.dtype), self.labels(indices, label))
 
@@ -185,7 +182,7 @@ class Trained(nn.Module):
         """Return what the samples of indices are conditioned on: the class of each, `(N,)`, or nothing.
 
         Raises:
-            SamplingError: The generator has no such class.
+            UserError: The generator has no such class.
         """
         chosen = self.number_of(label)
         if not self.classes:
@@ -196,13 +193,13 @@ class Trained(nn.Module):
         """Return the number of a class, counted from 0, that is given by its number or its name; None for none.
 
         Raises:
-            SamplingError: The generator has no such class.
+            UserError: The generator has no such class.
         """
         if label is None:
             return None
         shown, names = printable(label), self.origin.class_names
         if not self.classes:
-            raise SamplingError(f"the generator is unconditional: there is no class {shown} to choose, so leave the label out")
+            raise UserError(f"the generator is unconditional: there is no class {shown} to choose, so leave the label out")
         if label in names:
             return names.index(str(label))
         try:
@@ -211,19 +208,19 @@ class Trained(nn.Module):
             number = -1
         if not 0 <= number < self.classes:
             named = f", or one of {', '.join(map(printable, names[:20]))}{' …' * (len(names) > 20)}" if names else ""
-            raise SamplingError(f"label should be one of {self.classes} classes, counted from 0{named}, not {shown}")
+            raise UserError(f"label should be one of {self.classes} classes, counted from 0{named}, not {shown}")
         return number
 
     def generate(self, z: Batch, seed: int = 0) -> Tensor:
         """Generate one sample per latent, `(N, …)`, moving no random stream.
 
         Raises:
-            SamplingError: The samples are not finite.
+            UserError: The samples are not finite.
         """
         with torch.no_grad(), undisturbed(self.device, seed):  # for generators that draw noise of their own
             made = self(z.values, *z.conditions)
         if not made.isfinite().all():
-            raise SamplingError("the generator makes samples that are not finite: take an earlier checkpoint")
+            raise UserError("the generator makes samples that are not finite: take an earlier checkpoint")
         return made
 
     @property
@@ -295,18 +292,18 @@ def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, t
             Donahue & Simonyan 2019, section 3.1). Only for a normal prior.
 
     Raises:
-        SamplingError: The seed, an index or the truncation is out of range, or the prior cannot be truncated.
+        UserError: The seed, an index or the truncation is out of range, or the prior cannot be truncated.
     """
     if truncation is not None and prior != "normal":
-        raise SamplingError(f"truncation is for normal latents, and these are {prior}: leave it out")
+        raise UserError(f"truncation is for normal latents, and these are {prior}: leave it out")
     if truncation is not None and not (math.isfinite(truncation) and truncation > 0):
-        raise SamplingError(f"truncation should be a bound above 0, such as 0.5, not {truncation}")
+        raise UserError(f"truncation should be a bound above 0, such as 0.5, not {truncation}")
     if not 0 <= seed < 2**63:
-        raise SamplingError(f"seed should be 0 or more, and below 2⁶³, not {seed}")
+        raise UserError(f"seed should be 0 or more, and below 2⁶³, not {seed}")
     drawn = []
     for index in indices:
         if not 0 <= index < 2**63:
-            raise SamplingError(f"samples are counted from 0: there is none at {index}")
+            raise UserError(f"samples are counted from 0: there is none at {index}")
         drawn.append(one_latent(stream(seed, "samples", index=index), latent_dim, prior, truncation))
     return torch.stack(drawn) if drawn else torch.empty(0, latent_dim, dtype=torch.float64)
 
@@ -323,10 +320,10 @@ def in_batches(indices: Sequence[int], batch_size: int = AT_ONCE) -> Iterator[Se
     """Split indices into batches, the last of which may be smaller.
 
     Raises:
-        SamplingError: The batch size is not positive.
+        UserError: The batch size is not positive.
     """
     if batch_size < 1:
-        raise SamplingError(f"the batch size should be 1 or more, not {batch_size}")
+        raise UserError(f"the batch size should be 1 or more, not {batch_size}")
     for start in range(0, len(indices), batch_size):
         yield indices[start : start + batch_size]
 

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ganexp.documents import write_state
+from ganexp.facts import UserError
 from ganexp.gan import GAN
 from ganexp.logging.layout import RunFolder
+from ganexp.printable import one_line
 
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
@@ -27,7 +29,7 @@ PLAIN = (bool, int, str, tuple)
 """The types of a plain value besides floats."""
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint cannot be read or does not fit, said in one sentence."""
 
 
@@ -93,7 +95,7 @@ def load(path: Path) -> State:
         hint = "; an interrupted run has one from its first checkpoint on" if path.parent.name == "checkpoints" else ""
         raise CheckpointError(f"{path} does not exist{hint}") from None
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
-        reason = " ".join(str(error).split())[:120]
+        reason = one_line(error)
         raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None
     ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
     if not ours or not isinstance(state.get("config"), dict) or not isinstance(state.get("run"), dict):

@@ -12,6 +12,7 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.optimizers.rates import counts_on_host, keep_on_device
+from ganexp.printable import one_line
 from ganexp.training.step import Step, copied
 
 log = logging.getLogger(__name__)
@@ -176,7 +177,7 @@ class Recorded(Step):
             self.recordings[turn] = Recording(replay, batches, increments, self.gan.meter.held)
         except (RuntimeError, StopIteration) as error:
             first = _first(error)
-            said = (str(first).splitlines() or [type(first).__name__])[0]
+            said = one_line(first)
             reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else said
             log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
             self.recordings, self.recorder = {}, None

@@ -11,12 +11,9 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
 from ganexp.distributed.batch_norm import is_synchronised
+from ganexp.facts import UserError
 
 Precision = Literal["fp32", "tf32", "bf16", "fp64"]
-
-
-class Unavailable(ValueError):
-    """This machine lacks what is asked for; the message reads `key=value …; remedy`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Machine:
         """Return what names stand for; `auto` is the current GPU if there is one, and TF32 on a GPU that has it.
 
         Raises:
-            Unavailable: This machine does not have the device or the precision.
+            UserError: This machine does not have the device or the precision.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -39,12 +36,12 @@ class Machine:
         if place.type == "cuda" and place.index is None and torch.cuda.is_available():
             place = torch.device("cuda", torch.cuda.current_device())  # which `join` has set, in several processes
         if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
-            raise Unavailable(
+            raise UserError(
                 f"device={device} does not exist, since torch finds {torch.cuda.device_count()} GPUs: choose device=auto"
             )
         has_tf32 = place.type == "cuda" and torch.cuda.get_device_capability(place) >= (8, 0)
         if precision == "tf32" and not has_tf32:
-            raise Unavailable(
+            raise UserError(
                 f"precision=tf32 needs an NVIDIA GPU of the Ampere generation or newer, and the device is {device}: choose "
                 "precision=fp32 or bf16"
             )

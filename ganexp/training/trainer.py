@@ -10,6 +10,7 @@ import torch
 
 from ganexp.gan import GAN
 from ganexp.logging import Ending, Logger, Picture, Row, Summary
+from ganexp.printable import one_line
 from ganexp.training.callbacks import Diagnostics, Measures, Samples
 from ganexp.training.callbacks.diagnostics import collapse
 from ganexp.training.checkpoint import CheckpointError, refuse_unlike, refuse_unlike_optimizer
@@ -223,7 +224,7 @@ class Trainer:
             refuse_unlike_optimizer("optimizer_d", self.gan.optimizer_d, state["gan"]["optimizer_d"])
             self.streams.refuse(state["streams"])
         except Exception as error:  # what a tampered value makes a stream raise has no common type
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error)
             said = reason if type(error) is ValueError else f"{type(error).__name__}: {reason}"
             raise CheckpointError(f"the checkpoint does not fit this run ({said})") from error
         before, now = state["reals"]["digest"], self.reals.digest

@@ -20,10 +20,10 @@ from ganexp.config.assemble import dataset_of
 from ganexp.config.build import build
 from ganexp.config.check import Plan, check
 from ganexp.config.run_data import RunData
-from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
-from ganexp.evaluation import Classifier, EvaluationError, Evaluators, PerChannel, real_batches
+from ganexp.evaluation import Classifier, Evaluators, PerChannel, real_batches
+from ganexp.facts import UserError
 from ganexp.logging import Row
 from ganexp.streams import stream
 from ganexp.training import Evaluation, Trainer
@@ -98,7 +98,7 @@ def run(task: Task) -> Outcome:
     """Make a run, which depends on its task alone, whatever was run before in this process.
 
     Raises:
-        ConfigError: The rule does not fit the workload, or the data cannot be obtained.
+        UserError: The rule does not fit the workload, or the data cannot be obtained.
     """
     torch.set_num_threads(1)
     cfg = _configured(task.workload, task.overrides, task.settings)
@@ -111,7 +111,7 @@ def run(task: Task) -> Outcome:
     before_s = time.process_time()
     try:
         trainer.fit()
-    except (Diverged, EvaluationError):
+    except (Diverged, UserError):
         outcome.state = "diverged"
     except RuntimeError as error:  # such as a singular matrix where weights are no longer finite
         if not _is_lost(trainer):
@@ -128,7 +128,7 @@ def trial(workload: Workload, overrides: tuple[str, ...], settings: tuple[str, .
     """Return how many core-seconds an iteration takes, and how many real samples it draws, without reading data.
 
     Raises:
-        ConfigError: The rule does not fit the workload.
+        UserError: The rule does not fit the workload.
     """
     torch.set_num_threads(1)
     trainer = on_noise(workload, overrides, settings)
@@ -257,7 +257,7 @@ def _evaluator(workload: Workload, data: Tensor) -> Evaluators:
     judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
     if isinstance(judge, Classifier) and judge.origin.shape[1:] != plan.facts.shape[1:]:
         own, size = judge.origin.shape[-1], plan.facts.shape[-1]
-        raise ConfigError(
+        raise UserError(
             f"{workload.name}: the classifier that judges was trained at {own}×{own}, and should be at {size}×{size}: type "
             f"ganexp features {judge.origin.dataset} dataset.image_size={size}."
         )

@@ -19,7 +19,7 @@ from benching.space import DIVISIONS, FURTHER, POINTS, point
 from benching.workloads import Workload
 from experiments.workers import workers
 from ganexp.cli.commands.pages.machine import machine
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 TUNING_SEED = 1000
 SEEDS = 20
@@ -69,12 +69,12 @@ class Plan:
         """Refuse to go on with a rule that was tuned in other ranges.
 
         Raises:
-            ConfigError: A point in the results has settings other than it would have now.
+            UserError: A point in the results has settings other than it would have now.
         """
         for workload, division, rule in self._arms():
             for number, line in self.results.arms[workload.key, division, rule.name].tuning.items():
                 if line.said != " ".join(point(number, DIVISIONS[division], rule.coefficients).settings):
-                    raise ConfigError(
+                    raise UserError(
                         f"{rule.name} was tuned in {self.results.path} with {line.said}, and its ranges are others now: give "
                         "it another name, or name another file with --results."
                     )
@@ -118,9 +118,11 @@ class Plan:
         for workload, division, rule in self._arms():
             try:
                 each, iterations = self.cost(workload, division, rule)
-            except ConfigError as error:
+            except UserError as error:
                 if rule.name not in RULES:  # it may fit once it has been mended
-                    raise ConfigError(f"{workload.name}: {error} Name the workloads that it fits with --workloads.") from error
+                    raise UserError(
+                        f"{workload.name}: {str(error).rstrip('.')}. Name the workloads that it fits with --workloads."
+                    ) from error
                 if (division, rule.name) not in self.results.misfits(workload.key):
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
                     self.misfits.append(replace(line, said=" ".join(str(error).split())))
@@ -145,7 +147,7 @@ class Plan:
         """Return the seconds of an iteration, and how many iterations exhaust the budget of images.
 
         Raises:
-            ConfigError: The rule does not fit the workload.
+            UserError: The rule does not fit the workload.
         """
         key = (workload.name, division, rule.name)
         if key not in self.costs:
@@ -193,7 +195,7 @@ def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.w
         wanted: Returns the missing runs that can be made now, given the plan.
 
     Raises:
-        ConfigError: Data cannot be obtained, or the results have a rule that was tuned in other ranges, or another classifier.
+        UserError: Data cannot be obtained, or the results have a rule that was tuned in other ranges, or another classifier.
     """
     results = plan.results
     plan.refuse_other_ranges()
@@ -223,7 +225,7 @@ def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.w
                 except Exception as error:
                     task = plan.task(line)
                     words = " ".join((*task.overrides, *task.settings))
-                    raise ConfigError(f"{task.workload.name}, {words}: {type(error).__name__}: {error}") from error
+                    raise UserError(f"{task.workload.name}, {words}: {type(error).__name__}: {error}") from error
                 results.append(replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures)))
                 bar.set_postfix_str(f"{line.workload} {line.division} {line.rule} {line.part}", refresh=False)
                 bar.update()
@@ -235,7 +237,7 @@ def write_bounds(workload: Workload, results: Results) -> None:
     if known is None:
         results.append(Line("bound", workload.key, figures=(running.collapsed(workload),), said=judge))
     elif known.said != judge:
-        raise ConfigError(
+        raise UserError(
             f"{workload.name}: {judge} judges here, and in {results.path} it is {known.said}: bring that classifier here, or "
             "name another file with --results, whose rules are all judged anew."
         )

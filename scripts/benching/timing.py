@@ -8,7 +8,7 @@ from benching.running import on_noise
 from benching.schedule import Plan, machine_line
 from benching.space import DIVISIONS, point
 from ganexp.compare.racing import Contender, race_for
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 TURNS = 9
 DIVISION = DIVISIONS["adam"]
@@ -28,7 +28,7 @@ def measure(plan: Plan) -> None:
             overrides = (*DIVISION.overrides, *rule.overrides)
             try:
                 trainer = on_noise(workload, overrides, settings)
-            except ConfigError:  # it does not fit
+            except UserError:  # it does not fit
                 continue
             device = trainer.gan.prior.device
             contenders[rule.name] = Contender.of(trainer)

@@ -12,7 +12,7 @@ from ganexp.cli.commands.pages.machine import machine
 from ganexp.documents import atomic_write
 from ganexp.dynamics import spectrum, still
 from ganexp.evaluation import Evaluator
-from ganexp.evaluation.errors import EvaluationError
+from ganexp.facts import UserError
 from spectral.plan import EVALUATIONS, PRODUCTS, REFERENCE, RULES, SETTINGS, SPECTRA
 
 Key = tuple[str, str, int]
@@ -57,7 +57,7 @@ def _judged(trainer: Trainer, setting: str) -> float:
     evaluator = _evaluator(setting)
     try:
         return evaluator(drawn(trainer, evaluator.samples).cpu().split(500))[SETTINGS[setting].metric]
-    except EvaluationError:  # samples are not finite
+    except UserError:  # samples are not finite
         return math.inf
 
 

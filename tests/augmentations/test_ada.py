@@ -7,7 +7,7 @@ import torch
 from ganexp import build
 from ganexp.augmentations import Ada, ada
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.augmentations.images import SMALL, begun, built, images
 from tests.composing import composed
 from tests.tiny import iterate
@@ -136,7 +136,7 @@ def test_p_is_logged_kept_and_known_as_a_metric(tmp_path):
     other.load_state_dict(trainer.state_dict())
     assert other.gan.augment.p.item() == p
     check(composed(*SMALL, "augment=ada", "keep_best=augment/p"))
-    with pytest.raises(ConfigError, match=r"^keep_best=augment/p is not logged with loss=nonsaturating; choose one of "):
+    with pytest.raises(UserError, match=r"^keep_best=augment/p is not logged with loss=nonsaturating; choose one of "):
         check(composed(*SMALL, "keep_best=augment/p"))
 
 

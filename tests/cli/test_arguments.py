@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from ganexp.cli import interrupting
+from ganexp.cli import process
 from ganexp.cli.arguments import COMMANDS, parser
 from ganexp.cli.main import command, main
+from ganexp.facts import UserError
 
 
 def read(line):
@@ -74,14 +75,14 @@ def test_without_a_command_the_commands_are_shown(capsys):
     [("tain", "Did you mean train?"), ("evaluat", "Did you mean evaluate?"), ("xyz", "Its commands are train, ")],
 )
 def test_an_unknown_command_is_one_sentence(typed, said):
-    with pytest.raises(SystemExit, match=rf"^Error: ganexp has no command {typed}\. {re.escape(said)}"):
+    with pytest.raises(UserError, match=rf"^ganexp has no command {typed}\. {re.escape(said)}"):
         command([typed, "outputs/latest"])
 
 
 @pytest.mark.parametrize("words", [["--version"], ["train", "--version"]])
 def test_the_version_is_told_of_every_entrance(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["ganexp", *words])
-    monkeypatch.setattr(interrupting, "at_once", lambda: None)
+    monkeypatch.setattr(process, "begin", lambda: None)
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, capsys.readouterr().out[:7]) == (None, "ganexp ")

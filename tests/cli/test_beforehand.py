@@ -9,11 +9,13 @@ import pytest
 CODE = """
 import json, sys
 sys.modules["torch"] = None
+from ganexp.cli import process
 from ganexp.cli.main import command
 said = []
 for words in json.loads(sys.argv[1]):
     try:
-        command(words)
+        with process.ending():
+            command(words)
         said.append("nothing is refused")
     except SystemExit as ended:
         said.append(str(ended))

@@ -20,15 +20,14 @@ from omegaconf import OmegaConf
 from PIL import Image
 from torchvision import datasets
 
-from ganexp.cli import sweep
+from ganexp.cli import process, sweep
 from ganexp.cli.ending import epilogue
 from ganexp.cli.hydra_errors import sentence
-from ganexp.cli.quiet import wait_quietly
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests import forked
 from tests.calling import call
 from tests.composing import CONF
-from tests.processes import TRAIN, Begun, run, train
+from tests.processes import TRAIN, run, train
 from tests.small_runs import SMALL
 
 TINY = ["generator.width=4", "discriminator.width=4", "iterations=4", "log_every=2"]
@@ -172,7 +171,7 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
 def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
     monkeypatch.setattr(sweep, "find_spec", lambda name: None)
     launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
-    with pytest.raises(ConfigError, match=r"hydra/launcher=joblib is a plugin .*\[joblib\]"):
+    with pytest.raises(UserError, match=r"hydra/launcher=joblib is a plugin .*\[joblib\]"):
         sweep._check_launcher(launcher)
 
 
@@ -180,7 +179,7 @@ def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
 def test_a_wrong_number_of_jobs_at_once_is_refused_by_its_key(jobs):
     launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
     launcher.n_jobs = jobs
-    with pytest.raises(ConfigError, match=r"^hydra\.launcher\.n_jobs "):
+    with pytest.raises(UserError, match=r"^hydra\.launcher\.n_jobs "):
         sweep._check_launcher(launcher)
 
 
@@ -221,16 +220,16 @@ def test_shell_completion_knows_options(tmp_path):
     assert done.stdout.split() == ["loss=softmaxgan"], done.stderr
 
 
-@pytest.mark.slow
-def test_idle_threads_sleep_beside_other_work(monkeypatch):
+@pytest.mark.parametrize(
+    ("given", "count"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")], ids=str
+)
+def test_idle_threads_sleep_soon_unless_the_user_says_otherwise(given, count, monkeypatch):
     """OpenMP itself says, when it is loaded, what it has understood."""
-    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+    for name in process.CHOSEN:
         monkeypatch.delenv(name, raising=False)
-    busy = Begun(sys.executable, "-c", "while True: pass", cwd=CONF.parent)
-    code = "from ganexp.cli.quiet import wait_quietly as w; w(); import torch"
-    done = run(sys.executable, "-c", code, cwd=CONF.parent, OMP_DISPLAY_ENV="true")
-    busy.kill()
-    assert "OMP_WAIT_POLICY = 'PASSIVE'" in done.stderr
+    code = "from ganexp.cli import process; process.begin(); import torch"
+    done = run(sys.executable, "-c", code, cwd=CONF.parent, OMP_DISPLAY_ENV="verbose", **given)
+    assert f"GOMP_SPINCOUNT = '{count}'" in done.stderr
 
 
 SCRIPTS = [path for path in sorted((CONF.parent / "scripts").glob("*.py")) if "def main(" in path.read_text()]
@@ -240,39 +239,15 @@ COMMANDS = [[path] for path in [CONF.parent / "train.py", *SCRIPTS]] + [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: f"{command[0].stem} {' '.join(command[1:])}")
-def test_every_command_looks_at_the_cores_before_it_imports_torch(command, monkeypatch):
-    class Looked(Exception):
+def test_every_command_begins_before_it_imports_torch(command, monkeypatch):
+    class Begun(Exception):
         pass
 
-    def look(interval):
-        raise Looked
+    def begin():
+        raise Begun
 
-    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("psutil.cpu_percent", look)
     monkeypatch.setattr(sys, "argv", [*map(str, command)])
-    monkeypatch.setattr("ganexp.cli.interrupting.at_once", lambda: None)  # which would stay
+    monkeypatch.setattr("ganexp.cli.process.begin", begin)
     monkeypatch.setitem(sys.modules, "torch", None)  # so that it cannot be imported
-    with pytest.raises(Looked):
+    with pytest.raises(Begun):
         runpy.run_path(str(command[0]), run_name="__main__")
-
-
-@pytest.mark.parametrize(
-    ("given", "percent", "cores", "policy"),
-    [
-        ({}, 20, 2, None),
-        ({}, 30, 2, "passive"),
-        ({}, 2, 16, None),
-        ({}, 5, 16, "passive"),
-        ({"OMP_WAIT_POLICY": "active"}, 5, 16, "active"),
-    ],
-)
-def test_half_a_core_in_use_by_others_is_other_work_unless_the_user_says_otherwise(given, percent, cores, policy, monkeypatch):
-    monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
-    monkeypatch.setattr("psutil.cpu_count", lambda: cores)
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    wait_quietly()
-    assert os.environ.get("OMP_WAIT_POLICY") == policy

@@ -11,7 +11,8 @@ from ganexp import build
 from ganexp.cli.composing import refuse_mixed_groups
 from ganexp.cli.hydra_errors import composing
 from ganexp.config.check import check
-from ganexp.config.schema import GROUPS, Config, ConfigError
+from ganexp.config.schema import GROUPS, Config
+from ganexp.facts import UserError
 from ganexp.printable import printable
 from ganexp.strategies.base import as_strategy
 from tests.composing import composed, options, suited
@@ -88,7 +89,7 @@ def outcome(arguments):
             cfg = composed(*arguments)
         refuse_mixed_groups(cfg, dict.fromkeys(GROUPS, 1))
         check(cfg, trust=cfg.trust)
-    except ConfigError as error:
+    except UserError as error:
         return f"Error: {printable(error)}"
     return None
 

@@ -9,7 +9,7 @@ import pytest
 from ganexp.cli.help import described
 from ganexp.cli.options import options as options_of
 from ganexp.cli.options import primary
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.composing import CONF, options
 
 OURS = primary([CONF])
@@ -91,7 +91,7 @@ def test_settings_that_lie_below_a_name_are_told_with_it(tmp_path):
 def test_a_configuration_that_cannot_be_read_is_a_sentence(tmp_path, text):
     if text:
         (tmp_path / "mine.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=r"mine"):
+    with pytest.raises(UserError, match=r"mine"):
         described(["--config-dir", str(tmp_path), "--config-name", "mine"])
 
 

@@ -15,11 +15,11 @@ from torch.utils.data import Dataset
 from torchvision import datasets
 
 from ganexp import build
-from ganexp.cli.failures import explain
-from ganexp.config.schema import ConfigError
+from ganexp.cli.failures import meaning
 from ganexp.data import DecodingError
 from ganexp.data.vision import MNIST
 from ganexp.data.workers import loader
+from ganexp.facts import UserError
 from ganexp.training import checkpoint
 from tests import forked
 from tests.composing import composed
@@ -43,7 +43,7 @@ def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy(tmp_path):
         "you tried to allocate 9 bytes): lower batch_size": RuntimeError(
             "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
         ),
-        "Out of memory (no more is known): lower batch_size": MemoryError(),
+        "Out of memory (MemoryError): lower batch_size": MemoryError(),
         "lower workers": RuntimeError("DataLoader worker (pid(s) 17) exited unexpectedly"),
         "for lack of memory: lower workers": RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed."),
         "make room": OSError(errno.ENOSPC, "No space left on device"),
@@ -56,17 +56,17 @@ def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy(tmp_path):
         "/a/b.png cannot be decoded as an image (x): remove": DecodingError("/a/b.png cannot be decoded as an image (x)"),
     }
     for part, error in said.items():
-        assert part in explain(error)
-        assert len(explain(error).splitlines()) == 1
-    assert explain(RuntimeError("a bug")) is None
+        assert part in meaning(error)
+        assert len(meaning(error).splitlines()) == 1
+    assert meaning(RuntimeError("a bug")) is None
     interrupted = (OSError(errno.ENOSPC, "x"), torch.AcceleratorError("x"), RuntimeError("DataLoader worker (pid 1) x"))
     for error in interrupted:
-        assert "begin again, since there is no checkpoint yet" in explain(error, tmp_path)
+        assert "begin again, since there is no checkpoint yet" in meaning(error, tmp_path)
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.pt").touch()
     for error in interrupted:
-        assert f"continue with resume={tmp_path}" in explain(error, tmp_path)
-    assert explain(OSError(errno.ENOENT, "no such file")) is None
+        assert f"continue with resume={tmp_path}" in meaning(error, tmp_path)
+    assert meaning(OSError(errno.ENOENT, "no such file")) is None
 
 
 class Undecodable(Dataset):
@@ -90,7 +90,7 @@ def limited(folder, caplog):
     Image.fromarray = lambda image: Image.effect_noise((400, 400) if made.iteration else (9, 9), 99)
     with pytest.raises(OSError, match="File too large") as told:
         made.fit()
-    assert "make room" in explain(told.value)
+    assert "make room" in meaning(told.value)
     assert "No checkpoint at iteration 2" in caplog.text
 
 
@@ -176,7 +176,7 @@ def outgrown(folder):
 def test_a_second_process_is_refused_a_run_folder(tmp_path):
     first = build(composed(*SMALL, "iterations=4"), tmp_path)
     (tmp_path / "metrics.jsonl").unlink()  # as if it were just beginning
-    with pytest.raises(ConfigError, match="another process is training in"):
+    with pytest.raises(UserError, match="another process is training in"):
         build(composed(*SMALL, "iterations=4"), tmp_path)
     first.fit()
 

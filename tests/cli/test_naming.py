@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from ganexp.cli.folders import make_new
 from ganexp.cli.line import read
 from ganexp.cli.naming import MAX_LENGTH, changes, class_names, run_name
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.processes import joined
 
 
@@ -81,5 +81,5 @@ def test_a_folder_that_was_named_is_taken_however_it_was_written(adding):
 
 def test_an_outputs_folder_that_is_a_link_to_nowhere_is_refused(tmp_path):
     (tmp_path / "outputs").symlink_to(tmp_path / "unmounted")
-    with pytest.raises(ConfigError, match=r"outputs/run cannot be made \(.*\): choose another hydra.run.dir"):
+    with pytest.raises(UserError, match=r"outputs/run cannot be made \(.*\): choose another hydra.run.dir"):
         make_new(tmp_path / "outputs" / "run")

@@ -6,14 +6,14 @@ from ganexp.cli.composing import compose
 from ganexp.config.check import check
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.composing import composed
 
 SMALL = ["generator.width=4", "discriminator.width=4", "batch_size=8"]
 
 
 def test_a_buffer_that_does_not_fit_into_memory_names_a_size_that_does():
-    with pytest.raises(ConfigError, match=r"GiB are free: choose wrapper\.replay\.size=\d+\.$"):
+    with pytest.raises(UserError, match=r"GiB are free: choose wrapper\.replay\.size=\d+\.$"):
         check(compose(*SMALL, "wrapper=[replay]", "wrapper.replay.share=0.5", "wrapper.replay.size=1000000000"))
 
 
@@ -21,7 +21,7 @@ def test_another_list_drops_what_a_preset_sets_of_its_own():
     assert list(compose("experiment=grid", "penalty=[r1]").penalty) == ["r1"]
     assert list(compose("experiment=topk_ring", "wrapper=[]").wrapper) == []
     typed = compose("experiment=grid", "penalty=[r1]", "penalty.gradient_penalty.weight=3")
-    with pytest.raises(ConfigError, match=r"penalty\.gradient_penalty"):
+    with pytest.raises(UserError, match=r"penalty\.gradient_penalty"):
         check(typed)
 
 

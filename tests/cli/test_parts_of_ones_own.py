@@ -10,7 +10,7 @@ import wandb
 import ganexp
 from ganexp.cli.commands import dashboard
 from ganexp.cli.composing import compose
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.training.checkpoint import load
 from tests.calling import call
 from tests.forked import train
@@ -303,7 +303,7 @@ def test_the_help_describes_them(mine, tmp_path):
     ],
 )
 def test_mistakes_are_sentences(mine, tmp_path, mistake, sentence):
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(UserError) as refusal:
         ganexp.build(compose(*CHOICES, *SMALL, "logger=[shifted]", mistake, config_dir=mine), tmp_path / "run", trust=MODULE)
     assert sentence in str(refusal.value)
     assert not (tmp_path / "run").exists()

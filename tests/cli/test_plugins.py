@@ -9,7 +9,7 @@ import pytest
 import ganexp
 from ganexp.cli.help import described
 from ganexp.config import plugins
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.small_runs import SMALL
 
 PACKAGE, MODULE = "ganexp-shifted", "shifted_of_a_test"
@@ -67,7 +67,7 @@ def installed(site, monkeypatch):
 
 def test_without_it_there_is_none():
     assert plugins.plugins() == ()
-    with pytest.raises(ConfigError, match=r"loss=shifted is not an option"):
+    with pytest.raises(UserError, match=r"loss=shifted is not an option"):
         ganexp.compose(*TYPED)
 
 
@@ -93,7 +93,7 @@ def test_it_trains_and_its_module_is_trusted_where_a_run_is_read(installed, tmp_
 def test_nothing_else_becomes_trusted(installed):
     cfg = ganexp.compose(*TYPED)
     cfg.generator._target_ = f"{MODULE}_other.Generator"
-    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+ is not ganexp's, .*trust=shifted_of_a_test_other \("):
+    with pytest.raises(UserError, match=r"^generator\._target_=\S+ is not ganexp's, .*trust=shifted_of_a_test_other \("):
         ganexp.build(cfg)
 
 

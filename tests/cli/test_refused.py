@@ -5,15 +5,15 @@ import torch
 from torch import nn
 
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.data import Digits
+from ganexp.facts import UserError
 from tests.composing import composed
 
 
 def test_checking_takes_no_memory_and_reads_nothing(monkeypatch):
     monkeypatch.setattr(Digits, "load", lambda self: pytest.fail("the data were read"))
     cfg = composed("generator.width=32768", "discriminator.width=32768", "latent_dim=65536", "device=cpu")
-    with pytest.raises(ConfigError, match="GiB: lower"):  # 5 TB of weights
+    with pytest.raises(UserError, match="GiB: lower"):  # 5 TB of weights
         check(cfg)
 
 
@@ -65,23 +65,19 @@ class Column(TwoScores):
 def test_networks_of_ones_own_are_checked_too():
     cfg = composed()
     cfg.generator = {"_target_": f"{__name__}.Flat"}
-    with pytest.raises(
-        ConfigError, match=r"Flat makes samples of shape \(7,\), and those of dataset=digits have \(1, 32, 32\)"
-    ):
+    with pytest.raises(UserError, match=r"Flat makes samples of shape \(7,\), and those of dataset=digits have \(1, 32, 32\)"):
         check(cfg, trust="tests")
     cfg.generator = {"_target_": f"{__name__}.Stubborn"}
-    with pytest.raises(ConfigError, match=r"Stubborn cannot run on latents of latent_dim=64 \(.*\): choose another latent_dim"):
+    with pytest.raises(UserError, match=r"Stubborn cannot run on latents of latent_dim=64 \(.*\): choose another latent_dim"):
         check(cfg, trust="tests")
     cfg = composed("generator=mlp", "dataset.image_size=24")
     cfg.discriminator = {"_target_": f"{__name__}.Narrow"}
-    with pytest.raises(
-        ConfigError, match=r"Narrow cannot run on samples of shape \(1, 24, 24\), as those of dataset=digits \("
-    ):
+    with pytest.raises(UserError, match=r"Narrow cannot run on samples of shape \(1, 24, 24\), as those of dataset=digits \("):
         check(cfg, trust="tests")
     cfg = composed()
     for name, remedy in {"TwoScores": "end it with a layer", "Column": r"end it with \.squeeze\(1\)"}.items():
         cfg.discriminator = {"_target_": f"{__name__}.{name}"}
-        with pytest.raises(ConfigError, match=rf"^discriminator=\S+{name} does not fit: .* one score per sample.*{remedy}"):
+        with pytest.raises(UserError, match=rf"^discriminator=\S+{name} does not fit: .* one score per sample.*{remedy}"):
             check(cfg, trust="tests")
 
 
@@ -107,7 +103,7 @@ def test_a_network_that_cannot_be_tried_without_values_is_let_through():
 def test_what_such_a_network_returns_is_checked_nevertheless():
     cfg = composed()
     cfg.discriminator = {"_target_": f"{__name__}.LooksAtValues"}
-    with pytest.raises(ConfigError, match="returns energy scores"):
+    with pytest.raises(UserError, match="returns energy scores"):
         check(cfg, trust="tests")
 
 

@@ -15,7 +15,7 @@ from ganexp.cli.resuming import find_checkpoint, newest_unfinished, resumed
 from ganexp.cli.sweep import _quoted, continued
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.composing import composed
 from tests.small_runs import Interrupting, rows, small_run
 
@@ -46,7 +46,7 @@ def test_a_line_is_read_with_its_folders_wherever_its_options_stand(tmp_path, mo
     assert line.options == ["--config-dir", str(tmp_path / "mine"), "--config-name", "other"]
     assert read(["a=1", "+a=2=3"]).said("a") == "2=3"
     for wrong in (["--config-dir"], ["--loss=hinge"]):
-        with pytest.raises(ConfigError, match=re.escape(wrong[0].partition("=")[0].lstrip("-"))):
+        with pytest.raises(UserError, match=re.escape(wrong[0].partition("=")[0].lstrip("-"))):
             read(wrong)
 
 
@@ -82,7 +82,7 @@ def test_choices_may_be_typed_again(tmp_path):
 )
 def test_what_cannot_be_laid_over_a_run_is_refused_by_name(word, tmp_path):
     folder = run_folder(tmp_path / "run")
-    with pytest.raises(ConfigError, match=re.escape(word.partition("=")[0])) as refused:
+    with pytest.raises(UserError, match=re.escape(word.partition("=")[0])) as refused:
         asked(f"resume={folder}", word)
     assert len(str(refused.value).splitlines()) == 1
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_laid_over_a_run_is_refused_by_name(word, tmp_path):
 def test_a_broken_configuration_of_a_run_is_one_sentence(text, tmp_path):
     folder = run_folder(tmp_path / "run")
     (folder / "config.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"\Aresume=\S+: its configuration is not in [^\n]+config\.json\.\Z"):
+    with pytest.raises(UserError, match=r"\Aresume=\S+: its configuration is not in [^\n]+config\.json\.\Z"):
         asked(f"resume={folder}")
 
 
@@ -105,9 +105,9 @@ def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
     (tmp_path / "sweep").mkdir()
     Sweep((), ()).save(tmp_path / "sweep")
     for name, sentence in {"loop": "has no checkpoint", "x" * 5000: "has no checkpoint", "sweep": "sweep.resume=sweep"}.items():
-        with pytest.raises(ConfigError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             find_checkpoint(name)
-    with pytest.raises(ConfigError, match="holds no sweep"):
+    with pytest.raises(UserError, match="holds no sweep"):
         continued(read(["-m", "sweep.resume=loop"]))
 
 
@@ -120,10 +120,10 @@ def test_a_sweep_goes_on_with_the_words_that_it_was_started_with_and_with_no_oth
     )
     assert continued(read(["-m", "seed=0,1"])) is None
     for others in (["-cd", "/mine"], ["-cd", "/mine", "iterations=30", "seed=0,1"], ["iterations=20", "seed=0,1"]):
-        with pytest.raises(ConfigError, match=r"beside it, --config-dir /mine iterations=20 seed=0,1\.$"):
+        with pytest.raises(UserError, match=r"beside it, --config-dir /mine iterations=20 seed=0,1\.$"):
             continued(read([*others, resume]))
     Sweep(words, ("seed",)).save(tmp_path)
-    with pytest.raises(ConfigError, match=r"is a search; continue it by giving its hydra\.sweeper\.study_name again\."):
+    with pytest.raises(UserError, match=r"is a search; continue it by giving its hydra\.sweeper\.study_name again\."):
         continued(read([resume]))
 
 
@@ -131,10 +131,10 @@ def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
     small_run(tmp_path, "iterations=20", "checkpoint_every=5", "keep_checkpoints=2").fit()
     last = tmp_path / "checkpoints" / "last.pt"
     last.write_bytes(last.read_bytes()[:5000])
-    with pytest.raises(ConfigError, match=r"cannot be read as a checkpoint .*resume=\S+iteration_0000000\d\d\.pt\.$"):
+    with pytest.raises(UserError, match=r"cannot be read as a checkpoint .*resume=\S+iteration_0000000\d\d\.pt\.$"):
         small_run(tmp_path, "iterations=40", checkpoint=last)
     last.unlink()
-    with pytest.raises(ConfigError, match=r"has no last\.pt: .*resume=\S+iteration_0000000\d\d\.pt\.$"):
+    with pytest.raises(UserError, match=r"has no last\.pt: .*resume=\S+iteration_0000000\d\d\.pt\.$"):
         find_checkpoint(str(tmp_path))
 
 
@@ -143,7 +143,7 @@ def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
 )
 def test_a_broken_record_of_a_sweep_is_one_sentence(content, tmp_path):
     (tmp_path / "sweep.json").write_text(content)
-    with pytest.raises(ConfigError, match="holds no sweep"):
+    with pytest.raises(UserError, match="holds no sweep"):
         continued(read(["-m", f"sweep.resume={tmp_path}"]))
 
 
@@ -179,7 +179,7 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(tmp_path):
     small_run(tmp_path, "iterations=20").fit()
     whole, kept = json.loads((tmp_path / "summary.json").read_text()), (tmp_path / "metrics.jsonl").read_bytes()
     checkpoint = find_checkpoint(str(tmp_path))
-    with pytest.raises(ConfigError, match="has all of its 20 iterations"):
+    with pytest.raises(UserError, match="has all of its 20 iterations"):
         small_run(tmp_path, "iterations=20", checkpoint=checkpoint)
     (tmp_path / "summary.json").unlink()
     small_run(tmp_path, "iterations=20", checkpoint=checkpoint).fit()

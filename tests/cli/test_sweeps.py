@@ -20,7 +20,7 @@ from ganexp.cli.log import Log
 from ganexp.cli.sweep import _tell_jobs, end
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.logging.summary import write_summary
 from tests import forked
 from tests.cli.handmade_sweeps import TINY, make_sweep, sweep_folder
@@ -319,7 +319,7 @@ def test_jobs_of_a_sweep_divide_its_gpus_as_the_launcher_says(tmp_path, monkeypa
 
 @pytest.mark.parametrize("jobs", [0, 25, 1.5, "many", True])
 def test_a_wrong_number_of_jobs_on_a_gpu_is_refused_by_its_key(jobs):
-    with pytest.raises(ConfigError, match=r"^hydra\.launcher\.jobs_per_gpu "):
+    with pytest.raises(UserError, match=r"^hydra\.launcher\.jobs_per_gpu "):
         take_jobs_per_gpu(OmegaConf.create({"n_jobs": 2, "jobs_per_gpu": jobs}))
 
 
@@ -393,6 +393,6 @@ def test_a_table_that_does_not_fit_on_the_disk_leaves_the_one_before(tmp_path):
 def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
     sweep = make_sweep(tmp_path / "sweep", {"loss=hinge": [1.0, "failed"]})
     (sweep / "sweep.csv").mkdir()
-    with pytest.raises(ConfigError, match=r"job 1 failed; its train\.log says why"):
+    with pytest.raises(UserError, match=r"job 1 failed; its train\.log says why"):
         end(sweep)
     assert "No sweep.csv: " in capsys.readouterr().out

@@ -8,14 +8,14 @@ import signal
 import pytest
 import torch
 
-from ganexp.cli import launching
+from ganexp.cli import failures, launching
 from ganexp.cli.launching import identity
 from ganexp.config.check import check
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset
 from ganexp.distributed.group import FailedElsewhere
-from ganexp.distributed.joining import CannotJoin, join
+from ganexp.distributed.joining import join
+from ganexp.facts import UserError
 from tests.cli.several import LONG, RUN, process_of, started_by_hand, torchrun
 from tests.composing import composed
 from tests.data.samples import folder_of_images
@@ -25,7 +25,7 @@ from tests.small_runs import rows
 
 def refused(commands, cwd, monkeypatch):
     """Return the one sentence, of one process, with which all are refused."""
-    monkeypatch.setattr(launching, "SPEAKING_S", 0.1)
+    monkeypatch.setattr(failures, "SPEAKING_S", 0.1)
     ends = started_by_hand(commands, cwd)
     assert all(code == 1 for code, _, _ in ends), ends
     said = [err for _, _, err in ends if err]
@@ -85,7 +85,7 @@ def test_processes_whose_data_have_no_digest_read_the_same_place():
     node = {"_target_": f"{__name__}.Placed", "path": "here"}
     values = plain(composed(*RUN))
     here, there = (identity(values | {"dataset": node | {"path": place}}) for place in ("here", "there"))
-    with pytest.raises(ConfigError, match=r"process 1 differs from process 0 in dataset\.path: start all"):
+    with pytest.raises(UserError, match=r"process 1 differs from process 0 in dataset\.path: start all"):
         launching.refuse_differing([here, there])
 
 
@@ -94,11 +94,11 @@ def test_processes_whose_data_have_no_digest_read_the_same_place():
     [("batch_size=7", "such as batch_size=8"), ("strategy=unrolled", "strategy"), ("cuda_graph=true", "cuda_graph")],
 )
 def test_what_several_processes_cannot_do_is_refused(choice, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*RUN, choice), processes=2)
 
 
-@pytest.mark.parametrize(("rank", "error"), [("0", CannotJoin), ("1", FailedElsewhere)])
+@pytest.mark.parametrize(("rank", "error"), [("0", UserError), ("1", FailedElsewhere)])
 def test_one_process_says_that_there_is_no_address(rank, error, monkeypatch):
     for name, value in {"WORLD_SIZE": "2", "RANK": rank, "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
@@ -107,9 +107,9 @@ def test_one_process_says_that_there_is_no_address(rank, error, monkeypatch):
         join()
 
 
-@pytest.mark.parametrize(("rank", "error"), [("0", ConfigError), ("1", SystemExit)])
+@pytest.mark.parametrize(("rank", "error"), [("0", UserError), ("1", SystemExit)])
 def test_one_process_refuses_a_sweep(rank, error, monkeypatch):
-    monkeypatch.setattr(launching, "SPEAKING_S", 0)
+    monkeypatch.setattr(failures, "SPEAKING_S", 0)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", rank)
     with pytest.raises(error):

@@ -9,7 +9,8 @@ from PIL import Image
 
 from ganexp import build, load, strategies
 from ganexp.config.check import check
-from ganexp.config.schema import GROUPS, LISTS, ConfigError
+from ganexp.config.schema import GROUPS, LISTS
+from ganexp.facts import UserError
 from ganexp.logging import TensorBoardLogger
 from ganexp.streams import stream
 from tests.composing import CONF, composed, declared, discriminator_for, losses_of_scores, options
@@ -142,7 +143,7 @@ def test_choices_arrive_in_the_objects():
 
 def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     build(composed(*SMALL, "iterations=1"), tmp_path).fit()
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(UserError, match="holds a run already"):
         build(composed(*SMALL, "iterations=1"), tmp_path)
 
 
@@ -162,7 +163,7 @@ def test_a_missing_download_is_one_sentence(tmp_path, monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr("urllib.request.urlopen", refuse)
-    with pytest.raises(ConfigError, match=r"^dataset: MNIST is not in .* and cannot be downloaded"):
+    with pytest.raises(UserError, match=r"^dataset: MNIST is not in .* and cannot be downloaded"):
         build(composed("dataset=mnist", f"data_root={tmp_path}", "logger=[]"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -172,7 +173,7 @@ def test_a_wandb_folder_that_cannot_be_written_is_one_sentence_and_closes_what_w
     monkeypatch.setattr(TensorBoardLogger, "close", lambda self, end: (closed.append(end["state"]), close(self, end)))
     (tmp_path / "file").touch()
     words = ("logger=[tensorboard,wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}/file/x")
-    with pytest.raises(ConfigError, match=r"^logger\.wandb cannot write: .*/file/x"):
+    with pytest.raises(UserError, match=r"^logger\.wandb cannot write: .*/file/x"):
         build(composed(*SMALL, *words), tmp_path / "run")
     assert closed == ["failed"]
 
@@ -215,5 +216,5 @@ def test_images_need_not_be_square(tmp_path):
     [(["augment=ada"], "it transforms square images"), (["dataset.image_size=[16,0]"], "dataset.image_size")],
 )
 def test_where_they_have_to_be_square_a_sentence_says_so(overrides, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*WIDE, *overrides))

@@ -7,8 +7,8 @@ from PIL import Image
 
 import ganexp
 from ganexp import Prior, build
-from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Digits, Resident, Streamed
+from ganexp.facts import UserError
 from tests.composing import composed
 from tests.tiny import iterate
 
@@ -43,7 +43,7 @@ class Broken(Dataset):
 def test_data_that_are_not_what_their_class_says_are_refused(broken):
     cfg = composed(*SMALL, *POINTS, "iterations=1")
     cfg.dataset = {"name": "broken", "_target_": f"{__name__}.Broken", **broken}
-    with pytest.raises(ConfigError, match=r"^dataset: .*Broken"):
+    with pytest.raises(UserError, match=r"^dataset: .*Broken"):
         build(cfg, trust="tests")
 
 

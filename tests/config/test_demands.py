@@ -11,7 +11,7 @@ from ganexp import build
 from ganexp.config.assemble import networks_of
 from ganexp.config.check import check
 from ganexp.config.dry_run import Demands, counted
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.training.execution import Machine
 from tests.composing import composed
 
@@ -34,7 +34,7 @@ def test_networks_whose_weights_no_memory_holds_are_refused_and_a_large_batch_is
     needed = 5 * 4 * sum(one.numel() for network in networks for one in network.parameters())
     for there in (needed - 1, needed):
         monkeypatch.setattr(Machine, "memory_bytes", there)
-        with pytest.raises(ConfigError, match=r"lower generator\.width") if there < needed else nullcontext():
+        with pytest.raises(UserError, match=r"lower generator\.width") if there < needed else nullcontext():
             check(cfg)
 
 

@@ -10,8 +10,8 @@ import torch
 
 import ganexp
 from ganexp.config.loading import _published, data_of
-from ganexp.config.schema import ConfigError
 from ganexp.data import Dataset, Fake
+from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
 from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint
@@ -44,7 +44,7 @@ def test_the_data_of_a_generator_are_those_that_the_seed_of_its_run_has_drawn(tm
     ganexp.build(composed(*words, "iterations=1", "sample_every=0", "seed=3"), tmp_path, trust=__name__).fit()
     assert torch.equal(data_of(ganexp.load(tmp_path), trust=__name__), LOADED[0])
     monkeypatch.setattr(Drawn, "shape", (3,))
-    with pytest.raises(ConfigError, match=r"^dataset=\S+ has samples of shape \(3,\) now, and had \(2,\) when"):
+    with pytest.raises(UserError, match=r"^dataset=\S+ has samples of shape \(3,\) now, and had \(2,\) when"):
         data_of(ganexp.load(tmp_path), trust=__name__)
 
 
@@ -70,7 +70,7 @@ def test_standing_statistics_are_those_of_the_averaged_weights_as_in_an_evaluati
 
 
 def test_statistics_of_no_batch_norm_are_refused(trained):
-    with pytest.raises(ConfigError, match="standing"):
+    with pytest.raises(UserError, match="standing"):
         ganexp.load(trained[0], standing=2)
 
 
@@ -145,7 +145,7 @@ def test_a_generator_of_ones_own_must_be_trusted(tmp_path):
     cfg = composed(*SMALL, "iterations=1")
     cfg.generator._target_ = f"{__name__}.Own"
     ganexp.build(cfg, tmp_path, trust="tests").fit()
-    with pytest.raises(ConfigError, match=r"^generator\._target_=\S+\.test_loading\.Own is not .* add trust=tests \("):
+    with pytest.raises(UserError, match=r"^generator\._target_=\S+\.test_loading\.Own is not .* add trust=tests \("):
         ganexp.load(tmp_path)
     assert type(ganexp.load(tmp_path, trust=["tests"]).network).__name__ == "Own"
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_loaded_is_one_sentence(trained, tmp_path):
                 inside = inside[part]
             inside[last] = value
             torch.save(state, tmp_path / "x.pt")
-            with pytest.raises((CheckpointError, ConfigError), match=rf"\A[^\n]*{said}[^\n]*\Z"):
+            with pytest.raises((CheckpointError, UserError), match=rf"\A[^\n]*{said}[^\n]*\Z"):
                 ganexp.load(tmp_path / "x.pt")
 
 

@@ -9,11 +9,11 @@ from ganexp.batch import Batch
 from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
 from ganexp.data import MNIST, Digits, Ring
 from ganexp.data.feed import to_range
 from ganexp.evaluation import Evaluator, Raw, SlicedWasserstein, real_batches
 from ganexp.evaluation.evaluator import labelled
+from ganexp.facts import UserError
 from ganexp.training import Evaluation
 from tests.composing import composed
 from tests.data.torchvision_sets import write_idx
@@ -94,7 +94,7 @@ def test_held_out_labels_that_cannot_be_read_are_refused_in_a_sentence(mnist, mo
     monkeypatch.setattr(MNIST, "labels", labels)
     settings = (*SHORT, "dataset=mnist", f"data_root={mnist.root}", "dataset.image_size=4", "conditional=true", *TINY)
     settings += ("evaluation.features=raw", "evaluation.samples=40", "measure=[intra_fid]", "evaluation.against=test")
-    with pytest.raises(ConfigError, match=r"^dataset: column label of the test part leaves images without a class\.$"):
+    with pytest.raises(UserError, match=r"^dataset: column label of the test part leaves images without a class\.$"):
         build(composed(*settings))
 
 
@@ -104,7 +104,7 @@ def test_classes_that_cannot_be_read_are_refused_in_a_sentence_after_training_to
 
     config = parse(plain(composed(*DIGITS, *TINY, "measure=[kid]")))
     monkeypatch.setattr(Digits, "classes", property(unreadable))
-    with pytest.raises(ConfigError, match=r"^dataset: digits\.csv is cut off\.$"):
+    with pytest.raises(UserError, match=r"^dataset: digits\.csv is cut off\.$"):
         RunEvaluator(config)
 
 
@@ -114,6 +114,6 @@ def test_held_out_data_have_an_identity_of_their_own():
 
 
 def test_what_has_no_value_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"^measure\.cas needs .*: choose conditional=true\.$"):
+    with pytest.raises(UserError, match=r"^measure\.cas needs .*: choose conditional=true\.$"):
         build(composed(*SHORT, "measure=[cas]"), tmp_path / "run")
     assert not (tmp_path / "run").exists()

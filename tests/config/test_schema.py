@@ -8,7 +8,8 @@ from ganexp.cli.options import primary
 from ganexp.config.parsing import check_type, parse
 from ganexp.config.plain import dotted, plain
 from ganexp.config.resume import contradictions
-from ganexp.config.schema import GROUPS, Config, ConfigError, choices_of, effect_of, keys_of
+from ganexp.config.schema import GROUPS, Config, choices_of, effect_of, keys_of
+from ganexp.facts import UserError
 from tests.composing import CONF, composed
 
 
@@ -31,7 +32,7 @@ def test_what_a_plain_dictionary_leaves_out_has_the_default_of_the_yaml(monkeypa
     some = parse(groups | {"evaluation": {"samples": 9}, "seed": 3})
     assert (some.evaluation.samples, some.evaluation.of, some.seed, some.batch_size) == (9, "average", 3, 32)
     del groups["dataset"]
-    with pytest.raises(ConfigError, match=r"^dataset is missing"):
+    with pytest.raises(UserError, match=r"^dataset is missing"):
         parse(groups)
 
 
@@ -77,7 +78,7 @@ def test_the_order_of_a_list_tells_runs_apart():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [0.5, float("-inf")]])
 def test_floats_are_finite(value):
-    with pytest.raises(ConfigError, match=r"^x needs a finite number; got "):
+    with pytest.raises(UserError, match=r"^x needs a finite number; got "):
         check_type("x", value, list[float] if isinstance(value, list) else float)
 
 
@@ -85,7 +86,7 @@ def test_a_whole_number_is_an_integer_however_it_is_written():
     config = parse(plain(composed("iterations=1e4", "evaluation.samples=2e3", "clip_gradients=1.0")))
     assert (config.iterations, config.evaluation.samples) == (10_000, 2000)
     assert (type(config.iterations), type(config.clip_gradients)) == (int, float)
-    with pytest.raises(ConfigError, match=r"^iterations needs an integer; got 0\.5\.$"):
+    with pytest.raises(UserError, match=r"^iterations needs an integer; got 0\.5\.$"):
         parse(plain(composed("iterations=5e-1")))
 
 
@@ -93,9 +94,9 @@ def test_what_json_cannot_hold_is_refused_in_a_sentence():
     values, deep = plain(composed()), 0.5
     for _ in range(250):
         deep = {"r1": deep}
-    with pytest.raises(ConfigError, match=r"^data_root needs text in UTF-8; got /a/"):
+    with pytest.raises(UserError, match=r"^data_root needs text in UTF-8; got /a/"):
         parse(values | {"data_root": "/a/\udcff"})  # as Python reads a path whose bytes are no UTF-8
-    with pytest.raises(ConfigError, match=r"^The configuration should hold plain values only: "):
+    with pytest.raises(UserError, match=r"^The configuration should hold plain values only: "):
         parse(values | {"moving": deep})
 
 

@@ -7,7 +7,7 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.composing import composed
 from tests.small_runs import NARROW, assert_same, trained
 from tests.tiny import iterate
@@ -66,5 +66,5 @@ def test_a_resumed_run_does_not_look_for_the_other(run, tmp_path):
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said, run):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*SETTINGS, f"init_from={run}", *overrides))

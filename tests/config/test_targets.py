@@ -7,9 +7,9 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.config.targets import target
 from ganexp.data import Dataset
+from ganexp.facts import UserError
 from ganexp.losses import Hinge, Loss
 from ganexp.strategies import Strategy, detach
 from tests.composing import composed
@@ -37,7 +37,7 @@ def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, tmp_path)
         cfg[group] = changed
     assert node is not None
     for trust in ((), None):
-        with pytest.raises(ConfigError, match=rf"\A{place}\._target_[^\n]*\.\Z"):
+        with pytest.raises(UserError, match=rf"\A{place}\._target_[^\n]*\.\Z"):
             check(cfg, trust=trust)
     assert not witness.exists()
 
@@ -45,7 +45,7 @@ def test_what_is_no_member_of_a_group_is_refused_without_a_call(place, tmp_path)
 @pytest.mark.parametrize("name", DANGEROUS)
 def test_no_name_is_called_to_find_out_what_it_is(name, tmp_path):
     for trust in ((), None):
-        with pytest.raises(ConfigError, match=r"\Aloss\._target_[^\n]*\.\Z"):
+        with pytest.raises(UserError, match=r"\Aloss\._target_[^\n]*\.\Z"):
             target({"_target_": name, "command": f"touch {tmp_path}/witness"}, "loss", trust)
     assert not (tmp_path / "witness").exists()
 
@@ -74,7 +74,7 @@ def test_a_module_of_ones_own_is_imported_only_if_it_is_trusted(mine, tmp_path):
     cfg = composed(*SMALL)
     cfg.loss = mine
     for trust in ((), ["other"], ["mine_of"], "mine_of_a_test.Mine.x"):
-        with pytest.raises(ConfigError, match=r"^loss\._target_=mine_of_a_test\.Mine is not .* add trust=mine_of_a_test \("):
+        with pytest.raises(UserError, match=r"^loss\._target_=mine_of_a_test\.Mine is not .* add trust=mine_of_a_test \("):
             build(cfg, trust=trust)
         assert not (tmp_path / "imported").exists()
     assert type(build(cfg, trust="mine_of_a_test").gan.loss).__name__ == "Mine"
@@ -99,7 +99,7 @@ def test_a_module_of_ones_own_is_imported_only_if_it_is_trusted(mine, tmp_path):
     ],
 )
 def test_each_group_takes_its_own_kind(place, name, sentence):
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         target({"_target_": name}, place)
 
 
@@ -110,7 +110,7 @@ def unannotated(gan, reals, *, d_steps, g_steps, n=2, rate=1, mode="a"):
 def test_a_setting_without_an_annotation_is_a_number_where_its_default_is_one():
     own = [f"strategy._target_={__name__}.unannotated"]
     check(composed(*own, "+strategy.n=3", "+strategy.rate=0.5", "+strategy.mode=5"), trust=__name__)
-    with pytest.raises(ConfigError, match=r"^strategy\.n needs a number; got banana\.$"):
+    with pytest.raises(UserError, match=r"^strategy\.n needs a number; got banana\.$"):
         check(composed(*own, "+strategy.n=banana"), trust=__name__)
 
 
@@ -128,11 +128,11 @@ class Silent(torch.nn.Module):
 
 
 def test_a_part_that_lacks_a_method_is_one_sentence():
-    with pytest.raises(ConfigError, match=r"cannot run one iteration: Unfinished has no g_loss\.$"):
+    with pytest.raises(UserError, match=r"cannot run one iteration: Unfinished has no g_loss\.$"):
         check(composed(*SMALL, f"loss._target_={__name__}.Unfinished"), trust="tests")
     cfg = composed()
     cfg.generator = {"_target_": f"{__name__}.Silent"}
-    with pytest.raises(ConfigError, match=r"Silent cannot run on latents of .*\(NotImplementedError\): "):
+    with pytest.raises(UserError, match=r"Silent cannot run on latents of .*\(NotImplementedError\): "):
         check(cfg, trust="tests")
 
 
@@ -176,14 +176,14 @@ def test_a_state_that_resumes_is_accepted(keep):
 
 @pytest.mark.parametrize(("keep", "said"), [("of D first", "should hold a tensor for each"), ("tuple", "should be None or a")])
 def test_a_state_that_would_not_resume_is_refused_beforehand(keep, said):
-    with pytest.raises(ConfigError, match=rf"^strategy.* could not be resumed, as its state\.kept {said}"):
+    with pytest.raises(UserError, match=rf"^strategy.* could not be resumed, as its state\.kept {said}"):
         check(keeping(keep), trust="tests")
 
 
 def test_a_data_set_without_a_shape_is_one_sentence():
     cfg = composed()
     cfg.dataset = {"_target_": f"{__name__}.Shapeless"}
-    with pytest.raises(ConfigError, match=r"^dataset\._target_=.*Shapeless must have a shape, such as \(3, 32, 32\)"):
+    with pytest.raises(UserError, match=r"^dataset\._target_=.*Shapeless must have a shape, such as \(3, 32, 32\)"):
         check(cfg, trust="tests")
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from ganexp.config.defaults import defaults
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
 from ganexp.config.untrusted import checked
+from ganexp.facts import UserError
 from tests.composing import composed
 
 HOSTILE = {
@@ -37,9 +37,9 @@ def with_value(key, value):
 @pytest.mark.parametrize(("key", "value"), CASES)
 def test_what_only_its_owner_may_say_is_refused_unless_it_was_typed_or_all_is_trusted(key, value):
     values = with_value(key, value)
-    with pytest.raises(ConfigError, match=rf"\Aresume=x: {key.partition('.')[0]}\.\S+=[^\n]*, which it has recorded, could "):
+    with pytest.raises(UserError, match=rf"\Aresume=x: {key.partition('.')[0]}\.\S+=[^\n]*, which it has recorded, could "):
         checked(values, "resume=x")
-    with pytest.raises(ConfigError):
+    with pytest.raises(UserError):
         checked(values, "resume=x", trust=["mine"], typed=[f"{key}x", "penalty"])
     for typed in (key, key.partition(".")[0]):
         assert checked(values, "resume=x", typed=[typed])[key.partition(".")[0]] == values[key.partition(".")[0]]
@@ -82,7 +82,7 @@ def deep(levels):
 
 @pytest.mark.parametrize("values", [{"loss": object()}, {(1, 2): 3}, circle(), deep(40), deep(100_000), {"a": {1, 2}}])
 def test_what_is_no_configuration_is_one_sentence(values):
-    with pytest.raises(ConfigError, match=r"\Ax: [^\n]+\Z"):
+    with pytest.raises(UserError, match=r"\Ax: [^\n]+\Z"):
         checked(values, "x")
 
 

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from ganexp.config.build import build
-from ganexp.config.schema import ConfigError
 from ganexp.data import ImageFolder, headers, load_cached
+from ganexp.facts import UserError
 from tests.composing import composed
 from tests.data.samples import zipped
 
@@ -71,7 +71,7 @@ def test_a_run_is_refused_before_anything_is_written(folder, tmp_path):
     cfg = composed(
         "dataset=image_folder", f"dataset.path={folder}", "dataset.image_size=16", "dataset.strict=true", "generator.width=2"
     )
-    with pytest.raises(ConfigError, match=r"^dataset: .* 6 of 7 .*strict=false\.$"):
+    with pytest.raises(UserError, match=r"^dataset: .* 6 of 7 .*strict=false\.$"):
         build(cfg, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

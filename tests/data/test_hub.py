@@ -15,8 +15,8 @@ from PIL import Image
 from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.run_data import held_out_of
-from ganexp.config.schema import ConfigError
 from ganexp.data import Hub, ImageFolder, load_cached
+from ganexp.facts import UserError
 from ganexp.training.execution import Machine
 from tests.composing import composed
 from tests.data.samples import noise, save
@@ -255,14 +255,14 @@ def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
         f"dataset.path={tmp_path}/empty": "cannot be read",
         f"dataset.path={path} dataset.split=extra": "dataset.split from",
     }.items():
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(UserError) as caught:
             check(composed("dataset=hub", *typed.split(), "conditional=true", "logger=[]"))
         assert said in str(caught.value)
-    with pytest.raises(ConfigError, match="without a network"):
+    with pytest.raises(UserError, match="without a network"):
         check(composed("dataset=hub", "dataset.path=a/b", "evaluate_every=9", "evaluation.against=test", "logger=[]"))
     plain = tmp_path / "plain"
     table(images_at(tmp_path / "x")).remove_columns("label").save_to_disk(plain)
-    with pytest.raises(ConfigError, match=r"^dataset=hub has no class labels"):
+    with pytest.raises(UserError, match=r"^dataset=hub has no class labels"):
         check(composed("dataset=hub", f"dataset.path={plain}", "conditional=true", "logger=[]"))
 
 
@@ -335,7 +335,7 @@ def test_shards_that_are_broken_or_not_there_or_without_classes_are_refused(tmp_
         "broken": r"^dataset: .* cannot be read",
         "none-*.tar": r"^dataset: .* cannot be read",
     }.items():
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(UserError, match=said):
             check(composed("dataset=hub", f"dataset.path={tmp_path}/{path}", "conditional=true", "logger=[]"))
 
 

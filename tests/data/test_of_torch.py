@@ -11,8 +11,8 @@ from torchvision.transforms.v2.functional import pil_to_tensor, resize
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
 from ganexp.data import DecodingError, Torch
+from ganexp.facts import UserError
 from tests.composing import composed
 from tests.data.own import Floats, Listed, Own, Pictures, Points, WithoutLength, pixels
 from tests.tiny import iterate
@@ -28,7 +28,7 @@ def configured(name, *overrides):
 
 def test_images_that_networks_do_not_take_have_a_remedy_that_is_there():
     networks = ("generator=dcgan", "discriminator=dcgan", "+dataset.dataset.side=28")
-    with pytest.raises(ConfigError, match=r"not 28×28; set dataset\.image_size"):
+    with pytest.raises(UserError, match=r"not 28×28; set dataset\.image_size"):
         check(configured("tests.data.own.Own", *networks), trust="tests")
 
 
@@ -87,7 +87,7 @@ def test_without_targets_there_are_no_labels():
     assert made.classes == 0
     with pytest.raises(ValueError, match=r"^Listed should have targets"):
         made.labels()
-    with pytest.raises(ConfigError, match=r"^dataset=torch has no class labels"):
+    with pytest.raises(UserError, match=r"^dataset=torch has no class labels"):
         check(configured("tests.data.own.Points", "conditional=true"), trust=None)
 
 
@@ -169,7 +169,7 @@ def test_a_dataset_without_a_length_and_another_shape_are_refused():
     ],
 )
 def test_configurations_are_refused_in_a_sentence(overrides, sentence):
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         check(composed(*SMALL, *overrides), trust=None)
 
 
@@ -192,7 +192,7 @@ def pictures(tmp_path):
 
 
 def test_images_of_several_sizes_are_refused_before_the_run_has_a_folder_and_the_remedy_works(pictures, tmp_path):
-    with pytest.raises(ConfigError, match=r"transform\._target_=torchvision\.transforms\.Resize .*size=\[8,8\]"):
+    with pytest.raises(UserError, match=r"transform\._target_=torchvision\.transforms\.Resize .*size=\[8,8\]"):
         build(pictures, tmp_path / "run", trust=None)
     assert not (tmp_path / "run").exists()
     pictures.dataset.dataset.transform = {"_target_": "torchvision.transforms.Resize", "size": [8, 8]}
@@ -218,11 +218,11 @@ def test_transforms_are_trusted_as_other_targets_are_and_have_to_be_called(place
         {"_target_": "torchvision.transforms.CenterCrop", "size": [1, 2, 3]},
     ):
         pictures.dataset.dataset.transform = place(wrong)
-        with pytest.raises(ConfigError, match=r"dataset\.dataset\.transform"):
+        with pytest.raises(UserError, match=r"dataset\.dataset\.transform"):
             check(pictures, trust=None)
     assert not (tmp_path / "witness").exists()
     pictures.dataset.dataset.transform = place({"_target_": "antigravity.Fly"})
-    with pytest.raises(ConfigError, match=r"transform.*_target_=antigravity\.Fly .* add trust=antigravity"):
+    with pytest.raises(UserError, match=r"transform.*_target_=antigravity\.Fly .* add trust=antigravity"):
         build(pictures, trust="torchvision")
 
 
@@ -230,7 +230,7 @@ def test_what_is_no_dataset_is_refused_without_a_call(tmp_path):
     cfg, witness = composed(*SMALL), tmp_path / "witness"
     cfg.dataset.dataset = {"_target_": "os.system", "command": f"touch {witness}"}
     for trust in ((), None):
-        with pytest.raises(ConfigError, match=r"\Adataset\.dataset\._target_[^\n]*\.\Z"):
+        with pytest.raises(UserError, match=r"\Adataset\.dataset\._target_[^\n]*\.\Z"):
             check(cfg, trust=trust)
     assert not witness.exists()
 
@@ -244,11 +244,11 @@ def test_a_dataset_of_an_untrusted_module_is_not_even_imported(tmp_path, monkeyp
     cfg = configured("faces_of_a_test.Faces")
     for trust in ((), "other", ["faces_of"]):
         with pytest.raises(
-            ConfigError, match=r"^dataset\.dataset\._target_=faces_of_a_test\.Faces .* add trust=faces_of_a_test \("
+            UserError, match=r"^dataset\.dataset\._target_=faces_of_a_test\.Faces .* add trust=faces_of_a_test \("
         ):
             build(cfg, trust=trust)
         assert not (tmp_path / "imported").exists()
-    with pytest.raises(ConfigError, match="would run code of torchvision"):
+    with pytest.raises(UserError, match="would run code of torchvision"):
         build(configured("torchvision.datasets.FakeData"))
     assert type(build(cfg, trust="faces_of_a_test").reals.source.data.dataset).__name__ == "Faces"
     sys.modules.pop("faces_of_a_test")

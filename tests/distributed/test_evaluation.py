@@ -10,7 +10,7 @@ from torch import nn
 
 from ganexp import build
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import EvaluationError
+from ganexp.facts import UserError
 from ganexp.training.callbacks import evaluation
 from tests.composing import composed
 from tests.distributed.forks import several
@@ -72,7 +72,7 @@ def breaking(processes):
         return see(replace(samples, values=samples.values * math.nan) if processes.rank == 1 and len(calls) == 2 else samples)
 
     callback.evaluate.extract = seen
-    with pytest.raises(EvaluationError, match="the generated samples are not finite"):
+    with pytest.raises(UserError, match="the generated samples are not finite"):
         callback.figures(trainer.gan.generator, trainer.gan.prior)
     return [*calls], callback(trainer)
 

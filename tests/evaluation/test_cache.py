@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from ganexp.data.decoding import DecodingError
-from ganexp.evaluation import EvaluationError, Evaluator, Raw, real_batches
+from ganexp.evaluation import Evaluator, Raw, real_batches
+from ganexp.facts import UserError
 from tests.composing import measures
 from tests.full import on_a_full_disk
 
@@ -92,5 +93,5 @@ class Broken(torch.utils.data.Dataset):
 
 
 def test_a_real_image_that_cannot_be_decoded_is_named():
-    with pytest.raises(EvaluationError, match=r"^a\.png cannot be decoded"):
+    with pytest.raises(UserError, match=r"^a\.png cannot be decoded"):
         next(real_batches(Broken()))

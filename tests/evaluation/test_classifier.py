@@ -13,11 +13,11 @@ from filelock import FileLock
 from ganexp import build
 from ganexp.cli.commands import features
 from ganexp.config.evaluation import classifier_file
-from ganexp.config.schema import ConfigError
 from ganexp.data import Digits
-from ganexp.evaluation import Classifier, EvaluationError
+from ganexp.evaluation import Classifier
 from ganexp.evaluation import classifier as module
 from ganexp.evaluation.classifier import Origin, accuracy, stored, train
+from ganexp.facts import UserError
 from tests import forked
 from tests.calling import call
 from tests.composing import composed
@@ -79,16 +79,16 @@ def test_that_it_cannot_be_written_is_said_before_it_is_trained(monkeypatch, tmp
 
 def test_a_file_that_was_changed_is_refused(small, tmp_path):
     path = tmp_path / "digits.pt"
-    with pytest.raises(EvaluationError, match=r"is not there: .*ganexp features digits$"):
+    with pytest.raises(UserError, match=r"is not there: .*ganexp features digits$"):
         Classifier.load(path)
     small.save(path)
     saved = torch.load(path, weights_only=True)
     saved["state"]["head.bias"][0] += 1
     torch.save(saved, path)
-    with pytest.raises(EvaluationError, match=r"is broken: train it anew"):
+    with pytest.raises(UserError, match=r"is broken: train it anew"):
         Classifier.load(path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(EvaluationError, match=r"is broken: train it anew"):
+    with pytest.raises(UserError, match=r"is broken: train it anew"):
         Classifier.load(path)
 
 
@@ -125,7 +125,7 @@ def test_other_sizes_are_scaled_and_other_channels_refused(small):
     for size in ((20, 20), (16, 8)):
         features, logits = small(torch.zeros(2, 1, *size))
         assert (features.shape, logits.shape) == ((2, 64), (2, 10))
-    with pytest.raises(EvaluationError, match=r"^the digits classifier 8×8 sees images of 1 channels"):
+    with pytest.raises(UserError, match=r"^the digits classifier 8×8 sees images of 1 channels"):
         small(torch.zeros(2, 3, 8, 8))
 
 
@@ -193,7 +193,7 @@ def test_every_folder_of_images_has_a_classifier_of_its_own(small, monkeypatch, 
     assert classifier_file(a) == classifier_file({"name": "image_folder", "path": "a", "image_size": 16})
     lists = [{"name": "hub", "path": [str(tmp_path / "a.tar")]}, {"name": "hub", "path": ["a.tar"]}]
     assert len({*map(str, map(classifier_file, lists))}) == 1
-    with pytest.raises(EvaluationError, match=r"ganexp features image_folder"):
+    with pytest.raises(UserError, match=r"ganexp features image_folder"):
         Classifier.load(classifier_file(a))
 
 
@@ -217,7 +217,7 @@ def test_parts_of_one_repository_have_classifiers_of_their_own():
 def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     Classifier(Origin("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
-    with pytest.raises(ConfigError, match=r"^evaluation: .*digits\.pt is of 47 classes"):
+    with pytest.raises(UserError, match=r"^evaluation: .*digits\.pt is of 47 classes"):
         build(composed(*IMAGES, "evaluate_every=3", "evaluation.samples=100"))
 
 
@@ -307,7 +307,7 @@ def test_a_stack_is_seen_by_the_classifier_of_its_channels(counted, tmp_path, mo
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(counted, tmp_path):
     (tmp_path / "cache").touch()
-    with pytest.raises(ConfigError, match=r"^evaluation: no classifier of digits can be kept \(.*GANEXP_CACHE\.$"):
+    with pytest.raises(UserError, match=r"^evaluation: no classifier of digits can be kept \(.*GANEXP_CACHE\.$"):
         build(composed(*IMAGES, *EVALUATED), tmp_path / "run")
     assert counted.read_text() == ""
     assert not (tmp_path / "run").exists()
@@ -318,7 +318,7 @@ def test_that_it_cannot_be_trained_is_one_sentence(counted, tmp_path, monkeypatc
         raise RuntimeError("out of something\nand a long story")
 
     monkeypatch.setattr(module, "train", failing)
-    with pytest.raises(ConfigError, match=r"^evaluation: no classifier .*\(out of something\): .*evaluation\.features="):
+    with pytest.raises(UserError, match=r"^evaluation: no classifier .*\(out of something\): .*evaluation\.features="):
         build(composed(*IMAGES, *EVALUATED), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -347,7 +347,7 @@ def test_images_that_are_not_kept_are_read_for_it(counted):
 
 
 def test_an_image_that_it_cannot_be_trained_on_is_named(counted):
-    with pytest.raises(ConfigError, match=r"^evaluation: no classifier of torch can be trained: sample 2 should be [^;]*\.$"):
+    with pytest.raises(UserError, match=r"^evaluation: no classifier of torch can be trained: sample 2 should be [^;]*\.$"):
         build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Uneven", "+dataset.dataset.n=300"), trust="tests")
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp.evaluation import EvaluationError, Evaluator, Exported, Inception, Raw
+from ganexp.evaluation import Evaluator, Exported, Inception, Raw
 from ganexp.evaluation.features import checksum_of
+from ganexp.facts import UserError
 from tests.composing import measures
 
 
@@ -40,25 +41,25 @@ def test_torchscript_and_exported_files_are_seen_through(kind, tmp_path):
     features = Exported(path, (3, 2, 2))
     assert (features.name, features.size, features.classes, len(features.checksum)) == (path.name, 5, 2, 16)
     torch.testing.assert_close(features(images.double()), net(images))
-    with pytest.raises(EvaluationError, match=r"net\.\w+ is no network"):
+    with pytest.raises(UserError, match=r"net\.\w+ is no network"):
         Exported(path, (3, 4, 4))
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning", "ignore:.*torch.jit:DeprecationWarning")
 def test_what_is_no_network_of_features_is_refused_in_a_sentence(tmp_path):
     torch.jit.trace(Pixels(), torch.zeros(2, 3, 2, 2)).save(tmp_path / "pixels.ts")
-    with pytest.raises(EvaluationError, match=r"pixels\.ts is no network"):
+    with pytest.raises(UserError, match=r"pixels\.ts is no network"):
         Exported(tmp_path / "pixels.ts", (3, 2, 2))
     (tmp_path / "text.pt").write_text("no network")
-    with pytest.raises(EvaluationError, match=r"text\.pt is no network"):
+    with pytest.raises(UserError, match=r"text\.pt is no network"):
         Exported(tmp_path / "text.pt", (3, 2, 2))
-    with pytest.raises(EvaluationError, match=r"none\.pt cannot be read"):
+    with pytest.raises(UserError, match=r"none\.pt cannot be read"):
         Exported(tmp_path / "none.pt", (3, 2, 2))
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    with pytest.raises(EvaluationError, match=r"^kid: this needs torch_fidelity"):
+    with pytest.raises(UserError, match=r"^kid: this needs torch_fidelity"):
         Evaluator(measures("kid"), Raw((2,)), samples=100)
     Evaluator(measures("density_coverage"), Raw((2,)), samples=100)
 
@@ -71,7 +72,7 @@ def test_inception_without_a_network_says_where_its_weights_belong(monkeypatch, 
 
     monkeypatch.setattr(module, "load_state_dict_from_url", unreachable)
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    with pytest.raises(EvaluationError, match=r"^the weights of Inception cannot be downloaded .*name resolution"):
+    with pytest.raises(UserError, match=r"^the weights of Inception cannot be downloaded .*name resolution"):
         Inception()
 
 

@@ -7,7 +7,7 @@ from scipy.linalg import subspace_angles
 from scipy.stats import linregress
 
 from ganexp.data import Digits
-from ganexp.evaluation import EvaluationError, Raw
+from ganexp.evaluation import Raw
 from ganexp.evaluation.measures.cas import CAS
 from ganexp.evaluation.measures.density_coverage import DensityCoverage
 from ganexp.evaluation.measures.fid import FIDInfinity, IntraFID, frechet_distances
@@ -22,7 +22,7 @@ from ganexp.evaluation.statistics import (
     Moments,
     MomentsInParts,
 )
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, UserError
 from tests.evaluation.feature_sets import drawn, fid, kept
 
 
@@ -129,7 +129,7 @@ def test_a_class_of_fewer_than_two_generated_samples_has_no_distance(label):
     labels = torch.arange(20) % 4
     labels[labels == label] = 1
     labels[0] = label if label else 1
-    with pytest.raises(EvaluationError, match=f"class {label} "):
+    with pytest.raises(UserError, match=f"class {label} "):
         IntraFID()(real, kept(ClassMoments(), drawn(20, seed=1), labels=labels))
 
 
@@ -242,13 +242,13 @@ def test_measures_of_classes_refuse_runs_without(kind):
     ],
 )
 def test_sets_that_are_too_small_are_refused(measure, n, of):
-    with pytest.raises(EvaluationError, match=r"^it needs "):
+    with pytest.raises(UserError, match=r"^it needs "):
         measure.refuse(Raw((6,)), n, of)
     measure.refuse(Raw((6,)), n + 1, of)
 
 
 def test_parts_of_fewer_than_a_hundred_samples_are_refused_whatever_bounds_them():
-    with pytest.raises(EvaluationError, match=r"^it needs at least 1,000 generated samples, and there are 500"):
+    with pytest.raises(UserError, match=r"^it needs at least 1,000 generated samples, and there are 500"):
         InceptionScoreInfinity(max_samples=500).refuse(Raw((6,)), 10_000, "generated")
 
 
@@ -258,5 +258,5 @@ def test_features_without_classes_have_no_inception_score():
 
 @pytest.mark.parametrize("k", [2, 7])
 def test_a_ball_needs_so_many_samples(k):
-    with pytest.raises(EvaluationError, match=rf"at least {k + 1} "):
+    with pytest.raises(UserError, match=rf"at least {k + 1} "):
         DensityCoverage(neighbours=k, max_samples=k + 1).refuse(Raw((2,)), k, "real")

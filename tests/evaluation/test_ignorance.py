@@ -11,12 +11,11 @@ from ganexp import Facts, Misfit, build
 from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
 from ganexp.data import Digits
 from ganexp.data.unscaled import images_in
-from ganexp.evaluation import CAS, Classifier, EvaluationError, Evaluator, classifier
-from ganexp.evaluation.classifier import SHUFFLES, Origin, by_chance, train, train_if_missing
-from ganexp.evaluation.errors import KnowsNothing
+from ganexp.evaluation import CAS, Classifier, Evaluator, classifier
+from ganexp.evaluation.classifier import SHUFFLES, KnowsNothing, Origin, by_chance, train, train_if_missing
+from ganexp.facts import UserError
 from tests.composing import composed, measures
 
 SMALL = (
@@ -90,7 +89,7 @@ def test_a_classifier_that_was_asked_for_and_knows_nothing_is_refused(kind, monk
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
     asked = (*SMALL, *EVALUATED, folders(kind, tmp_path), "evaluation.features=classifier")
     for _ in range(2):  # the second time it is there
-        with pytest.raises(ConfigError, match=r"^evaluation.*choose .*inception, raw or a file\.$"):
+        with pytest.raises(UserError, match=r"^evaluation.*choose .*inception, raw or a file\.$"):
             build(composed(*asked), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -169,7 +168,7 @@ def test_constant_features_give_no_figure(name, tmp_path):
     for offset, scale in ((0.5, 0), (0, 0), (1, 1e-7), (0, 1e-17)):
         evaluator = Evaluator(measures(name), Seen(offset, scale), samples=100)
         for _ in range(2):  # the second time, from the cache
-            with pytest.raises(EvaluationError, match=r"seen .*judge nothing"):
+            with pytest.raises(UserError, match=r"seen .*judge nothing"):
                 evaluator.see_reals(images.split(70), 300, folder=tmp_path, identity=f"{offset} {scale}")
     evaluator = Evaluator(measures(name), Seen(1, 1e-3), samples=100)
     evaluator.see_reals(images.split(70), 300)

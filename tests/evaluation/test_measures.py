@@ -12,11 +12,11 @@ from torchmetrics.image.fid import FrechetInceptionDistance
 from torchmetrics.image.kid import KernelInceptionDistance
 
 from ganexp.data import Digits, Ring, StackedMNIST
-from ganexp.evaluation import CMMD, KID, EvaluationError, Evaluator, InceptionScore, ModeCounting, Raw
+from ganexp.evaluation import CMMD, KID, Evaluator, InceptionScore, ModeCounting, Raw
 from ganexp.evaluation.measures.density_coverage import DensityCoverage
 from ganexp.evaluation.measures.precision_recall import PrecisionRecall
 from ganexp.evaluation.statistics import FeatureBatch, FirstFeatures, FirstLogits, Moments, Projections
-from ganexp.facts import Facts, Misfit
+from ganexp.facts import Facts, Misfit, UserError
 from tests.composing import CONF, measures
 from tests.evaluation.feature_sets import drawn, fid, kept
 
@@ -177,7 +177,7 @@ def test_what_is_kept_is_bounded():
     ],
 )
 def test_what_a_measure_cannot_use_is_refused(name, n):
-    with pytest.raises(EvaluationError, match=f"^{name}: it (needs|is) "):
+    with pytest.raises(UserError, match=f"^{name}: it (needs|is) "):
         Evaluator(measures(name), Raw((6,)), samples=n)
 
 

@@ -7,8 +7,9 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError, files_among
-from ganexp.evaluation import EvaluationError, Evaluator, Evaluators, Raw
+from ganexp.config.schema import files_among
+from ganexp.evaluation import Evaluator, Evaluators, Raw
+from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.training.callbacks import Evaluation
 from tests.composing import composed, measures
@@ -60,7 +61,7 @@ def test_a_figure_that_no_key_declares_is_named(monkeypatch):
     chosen = measures("sliced_wasserstein")
     (measure,) = chosen.values()
     monkeypatch.setattr(type(measure), "__call__", lambda *_: {"eval/other": 1.0})
-    with pytest.raises(EvaluationError, match=r"^SlicedWasserstein\w* returned eval/other, without"):
+    with pytest.raises(UserError, match=r"^SlicedWasserstein\w* returned eval/other, without"):
         both(chosen, {"raw": Raw((2,))})(points(1, 120).split(30))
 
 
@@ -85,9 +86,9 @@ def test_each_has_statistics_of_its_own_in_the_cache(tmp_path):
 
 def test_features_and_measures_that_do_not_go_together_are_refused():
     features = {"raw": Raw((2,)), "two": Doubled((2,))}
-    with pytest.raises(EvaluationError, match=r"^cmmd: it is of CLIP"):
+    with pytest.raises(UserError, match=r"^cmmd: it is of CLIP"):
         Evaluators(measures("fid", "cmmd"), features, samples=120)
-    with pytest.raises(EvaluationError, match=r"^none of the measures has a meaning in the features raw$"):
+    with pytest.raises(UserError, match=r"^none of the measures has a meaning in the features raw$"):
         Evaluators(measures("inception_score"), features, samples=120)
 
 
@@ -136,7 +137,7 @@ def test_a_run_is_measured_in_several_features_and_is_the_same_to_the_last_bit(s
     ids=["unknown", "others", "one name", "none", "missing", "not measured"],
 )
 def test_features_that_cannot_be_had_are_refused_before_anything_is_written(words, said, tmp_path):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         build(
             composed(*RUN, "measure=[kid]", f"evaluation.feature_weights={tmp_path}", *words), tmp_path / "run", trust="tests"
         )

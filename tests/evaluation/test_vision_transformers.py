@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 from torch_fidelity import feature_extractor_clip
 
-from ganexp.evaluation import EvaluationError
 from ganexp.evaluation.vision_transformers import CLIP, NETWORKS, DINOv2, weights_folder
+from ganexp.facts import UserError
 from tests.evaluation.small_networks import SMALL, random_weights
 
 PARAMETERS = {
@@ -123,7 +123,7 @@ def test_grey_images_are_seen_as_colourless_ones(stored, name):
     assert torch.equal(network(grey)[0], network(grey.expand(-1, 3, -1, -1))[0])
     saved = grey.add(1).mul(127.5).round().div(127.5).sub(1)
     assert torch.equal(network(saved + 1e-3)[0], network(grey)[0])
-    with pytest.raises(EvaluationError, match="these have 4 channels"):
+    with pytest.raises(UserError, match="these have 4 channels"):
         network(torch.zeros(2, 4, 16, 16))
 
 
@@ -145,10 +145,10 @@ def test_what_is_no_file_of_these_weights_is_refused_in_a_sentence(stored):
     weights = random_weights(name)
     for wrong in ({}, weights | {"norm.bias": torch.zeros(3)}, weights | {"register_tokens": torch.zeros(1)}, [1]):
         torch.save(wrong, file)
-        with pytest.raises(EvaluationError, match=r"has not the weights of dinov2_vits14 .*: put the file of https://dl\.fb"):
+        with pytest.raises(UserError, match=r"has not the weights of dinov2_vits14 .*: put the file of https://dl\.fb"):
             DINOv2.load(name, stored)
     file.unlink()
-    with pytest.raises(EvaluationError, match=rf"needs the file {file.name}, which is not in {stored}: put it there from"):
+    with pytest.raises(UserError, match=rf"needs the file {file.name}, which is not in {stored}: put it there from"):
         DINOv2.load(name, stored)
 
 
@@ -169,7 +169,7 @@ def test_an_archive_with_code_is_opened_only_if_it_is_the_published_one(stored, 
     name, path = "clip_vitb32", stored / SMALL["clip_vitb32"].file
     expected = CLIP.load(name, stored).checksum
     torch.jit.save(torch.jit.script(Visual(random_weights(name))), path)
-    with pytest.raises(EvaluationError, match="has not the weights of clip_vitb32"):
+    with pytest.raises(UserError, match="has not the weights of clip_vitb32"):
         CLIP.load(name, stored)
     published = dataclasses.replace(SMALL[name], sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     monkeypatch.setitem(CLIP.published, name, published)

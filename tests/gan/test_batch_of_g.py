@@ -5,7 +5,7 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.losses import RaGAN
 from ganexp.strategies import g_first_resample, resample
 from tests.composing import composed
@@ -73,7 +73,7 @@ def test_wrappers_move_and_choose_the_fakes_of_g_s_own_batch():
 
 @pytest.mark.parametrize("strategy", ["detach", "joint", "reuse_z", "extragradient"])
 def test_one_batch_for_both_networks_has_one_size(strategy):
-    with pytest.raises(ConfigError, match=rf"^g_batch=10 .*strategy={strategy} has both networks learn from one batch"):
+    with pytest.raises(UserError, match=rf"^g_batch=10 .*strategy={strategy} has both networks learn from one batch"):
         check(composed(*SMALL, f"strategy={strategy}", "g_batch=10"))
 
 
@@ -86,5 +86,5 @@ def test_one_batch_for_both_networks_has_one_size(strategy):
     ],
 )
 def test_a_size_that_does_not_fit_is_refused(overrides, key):
-    with pytest.raises(ConfigError, match=f"^{key}"):
+    with pytest.raises(UserError, match=f"^{key}"):
         check(composed(*SMALL, *overrides))

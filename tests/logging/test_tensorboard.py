@@ -11,7 +11,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ganexp import build
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.logging import RunDescription, TensorBoardLogger
 from ganexp.logging.reading import read
 from tests.composing import composed
@@ -154,6 +154,6 @@ def test_a_folder_that_is_replaced_stops_nothing_and_no_thread_fails(tmp_path, c
 
 def test_without_the_package_it_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ConfigError, match=r"logger\.tensorboard .*ganexp\[tensorboard\]"):
+    with pytest.raises(UserError, match=r"logger\.tensorboard .*ganexp\[tensorboard\]"):
         build(composed(*WITH), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy, logsigmoid
 
 from ganexp import GAN, Batch, Prior, build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.losses import ACGAN, Hinge, NonSaturating, RaGAN, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, MLPDiscriminator, MLPGenerator, ResNetDiscriminator
 from ganexp.penalties import R1
@@ -169,7 +169,7 @@ def test_classes_are_learnt():
     ],
 )
 def test_what_does_not_fit_is_refused(overrides, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*SMALL, *POINTS, *overrides))
 
 

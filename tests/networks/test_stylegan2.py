@@ -7,7 +7,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.networks import StyleGAN2Discriminator, StyleGAN2Generator
 from ganexp.networks.stylegan2 import ModulatedConvolution
 from ganexp.penalties import PathLength
@@ -160,6 +160,6 @@ def test_path_lengths_are_those_of_a_dense_jacobian():
 
 def test_path_lengths_of_other_generators_are_refused():
     with pytest.raises(
-        ConfigError, match=r"penalty\.path_length looks at how samples move with their styles.*generator=stylegan2"
+        UserError, match=r"penalty\.path_length looks at how samples move with their styles.*generator=stylegan2"
     ):
         check(composed("penalty=path_length"))

@@ -5,7 +5,7 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.losses import NonSaturating
 from ganexp.penalties import (
     R1,
@@ -91,7 +91,7 @@ def test_parts_are_options_with_their_settings():
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*overrides))
 
 

@@ -7,7 +7,7 @@ import torch
 from ganexp import GAN, Prior, build, strategies
 from ganexp.batch import Batch
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.losses import Minimax, NonSaturating
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import BalancedConsistency, Consistency, LatentConsistency, LeCam, Sum
@@ -194,7 +194,7 @@ def test_packs_are_moved_as_one_and_made_of_their_latents():
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*overrides))
 
 

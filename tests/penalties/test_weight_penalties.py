@@ -8,7 +8,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from ganexp import strategies
 from ganexp.config.check import check
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.losses import NonSaturating
 from ganexp.networks import MLPDiscriminator
 from ganexp.penalties import Orthogonal, Spectral, Sum, WeightClipping
@@ -149,7 +149,7 @@ def test_a_plain_loop_with_both_one_of_them_lazy():
 
 
 def test_spectral_norm_and_spectral_regularisation_exclude_each_other():
-    with pytest.raises(ConfigError, match=r"choose discriminator\.spectral_norm=false, or another penalty"):
+    with pytest.raises(UserError, match=r"choose discriminator\.spectral_norm=false, or another penalty"):
         check(composed(*NARROW, "penalty=spectral", "discriminator.spectral_norm=true"))
     check(composed(*NARROW, "penalty=orthogonal", "discriminator.spectral_norm=true", "strategy=unrolled"))
     check(composed(*NARROW, "penalty=orthogonal", "loss=began", "discriminator=began", "generator=began", "compile=true"))

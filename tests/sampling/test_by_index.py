@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from ganexp.sampling import SamplingError
+from ganexp.facts import UserError
 from ganexp.sampling.files import Series
 from ganexp.sampling.trained import latents
 from ganexp.streams import stream
@@ -82,7 +82,7 @@ def test_a_class_is_chosen_by_its_name_or_its_number():
         assert torch.equal(G.sample(1, label=label), G.sample(1, label=number))
         assert Series(G, label=label).described()["label"] == number
     for label in ("ibis", "3", "\x1b[31m", "²"):
-        with pytest.raises(SamplingError, match="one of crane, heron, 0") as caught:
+        with pytest.raises(UserError, match="one of crane, heron, 0") as caught:
             G.labels([0], label)
         assert str(caught.value).isprintable()
 
@@ -104,10 +104,10 @@ def test_what_cannot_be_sampled_is_one_sentence():
         "seed should be 0 or more, and below 2⁶³, not 9": lambda: G.sample(1, seed=2**63),
         "the batch size should be 1 or more, not 0": lambda: next(G.batches([0], batch_size=0)),
     }.items():
-        with pytest.raises(SamplingError, match=rf"\A{said}[^\n]*\Z"):
+        with pytest.raises(UserError, match=rf"\A{said}[^\n]*\Z"):
             call()
     next(G.network.parameters()).fill_(math.nan)
-    with pytest.raises(SamplingError, match="not finite"):
+    with pytest.raises(UserError, match="not finite"):
         G.sample(1)
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from ganexp.cli.beforehand import SUFFIXES
-from ganexp.sampling import SamplingError, Trained
+from ganexp.facts import UserError
+from ganexp.sampling import Trained
 from ganexp.sampling.exporting import EXAMPLES, FORMS, export
 from tests.composing import declared, options
 from tests.full import on_a_full_disk
@@ -78,13 +79,13 @@ class Undecided(nn.Module):
 def test_a_file_that_computes_something_else_is_refused(tmp_path):
     wrong = Trained(OfTheBatch(), latent_dim=3, prior="normal", shape=(2,))
     (tmp_path / "x.ts").write_text("what was there before")
-    with pytest.raises(SamplingError, match=r"the torchscript file computes samples that are [\d.]+ off the generator's"):
+    with pytest.raises(UserError, match=r"the torchscript file computes samples that are [\d.]+ off the generator's"):
         export(wrong, "torchscript", tmp_path / "x.ts")
     nowhere = Trained(NowhereElse(), latent_dim=3, prior="normal", shape=(2,))
-    with pytest.raises(SamplingError, match=r"the torchscript file computes samples that are nan off the generator's"):
+    with pytest.raises(UserError, match=r"the torchscript file computes samples that are nan off the generator's"):
         export(nowhere, "torchscript", tmp_path / "x.ts")
     undecided = Trained(Undecided(), latent_dim=3, prior="normal", shape=(2,))
-    with pytest.raises(SamplingError, match=r"\Athe generator cannot be written as torch_export \([^\n]*\)\Z"):
+    with pytest.raises(UserError, match=r"\Athe generator cannot be written as torch_export \([^\n]*\)\Z"):
         export(undecided, "torch_export", tmp_path / "x.pt2")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["what was there before"]
 
@@ -98,7 +99,7 @@ def test_what_may_be_off_is_a_share_of_the_samples(tmp_path, monkeypatch, scale,
     network = nn.Linear(3, 2, bias=False)
     network.weight.data *= scale
     G = Trained(network, latent_dim=3, prior="normal", shape=(2,))
-    with contextlib.nullcontext() if kept else pytest.raises(SamplingError):
+    with contextlib.nullcontext() if kept else pytest.raises(UserError):
         export(G, "torchscript", tmp_path / "x.ts")
     assert [path.name for path in tmp_path.iterdir()] == (["x.ts"] if kept else [])
 
@@ -113,6 +114,6 @@ def test_stylegan2_of_its_normal_width_can_be_written_as_onnx(tmp_path):
 
 def test_onnx_without_its_packages_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(SamplingError, match="onnx needs onnx, which is not installed: pip install onnx onnxscript onnxruntime"):
+    with pytest.raises(UserError, match="onnx needs onnx, which is not installed: pip install onnx onnxscript onnxruntime"):
         export(tiny.points(), "onnx", tmp_path / "x.onnx")
     assert not [*tmp_path.iterdir()]

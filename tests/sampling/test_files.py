@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp.sampling import SamplingError
+from ganexp.facts import UserError
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards
 from tests.full import on_a_full_disk
 from tests.sampling import tiny_generators as tiny
@@ -88,7 +88,7 @@ def test_nothing_is_overwritten_without_being_told(tmp_path):
         Series(other): "generator",
         Series(G, truncation=0.5): "truncation",
     }.items():
-        with pytest.raises(SamplingError, match=rf"x holds other samples \({said} not the same\): add --overwrite"):
+        with pytest.raises(UserError, match=rf"x holds other samples \({said} not the same\): add --overwrite"):
             write_pngs(series, range(2), tmp_path / "x")
     assert {path: path.read_bytes() for path in (tmp_path / "x").iterdir()} == before
     (tmp_path / "x" / "thesis.txt").touch()
@@ -112,7 +112,7 @@ def test_nothing_is_overwritten_without_being_told(tmp_path):
         (lambda: write_pngs(Series(tiny.points()), range(2), tmp_path / "y")): "samples of shape 2 are no pictures",
         (lambda: write_pngs(Series(tiny.images(channels=2)), range(2), tmp_path / "y")): "shape 2×16×16 are no pictures",
     }.items():
-        with pytest.raises(SamplingError, match=said):
+        with pytest.raises(UserError, match=said):
             call()
     assert not (tmp_path / "y").exists()
 

@@ -6,7 +6,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from ganexp.sampling import Langevin, Rejection, SamplingError, Trained
+from ganexp.facts import UserError
+from ganexp.sampling import Langevin, Rejection, Trained
 
 MEAN, SPREAD = 0.5, 0.6
 
@@ -116,13 +117,13 @@ def test_what_cannot_be_had_is_refused():
         def forward(self, x):
             return 50 * x[:, 0]
 
-    with pytest.raises(SamplingError, match="normal"):
+    with pytest.raises(UserError, match="normal"):
         Langevin(gaussian(prior="uniform"), Best())
-    with pytest.raises(SamplingError, match="truncation"):
+    with pytest.raises(UserError, match="truncation"):
         Langevin(gaussian(), Best()).sample(2, truncation=0.7)
-    with pytest.raises(SamplingError, match="percentile"):
+    with pytest.raises(UserError, match="percentile"):
         Rejection(gaussian(), Unbounded(), most=3).sample(20)
-    with pytest.raises(SamplingError, match="finite"):
+    with pytest.raises(UserError, match="finite"):
         Rejection(gaussian(), nn.Sequential(nn.Flatten(0), type("Nan", (nn.Module,), {"forward": lambda _, x: x / 0 * 0})()))
     with pytest.raises(ValueError, match=r"^percentile"):
         Rejection(gaussian(), Best(), percentile=101)

@@ -7,9 +7,9 @@ import torch
 from huggingface_hub import close_session, constants
 
 import ganexp
+from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
-from ganexp.sampling import SamplingError, Trained, push, save
-from ganexp.training import CheckpointError
+from ganexp.sampling import Trained, push, save
 from tests.calling import call
 from tests.composing import composed
 from tests.sampling.hub_stand_in import serving
@@ -84,10 +84,10 @@ def test_a_discriminator_is_published_beside_its_generator(run, hub, monkeypatch
     assert fetched == {"discriminator.safetensors", "generator.json"}
     call("push", run, "someone/pair")
     assert "discriminator.safetensors" not in hub.commits["someone/pair"][-1]
-    with pytest.raises(CheckpointError, match=r"\A[^\n]*with its discriminator\Z"):
+    with pytest.raises(UserError, match=r"\A[^\n]*with its discriminator\Z"):
         ganexp.load_discriminator("hf://someone/pair")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match=r"\A[^\n]*connect[^\n]*\Z"):  # of which D alone was fetched
+    with pytest.raises(UserError, match=r"\A[^\n]*connect[^\n]*\Z"):  # of which D alone was fetched
         ganexp.load("hf://someone/pair")
 
 
@@ -109,21 +109,21 @@ def test_samples_are_drawn_from_the_hub(run, hub, tmp_path, monkeypatch):
 def test_what_cannot_be_pushed_or_loaded_is_one_sentence(run, hub, monkeypatch, tmp_path):
     G = ganexp.load(run)
     plain = Trained(MLPGenerator(3, (2,), width=4), latent_dim=3, prior="normal", shape=(2,))
-    with pytest.raises(SamplingError, match=r"\A[^\n]*no configuration[^\n]*\Z"):
+    with pytest.raises(UserError, match=r"\A[^\n]*no configuration[^\n]*\Z"):
         push(plain, "someone/digits")
     for name in ("hf://someone/nothing", "hf://a/b/c", "hf://", "hf://../x"):
-        with pytest.raises(CheckpointError, match=rf"\A{name}[^\n]*\Z"):
+        with pytest.raises(UserError, match=rf"\A{name}[^\n]*\Z"):
             ganexp.load(name)
     hub.commits["someone/empty"] = [{"README.md": b""}]
-    with pytest.raises(CheckpointError, match=r"\A[^\n]*\Z"):
+    with pytest.raises(UserError, match=r"\A[^\n]*\Z"):
         ganexp.load("hf://someone/empty")
     monkeypatch.setenv("HF_TOKEN", "hf_another")
-    with pytest.raises(SamplingError, match=r"\Asomeone/digits[^\n]*HF_TOKEN\Z"):
+    with pytest.raises(UserError, match=r"\Asomeone/digits[^\n]*HF_TOKEN\Z"):
         push(G, "someone/digits")
     assert "someone/digits" not in hub.commits
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(CheckpointError, match=r"\A[^\n]*connect to the internet[^\n]*\Z"):
+    with pytest.raises(UserError, match=r"\A[^\n]*connect to the internet[^\n]*\Z"):
         ganexp.load("hf://someone/unseen")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(SamplingError, match=r"\A[^\n]*ganexp\[hub\][^\n]*\Z"):
+    with pytest.raises(UserError, match=r"\A[^\n]*ganexp\[hub\][^\n]*\Z"):
         push(G, "someone/digits")

@@ -10,8 +10,8 @@ from torch.utils.data import Dataset
 
 from ganexp.evaluation import evaluator
 from ganexp.evaluation.nearest import nearest
+from ganexp.facts import UserError
 from ganexp.logging.pictures import beside_the_nearest
-from ganexp.sampling import SamplingError
 from ganexp.sampling.films import frames_of, write_film
 from tests.sampling import tiny_generators as tiny
 
@@ -70,7 +70,7 @@ def test_what_is_no_film_is_one_sentence(tmp_path, monkeypatch):
         "should end in .gif or .mp4": lambda: write_film([], tmp_path / "x.avi"),
         "1 to 50 frames per second, not 0": lambda: write_film([], tmp_path / "x.gif", per_second=0),
     }.items():
-        with pytest.raises(SamplingError, match=rf"\A[^\n]*{said}[^\n]*\Z"):
+        with pytest.raises(UserError, match=rf"\A[^\n]*{said}[^\n]*\Z"):
             call()
     assert not [*tmp_path.iterdir()]
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from ganexp.facts import UserError
 from ganexp.logging.pictures import image_grid
 from ganexp.networks import StyleGAN2Generator
-from ganexp.sampling import Langevin, SamplingError, Trained
+from ganexp.sampling import Langevin, Trained
 from ganexp.sampling.exporting import FORMS, export
 from ganexp.sampling.files import Series, pixels
 from ganexp.sampling.films import frames_of
@@ -83,5 +84,5 @@ def test_what_cannot_be_truncated_is_refused():
         lambda: tiny.images().truncated(0.5),
         lambda: Langevin(G, nn.Sequential(nn.Flatten(), nn.Linear(256, 1), nn.Flatten(0))).sample(1, truncation=0.5),
     ):
-        with pytest.raises(SamplingError, match="trunca"):
+        with pytest.raises(UserError, match="trunca"):
             refused()

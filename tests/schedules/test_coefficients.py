@@ -12,7 +12,7 @@ from ganexp.config.choices import chosen_by
 from ganexp.config.moving import movables
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.penalties import Sum
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.composing import composed, discriminator_for, options, suited
@@ -125,7 +125,7 @@ def with_every_float(group, option):
 def test_so_is_every_float_of_every_option_but_those_that_say_why_not(group):
     for cfg, ends_at in (with_every_float(group, option) for option in options(group)):
         for key in FIXED & ends_at.keys():
-            with pytest.raises(ConfigError, match=r"cannot move: [a-z_0-9]+ (is|belongs)"):
+            with pytest.raises(UserError, match=r"cannot move: [a-z_0-9]+ (is|belongs)"):
                 check({**plain(cfg), "moving": {key: ends_at.pop(key)}})
         assert not ends_at or same(*(ends(cfg, ends_at, moving=moving) for moving in (True, False)))
 
@@ -212,5 +212,5 @@ def test_what_is_read_on_the_host_is_not_recorded(moving):
     ],
 )
 def test_what_cannot_move_is_refused(overrides, key):
-    with pytest.raises(ConfigError, match=rf"(^|: |Unknown key ){key.replace('.', '[.]')}\b"):
+    with pytest.raises(UserError, match=rf"(^|: |Unknown key ){key.replace('.', '[.]')}\b"):
         check(composed(*SMALL, *overrides))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ganexp import build
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.composing import composed
 from tests.small_runs import SMALL, assert_resumes, rows, trained
 from tests.tiny import iterate
@@ -25,7 +25,7 @@ def test_more_iterations_keep_the_end_of_the_first_start(tmp_path):
 def test_more_iterations_at_a_rate_of_0_are_refused_and_a_later_end_is_taken(tmp_path, schedule, stop_after):
     settings = [*SMALL, f"schedule={schedule}", "optimizer.lr=1.0", "log_every=1", "checkpoint_every=2"]
     trained(tmp_path, settings, 6, stop_after=stop_after)
-    with pytest.raises(ConfigError, match=r"schedule\.end=12, or .*init_from="):
+    with pytest.raises(UserError, match=r"schedule\.end=12, or .*init_from="):
         trained(tmp_path, settings, 12, resume=True)
     trained(tmp_path, [*settings, "schedule.end=12"], 12, resume=True)
     curve = (lambda t: 1 - t / 12) if schedule == "linear" else (lambda t: (1 + math.cos(math.pi * t / 12)) / 2)

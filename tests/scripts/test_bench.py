@@ -25,7 +25,7 @@ from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, FURTHER, POINTS, places, point
 from benching.workloads import WORKLOADS
 from ganexp.compare.ranking import ALPHA
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from tests.full import on_a_full_disk
 
 RING = WORKLOADS["ring_nonsaturating"]
@@ -149,7 +149,7 @@ def test_every_rule_fits_where_it_is_not_refused():
             settings = point(0, division, rule.coefficients).settings
             try:
                 running.on_noise(SMALL, (*division.overrides, *rule.overrides), settings)
-            except ConfigError:
+            except UserError:
                 refused.add(rule.name)
     assert refused == {"competitive"}
 
@@ -579,7 +579,7 @@ def test_runs_that_are_there_are_not_wanted_again_and_test_runs_wait_for_tuning(
     schedule.run(replace(again, seeds=5), jobs=1)
     assert [one.seed for one in made[14:]] == [3, 4, 3, 4]
     widened = replace(RULES["joint"], coefficients=RULES["jare"].coefficients)
-    with pytest.raises(ConfigError, match="--results"):
+    with pytest.raises(UserError, match="--results"):
         schedule.run(replace(again, rules=[widened], seeds=6), jobs=1)
 
 
@@ -588,7 +588,7 @@ def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkey
     monkeypatch.setattr(running, "judge_of", lambda workload: "the classifier of digits 1234")
     results = Results(tmp_path / "study.csv")
     results.append(Line("bound", RING.key, figures=(9.0,), said="the classifier of digits 5678"))
-    with pytest.raises(ConfigError, match="--results"):
+    with pytest.raises(UserError, match="--results"):
         schedule.run(Plan(results, [RING], [RULES["detach"]], ["adam"]), jobs=1)
     assert not [line for line in results.lines if line.part == "tuning"]
 
@@ -679,7 +679,7 @@ def test_what_would_be_ignored_is_refused(tmp_path, capsys):
 def test_a_dry_run_counts_the_runs_of_the_rules_that_fit_and_writes_nothing(tmp_path, monkeypatch, capsys):
     def trial(workload, overrides, settings):
         if "strategy=competitive" in overrides:
-            raise ConfigError("competitive does not fit.")
+            raise UserError("competitive does not fit.")
         return 0.001, 128
 
     monkeypatch.setattr(running, "trial", trial)

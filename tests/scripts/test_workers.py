@@ -12,7 +12,7 @@ from tests.composing import CONF
 
 MAIN = """
 import sys, time
-from ganexp.cli import interrupting
+from ganexp.cli import process
 from experiments.workers import workers
 
 def main():
@@ -23,7 +23,7 @@ def main():
         waiting[-1].result()
 
 if __name__ == "__main__":
-    interrupting.run(main)
+    process.run(main)
 """
 
 

@@ -9,9 +9,10 @@ from torch import nn
 
 from ganexp import build, load, load_discriminator
 from ganexp.config.check import check
+from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
 from ganexp.sampling import saved
-from ganexp.training import EMA, CheckpointError, PowerAverage
+from ganexp.training import EMA, PowerAverage
 from ganexp.training.averages import Snapshot, gamma_of, post_hoc
 from tests.composing import composed
 from tests.small_runs import SMALL, assert_resumes
@@ -170,7 +171,7 @@ def test_averages_of_both_networks_and_of_several_widths_resume(tmp_path):
 def test_a_generator_alone_has_no_discriminator_to_load(tmp_path):
     build(composed(*SMALL, "iterations=2"), tmp_path / "run").fit()
     saved.save(load(tmp_path / "run"), tmp_path / "saved")
-    with pytest.raises(CheckpointError, match="holds a generator alone"):
+    with pytest.raises(UserError, match="holds a generator alone"):
         load_discriminator(tmp_path / "saved")
 
 

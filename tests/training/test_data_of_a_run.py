@@ -9,8 +9,8 @@ from PIL import Image
 from torch import nn
 
 from ganexp import GAN, Prior, Step, Trainer, build
-from ganexp.config.schema import ConfigError
 from ganexp.data import Fake, Resident, Streamed
+from ganexp.facts import UserError
 from ganexp.losses import Hinge
 from ganexp.networks import MLPGenerator
 from ganexp.strategies import detach
@@ -113,8 +113,8 @@ def test_images_that_have_changed_are_refused_and_a_folder_that_was_moved_is_not
         made.fit()
     Image.new("RGB", (4, 4), "red").save(moved / "3.bmp")  # of the same size
     rows = (tmp_path / "run" / "metrics.jsonl").read_bytes()
-    with pytest.raises(ConfigError, match=r"^resume: the data"):
+    with pytest.raises(UserError, match=r"^resume: the data"):
         build(composed(*settings(moved), "iterations=5"), tmp_path / "run", checkpoint=last)
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == rows
-    with pytest.raises(ConfigError, match="dataset"):
+    with pytest.raises(UserError, match="dataset"):
         build(composed(*settings(images), "dataset.channels=1", "iterations=5"), tmp_path / "run", checkpoint=last)

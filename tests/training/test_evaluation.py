@@ -13,10 +13,9 @@ from ganexp import build
 from ganexp.cli.ending import epilogue
 from ganexp.config.check import check
 from ganexp.config.metrics import high_is_best
-from ganexp.config.schema import ConfigError
 from ganexp.evaluation import Measure, high
 from ganexp.evaluation.statistics import FirstFeatures
-from ganexp.facts import Misfit
+from ganexp.facts import Misfit, UserError
 from ganexp.logging import reading
 from ganexp.prior import Prior
 from ganexp.training.callbacks import Evaluation
@@ -158,10 +157,10 @@ def test_features_that_were_missing_are_found_once_they_are_there(tmp_path):
 def test_features_that_are_not_there_are_named_together_with_a_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
     said = r"^evaluation\.features=none\.pt2 are not there, in none\.pt2: choose .*torch-fidelity\.$"
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         build(composed(*SMALL, "dataset=digits", "evaluate_every=4", "evaluation.features=none.pt2"))
     with pytest.raises(
-        ConfigError, match=r"fake\.pt: they can be trained on images of two classes or more, so choose inception, raw or a"
+        UserError, match=r"fake\.pt: they can be trained on images of two classes or more, so choose inception, raw or a"
     ):
         build(composed(*SMALL, "dataset=fake", "evaluate_every=9", "evaluation.features=classifier"))
 
@@ -183,7 +182,7 @@ def test_what_auto_chose_is_left_out_where_there_are_too_few_images(n, left_out,
     }
     assert {key for key in trainer.last_row if key.startswith("eval/")} == keys
     for needed in ("measure=[fid]", "keep_best=eval/fid", "sweep.metric=eval/fid"):
-        with pytest.raises(ConfigError, match=r"^evaluation: fid: it needs at least 17 real samples"):
+        with pytest.raises(UserError, match=r"^evaluation: fid: it needs at least 17 real samples"):
             build(composed(*few, "dataset.n=5", needed))
 
 
@@ -191,7 +190,7 @@ def test_too_few_samples_are_refused_before_anything_is_read():
     few = (*SMALL, "dataset=digits", "dataset.image_size=8", "generator=mlp", "discriminator=mlp", "evaluate_every=4")
     for features, size in {"classifier": 64, "raw": 64, "inception": 2048, "dinov2_vits14": 384, "clip_vitl14": 768}.items():
         asked = composed(*few, f"evaluation.features={features}", "measure=[fid]", f"evaluation.samples={size}")
-        with pytest.raises(ConfigError, match=rf"^evaluation: fid: it needs at least {size + 1:,} generated samples"):
+        with pytest.raises(UserError, match=rf"^evaluation: fid: it needs at least {size + 1:,} generated samples"):
             check(asked)
         check(composed(*few, f"evaluation.features={features}", "measure=[fid]", f"evaluation.samples={size + 1}"))
 
@@ -199,10 +198,10 @@ def test_too_few_samples_are_refused_before_anything_is_read():
 def test_too_few_images_are_refused_before_training():
     settings = ("evaluate_every=4", "measure=[precision_recall]", "evaluation.samples=3")
     with pytest.raises(
-        ConfigError, match=r"^evaluation: precision_recall: it needs at least 4 generated samples, and there are 3\.$"
+        UserError, match=r"^evaluation: precision_recall: it needs at least 4 generated samples, and there are 3\.$"
     ):
         build(composed(*RING, *settings))
-    with pytest.raises(ConfigError, match=r"needs at least 4 real samples, and there are 3\.$"):
+    with pytest.raises(UserError, match=r"needs at least 4 real samples, and there are 3\.$"):
         build(composed(*RING, "dataset.n=3", *settings[:2]))
 
 
@@ -263,5 +262,5 @@ def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
     ids=["not trusted", "misfit", "no measure"],
 )
 def test_a_measure_from_elsewhere_that_cannot_be_had_is_refused(overrides, trust, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UserError, match=said):
         check(composed(*overrides), trust=trust)

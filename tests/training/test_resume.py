@@ -11,7 +11,7 @@ from PIL import Image
 
 from ganexp import build
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
 from ganexp.training import Checkpoints, Stopping, checkpoint
 from tests.composing import composed, options
@@ -118,9 +118,9 @@ def test_half_a_row_of_a_killed_run_is_written_again(tmp_path):
 def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
     trained(tmp_path, SMALL, 6)
     last = tmp_path / "checkpoints" / "last.pt"
-    with pytest.raises(ConfigError, match=r"batch_size, loss"):
+    with pytest.raises(UserError, match=r"batch_size, loss"):
         build(composed(*SMALL, "batch_size=6", "loss=hinge", "iterations=20"), tmp_path, checkpoint=last)
-    with pytest.raises(ConfigError, match="6 iterations"):
+    with pytest.raises(UserError, match="6 iterations"):
         build(composed(*SMALL, "iterations=6"), tmp_path, checkpoint=last)
     changed = ["iterations=9", "log_every=2", "sample_every=2", "checkpoint_every=1", "logger=[wandb]"]
     made = build(composed(*SMALL, *changed, "logger.wandb.project=other"), tmp_path, checkpoint=last)
@@ -140,7 +140,7 @@ def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):
     kept["run"]["gan"]["generator"] = {}
     torch.save(kept, last)
     before = (tmp_path / "metrics.jsonl").read_bytes()
-    with pytest.raises(ConfigError, match="checkpoint"):
+    with pytest.raises(UserError, match="checkpoint"):
         build(composed(*SMALL, "iterations=20"), tmp_path, checkpoint=last)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 

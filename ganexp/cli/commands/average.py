@@ -10,8 +10,8 @@ from torch import nn
 from ganexp.config.choices import choose
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
-from ganexp.config.schema import ConfigError
 from ganexp.documents import refuse_outside, write_state
+from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 from ganexp.training import CheckpointError, PowerAverage, checkpoint
 from ganexp.training.averages import Snapshot, post_hoc, shares_of
@@ -30,14 +30,14 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     """Write the average of a given width as a checkpoint of the generator alone, and return its path."""
     paths = [one for one in folder.numbered if options.iteration is None or _iteration(one) <= options.iteration]
     if not paths:
-        raise ConfigError(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
+        raise UserError(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
     iteration = options.iteration or _iteration(paths[-1])
     if iteration > (end := _iteration(folder.numbered[-1])):
-        raise ConfigError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
+        raise UserError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
     refuse_outside(folder.averages, folder.path)
     place = folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
     if place.exists() and not options.overwrite:
-        raise ConfigError(f"{place} is there already: add --overwrite to replace it")
+        raise UserError(f"{place} is there already: add --overwrite to replace it")
     last, network = checkpoint.load(paths[-1]), load(paths[-1], trust=options.trust).network
     snapshots = [one for path in paths for one in _snapshots(path, network)]
     _, off = shares_of([(one.iteration, one.gamma) for one in snapshots], iteration, width)
@@ -57,7 +57,7 @@ def _snapshots(path: Path, network: nn.Module) -> Iterator[Snapshot]:
     state = checkpoint.load(path)
     choice = choose("average", parse(state["config"]).average, ())
     if choice.target is not PowerAverage:
-        raise ConfigError(f"{path} has no power-function average: train with average=power")
+        raise UserError(f"{path} has no power-function average: train with average=power")
     iteration = state["run"]["iteration"]
     if not 0 < iteration == _iteration(path):
         raise CheckpointError(f"{path} was written at iteration {iteration}, and its name says otherwise: name it as it was")

@@ -23,8 +23,8 @@ from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.config.defaults import option_files
-from ganexp.config.schema import ConfigError
 from ganexp.documents import atomic_write, refuse_unwritable, write_text
+from ganexp.facts import UserError
 from ganexp.gan import GAN
 from ganexp.penalties import NoPenalty
 
@@ -65,7 +65,7 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
     for name in dict.fromkeys(["detach", *strategies]):
         try:
             trainers = {f"{name}{how}": trainer_of(*settings, *settings_of(f"{name}{how}")) for how in (REDUNDANT, "")}
-        except ConfigError as refusal:
+        except UserError as refusal:
             if name == "detach":
                 raise
             tqdm.write(f"Without {name}: {refusal}")

@@ -23,10 +23,10 @@ from ganexp.config.build import build
 from ganexp.config.choices import Choice, choose
 from ganexp.config.defaults import completed, option_files
 from ganexp.config.plain import plain
-from ganexp.config.schema import ConfigError
 from ganexp.config.untrusted import UNWATCHED
 from ganexp.documents import refuse_unwritable, write_text
 from ganexp.dynamics import contraction, path_angle, spectrum, still
+from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.keys import eigenvalues_in
 from ganexp.logging.layout import RunFolder
@@ -65,7 +65,7 @@ def main(options: argparse.Namespace) -> Path:
         seen = seen if len(seen) > len(looked) else looked
     largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
     if not largest:
-        raise ConfigError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
+        raise UserError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
     rate = options.rate or 1 / largest
     rules = _rules(choices, seen[-1].eigenvalues, rate)
     write_text(output, page(folder.path.name, run.rows, seen, path, rules, rate))
@@ -77,12 +77,12 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
     """Analyse the game at every checkpoint that a run has kept, and along the line from the first to the last."""
     files = folder.numbered
     if not files:
-        raise ConfigError(f"{folder.path} has no checkpoint: name a run that has, or train with dynamics.every=500.")
+        raise UserError(f"{folder.path} has no checkpoint: name a run that has, or train with dynamics.every=500.")
     seen, weights, trainer = [], [], None
     for file in tqdm(files, "checkpoints", disable=None):
         config = checkpoint.load(file)["config"]
         if not config:
-            raise ConfigError(f"{file} is of a run without a configuration, from which its networks could be made.")
+            raise UserError(f"{file} is of a run without a configuration, from which its networks could be made.")
         longer = {"iterations": completed(config)["iterations"] + 1}  # a run that has done all its iterations is not resumed
         trainer = build(config | UNWATCHED | longer, checkpoint=file, trust=options.trust)
         x = next(trainer.reals)
@@ -91,7 +91,7 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
             with still(trainer.gan, x, z) as field:
                 seen.append(Moment(trainer.iteration, figures(spectrum(field))))
         except ValueError as error:
-            raise ConfigError(f"{file} has no spectrum: {error}.") from error
+            raise UserError(f"{file} has no spectrum: {error}.") from error
         weights.append([one.detach().clone() for one in (*trainer.gan.d_parameters, *trainer.gan.g_parameters)])
     if trainer is None or len(weights) < 2:
         return seen, []

@@ -15,20 +15,19 @@ from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
 from ganexp.cli.composing import compose
+from ganexp.cli.launching import joined
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.choices import choose
 from ganexp.config.evaluator import RunEvaluator, config_of
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, flat, plain
-from ganexp.config.schema import Config, ConfigError
+from ganexp.config.schema import Config
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
-from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
 from ganexp.documents import write_text
-from ganexp.evaluation import EvaluationError
+from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
-from ganexp.training import CheckpointError
 
 PICTURED = 24
 """The page has pictures of at most this many sets of samples."""
@@ -38,17 +37,17 @@ ROWS, NEAREST = 8, 6
 
 def main(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the path of the page."""
-    processes = options.processes = join()
     output = output_of(options)
-    if processes.count > 1 and options.dataset:
-        raise ConfigError("folders of images are evaluated by one process: start it without torchrun")
-    entries = _of_images(options) if options.dataset else _of_runs(options, processes)
-    processes.close()
+    with joined() as processes:
+        if processes.count > 1 and options.dataset:
+            raise UserError("folders of images are evaluated by one process: start it without torchrun")
+        entries = _of_images(options) if options.dataset else _of_runs(options, processes)
+        processes.close()
     if not processes.is_main:
         return output / "evaluation.html"
     if not any(entry.result for entry in entries):
         several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
-        raise ConfigError(several + entries[0].problem)
+        raise UserError(several + entries[0].problem)
     sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
     order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
@@ -85,7 +84,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
             entry.evaluator = known[seen_by]
             entry.result = entry.evaluator.checkpoint(path, config, trust=options.trust)
             entry.result.iteration = iteration
-        except (ConfigError, CheckpointError, EvaluationError, FailedElsewhere) as error:
+        except (UserError, FailedElsewhere) as error:
             entry.problem = str(error).rstrip(".")
         entries.append(entry)
     return entries
@@ -108,10 +107,10 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
             try:
                 data = images_in(entry.path, shape, options.samples)
             except (ValueError, OSError) as error:
-                raise EvaluationError(str(error).removeprefix("path should be ")) from None
+                raise UserError(str(error).removeprefix("path should be ")) from None
             entry.evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
             entry.result = entry.evaluator.images(data)
-        except (ConfigError, EvaluationError) as error:
+        except UserError as error:
             entry.problem = str(error).rstrip(".")
     return entries
 

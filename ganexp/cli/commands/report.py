@@ -17,8 +17,8 @@ except ModuleNotFoundError:
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
 from ganexp.cli.sweeping import Results, Sweep
-from ganexp.config.schema import ConfigError
 from ganexp.documents import refuse_unwritable, write_text
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS, known
@@ -36,7 +36,7 @@ def main(options: argparse.Namespace) -> Path:
     given = [Path(os.path.realpath(folder)) for folder in options.folders]
     folders = list(dict.fromkeys(found for folder in given for found in runs.find(folder)))
     if not folders:
-        raise ConfigError(
+        raise UserError(
             f"{', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
         )
     output: Path = options.output or options.folders[0] / "report.html"
@@ -100,7 +100,7 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, dire
     logged = {key for run in found for key in run.last}
     if metric not in logged and metric != own:
         keys = ", ".join(sorted(logged)) or "none"
-        raise ConfigError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
+        raise UserError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
     ranked = Results.read(given[0]).rankings(metric, direction) if sweep else ranking.rankings(found, metric, direction)
     return ranking.section(*ranked, metric)
 

@@ -9,15 +9,16 @@ from PIL import Image
 from tqdm import tqdm
 
 from ganexp.cli.beforehand import indices_of, result_of
+from ganexp.cli.launching import joined
 from ganexp.config.loading import data_of, load, load_discriminator, load_pair
-from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
 from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
+from ganexp.facts import UserError
 from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
 from ganexp.printable import printable
-from ganexp.sampling import Langevin, Rejection, SamplingError, Trained, exporting, saved
+from ganexp.sampling import Langevin, Rejection, Trained, exporting, saved
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
 
@@ -26,20 +27,21 @@ MOST_COLUMNS = 16
 
 def main(options: argparse.Namespace) -> Path:
     """Draw, film, compare, export or save, as the options say, and return where the result lies."""
-    processes = options.processes = join()
-    if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
-        raise SamplingError(f"there is no GPU for --device {options.device}")
-    if processes.count > 1 and options.task != "images":
-        raise SamplingError("only --images is shared among several processes: start anything else without torchrun")
-    if processes.count > 1 and ":" in options.device:
-        raise SamplingError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
-    torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
-    generator = processes.together(lambda: _loaded(options))
-    written = TASKS[options.task](generator, options)
-    processes.close()
-    if processes.is_main:
-        print(f"Written to {written}")
-    return written
+    with joined() as processes:
+        options.processes = processes
+        if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
+            raise UserError(f"there is no GPU for --device {options.device}")
+        if processes.count > 1 and options.task != "images":
+            raise UserError("only --images is shared among several processes: start anything else without torchrun")
+        if processes.count > 1 and ":" in options.device:
+            raise UserError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
+        torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
+        generator = processes.together(lambda: _loaded(options))
+        written = TASKS[options.task](generator, options)
+        processes.close()
+        if processes.is_main:
+            print(f"Written to {written}")
+        return written
 
 
 def grid(generator: Trained, options: argparse.Namespace) -> Path:
@@ -100,7 +102,7 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     """Draw samples beside the training images that are nearest to them."""
     path, _ = result_of(options)
     if len(generator.shape) != 3:
-        raise SamplingError("nearest neighbours are drawn for images only")
+        raise UserError("nearest neighbours are drawn for images only")
     indices = indices_of(options)
     samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
     reals = real_batches(data_of(generator, trust=options.trust), dtype=samples.dtype)
@@ -143,7 +145,7 @@ def _loaded(options: argparse.Namespace) -> Trained:
             return Rejection(*load_pair(options.run, **how), percentile=options.percentile)
         return Langevin(*load_pair(options.run, **how), steps=options.steps, step_size=options.step_size)
     except ValueError as error:
-        raise SamplingError(str(error)) from error
+        raise UserError(str(error)) from error
 
 
 TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}

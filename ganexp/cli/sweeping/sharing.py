@@ -9,7 +9,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, open_dict
 
-from ganexp.config.schema import ConfigError
+from ganexp.facts import UserError
 
 PARTS = 24
 """The number of parts into which a GPU is divided for reservations: 1, 2, 3, 4, 6, 8, 12 or 24 equal jobs fill it."""
@@ -20,7 +20,7 @@ def take_jobs_per_gpu(launcher: DictConfig) -> None:
     with open_dict(launcher):
         jobs = launcher.pop("jobs_per_gpu", 1)
     if type(jobs) is not int or not 1 <= jobs <= PARTS:
-        raise ConfigError(f"hydra.launcher.jobs_per_gpu should be a whole number from 1 to {PARTS}, not {jobs}.")
+        raise UserError(f"hydra.launcher.jobs_per_gpu should be a whole number from 1 to {PARTS}, not {jobs}.")
 
 
 @contextmanager

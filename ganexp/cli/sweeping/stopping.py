@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from ganexp.cli import interrupting
+from ganexp.cli import process
 from ganexp.cli.ending import stopped_by
 from ganexp.cli.naming import short
 
@@ -37,7 +37,7 @@ def received() -> signal.Signals | None:
 
 def pass_on_to_workers() -> None:
     """From now on, pass signals on to the processes that run jobs: a signal to this one alone does not reach them."""
-    interrupting.by_exception()
+    process.by_exception()
     os.environ[STARTED_BY] = str(os.getpid())
     signals().when_received(_stop_workers)
     signals().__enter__()

@@ -9,9 +9,9 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from ganexp.evaluation.base import Measure, low
-from ganexp.evaluation.errors import EvaluationError
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import ClassMoments, Moments, MomentsInParts
+from ganexp.facts import UserError
 from ganexp.ranges import checked
 
 
@@ -93,14 +93,14 @@ class IntraFID(Measure[ClassMoments]):
         """Return the mean distance, in squared units of the features.
 
         Raises:
-            EvaluationError: A class has fewer than two samples.
+            UserError: A class has fewer than two samples.
         """
         distances = []
         for label, moments in sorted(real.of.items()):
             made = fake.of.get(label)
             if made is None or min(moments.n, made.n) < 2:
                 few, of = (moments.n, "real") if moments.n < 2 else (made.n if made else 0, "generated")
-                raise EvaluationError(f"intra_fid: class {label} has {few} {of} samples, and a distance takes 2")
+                raise UserError(f"intra_fid: class {label} has {few} {of} samples, and a distance takes 2")
             distances += frechet_distances(moments, [made])
         return {"eval/intra_fid": sum(distances) / len(distances)}
 
@@ -113,7 +113,7 @@ def frechet_distances(real: Moments, fakes: Sequence[Moments]) -> list[float]:
     dimensions add up: to -7e-4 for a set of 100 samples in 2048 dimensions against itself. R is computed once for all.
 
     Raises:
-        EvaluationError: A covariance is not finite.
+        UserError: A covariance is not finite.
     """
     device = fakes[0].mean.device  # real statistics from the cache lie on the host
     of_real, mean, distances = _finite(real).to(device), real.mean.to(device), []
@@ -128,7 +128,7 @@ def frechet_distances(real: Moments, fakes: Sequence[Moments]) -> list[float]:
 
 def _finite(moments: Moments) -> Tensor:
     if not bool(torch.isfinite(moments.scatter).all()):
-        raise EvaluationError("the covariance of the features is not finite")
+        raise UserError("the covariance of the features is not finite")
     return moments.covariance
 
 

@@ -9,8 +9,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import EvaluationError, Evaluators
+from ganexp.evaluation import Evaluators
+from ganexp.facts import UserError
 from ganexp.logging import Row
+from ganexp.printable import one_line
 from ganexp.prior import Prior
 from ganexp.training.averages import copy_of
 from ganexp.training.callbacks.drawing import looking, made
@@ -18,7 +20,7 @@ from ganexp.training.run import Callback, Run
 
 log = logging.getLogger(__name__)
 BATCH = 250
-FAILURES: tuple[type[Exception], ...] = (EvaluationError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
+FAILURES: tuple[type[Exception], ...] = (UserError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
 """Errors in a measure that do not end the training."""
 
 Of = Literal["average", "generator"]
@@ -41,7 +43,7 @@ class Evaluation(Callback):
         samples: How many.
         of: The averaged generator, or the one that is trained.
         standing: How many batches of 250 to recompute batch norm's statistics from; 0 keeps the running ones of training.
-        processes: All processes of the run. If there are several, only an `EvaluationError` does not end the training, since
+        processes: All processes of the run. If there are several, only an `UserError` does not end the training, since
             the others would wait for the one that goes on.
     """
 
@@ -57,14 +59,14 @@ class Evaluation(Callback):
     ) -> None:
         self.every, self.evaluate, self.samples, self.of, self.standing = every, evaluate, samples, of, standing
         self.processes = processes or Processes()
-        self.failures = FAILURES if self.processes.count == 1 else (EvaluationError,)
+        self.failures = FAILURES if self.processes.count == 1 else (UserError,)
 
     def __call__(self, run: Run) -> Row:
         generator = run.step.average.generator if self.of == "average" else run.gan.generator
         try:
             return {**self.figures(generator, run.gan.prior)}
         except self.failures as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            reason = one_line(error)
             log.warning("No evaluation at iteration %d: %s.", run.iteration, reason)
             return {}
 
@@ -72,7 +74,7 @@ class Evaluation(Callback):
         """Return the figures of a generator, by key, and none in a process that does not write.
 
         Raises:
-            EvaluationError: A measure has no value.
+            UserError: A measure has no value.
         """
         with looking(prior, generator):
             generator = standing(generator, prior, self.standing)

@@ -18,13 +18,12 @@ from torchvision.datasets import MNIST
 import ganexp
 from ganexp.cli import arguments
 from ganexp.cli.commands import push as pushing
-from ganexp.cli.train import train
 from ganexp.config.loading import data_of, load_discriminator, load_pair
-from ganexp.config.schema import GROUPS, LISTS, ConfigError
+from ganexp.config.schema import GROUPS, LISTS
 from ganexp.evaluation import features
-from ganexp.sampling import SamplingError
+from ganexp.facts import UserError
 from ganexp.training import CheckpointError
-from tests.calling import call
+from tests.calling import call, said_by_train
 from tests.composing import composed
 
 SMALL = ["dataset=fake", "dataset.image_size=8", "dataset.n=40", "dataset.channels=1", "generator=mlp", "discriminator=mlp"]
@@ -218,7 +217,7 @@ def test_nor_by_the_library(hostile, genuine, outside, tmp_path, monkeypatch):
         folder = tampered(genuine, tmp_path / f"{number}" / "run", key, named(value, outside))
         try:
             entrance(folder)
-        except (ConfigError, CheckpointError, SamplingError) as error:
+        except (UserError, CheckpointError) as error:
             assert len(str(error).splitlines()) == 1  # noqa: PT017
 
 
@@ -286,7 +285,7 @@ def test_nor_by_resuming(hostile, genuine, outside, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     key, value = HOSTILE[hostile]
     folder = tampered(genuine, tmp_path / "run", key, named(value, outside))
-    said = train([f"resume={folder}", "iterations=4"])
+    said = said_by_train([f"resume={folder}", "iterations=4"])
     assert said is None or len(said.splitlines()) == 1
 
 
@@ -299,4 +298,4 @@ def test_resuming_writes_through_no_link(link, genuine, outside, tmp_path):
     else:
         shutil.rmtree(folder / link) if (folder / link).is_dir() else (folder / link).unlink(missing_ok=True)
         (folder / link).symlink_to(target)
-    assert "a link there leads out of the folder" in train([f"resume={folder}", "iterations=4"])
+    assert "a link there leads out of the folder" in said_by_train([f"resume={folder}", "iterations=4"])

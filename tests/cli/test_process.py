@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ganexp.cli import interrupting
+from ganexp.cli import process
 from tests import processes
 from tests.composing import CONF
 
@@ -24,7 +24,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_hears_ctrl_c_before_it_imports_anything_that_takes_long(path):
-    head = path.read_text().partition("interrupting.at_once()")[0]
+    head = path.read_text().partition("process.begin()")[0]
     imported = re.findall(r"^ *(?:from|import) (\S+)", head, re.M)
     assert head.count('if __name__ == "__main__":') == 1
     assert set(imported) <= {"os", "sys", "ganexp.cli"}
@@ -49,7 +49,7 @@ def test_ctrl_c_while_torch_is_imported_is_one_line(command, tmp_path):
         "except BaseException:\n    traceback.print_exc()\n"
     )
     done = processes.run(sys.executable, *command, cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
-    assert (done.returncode, done.stderr) == (130, f"torch {interrupting.SAID}\n")
+    assert (done.returncode, done.stderr) == (130, f"torch {process.SAID}\n")
 
 
 def test_ctrl_c_while_a_script_works_is_one_line_after_its_files_are_closed(capfd):
@@ -63,19 +63,19 @@ def test_ctrl_c_while_a_script_works_is_one_line_after_its_files_are_closed(capf
 
     before = signal.getsignal(signal.SIGINT)
     try:
-        interrupting.at_once()
+        process.begin()
         with pytest.raises(SystemExit) as told:
-            interrupting.run(main)
+            process.run(main)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (told.value.code, closed, capfd.readouterr().err) == (130, [True], f"{interrupting.SAID}\n")
+    assert (told.value.code, closed, capfd.readouterr().err) == (130, [True], f"{process.SAID}\n")
 
 
 def test_ctrl_c_that_is_ignored_stays_so():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        interrupting.at_once()
-        interrupting.by_exception()
+        process.begin()
+        process.by_exception()
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

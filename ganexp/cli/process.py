@@ -1,20 +1,24 @@
-"""Ctrl-C ends a command with one line, from its first import on; so does a file that a script cannot write."""
+"""How the process of a command or a script begins, before anything slow is imported, and how it ends."""
 
 import io
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
+CHOSEN = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
+"""Environment variables by which a user tells OpenMP's idle threads to sleep, or to spin."""
 SAID = "Interrupted; what was written is kept."
 
 
-def at_once() -> None:
-    """Make Ctrl-C end this process at once, until `by_exception`: during imports, an exception may be swallowed or shown.
+def begin() -> None:
+    """Prepare a process for a command or a script; each calls this first.
 
-    Every command calls this first, so it also looks whether there is a working directory, and opens streams that are closed, as
-    by `>&-`, which then lead nowhere. Characters that a stream cannot encode are escaped.
+    Until `by_exception`, Ctrl-C ends the process at once: during imports, an exception may be swallowed or shown. Streams that
+    are closed, as by `>&-`, are opened and lead nowhere; characters that a stream cannot encode are escaped. Idle threads of
+    OpenMP sleep after some microseconds, since other processes may want the cores: docs/benchmarks.md.
     """
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -26,6 +30,8 @@ def at_once() -> None:
         sys.exit(f"Error: the working directory cannot be read ({error.strerror}): change to another one.")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a script's background job
         signal.signal(signal.SIGINT, _end)
+    if not CHOSEN & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = "3000"
 
 
 def by_exception() -> None:
@@ -35,20 +41,32 @@ def by_exception() -> None:
 
 
 def run(main: Callable[[], object]) -> None:
-    """Call the main function of a command or a script, and end with one line at Ctrl-C or where a file cannot be written."""
-    by_exception()
-    try:
+    """Call the main function of a script whose imports are done."""
+    with ending():
+        by_exception()
         main()
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """End the process with one line at Ctrl-C, and for what a user can mend; what may be a bug is raised.
+
+    Raises:
+        SystemExit: With the line, or with 130 after Ctrl-C.
+    """
+    try:
+        yield
     except KeyboardInterrupt:
         print(SAID, file=sys.stderr)
         sys.exit(130)
-    except OSError as error:
-        from ganexp.documents import FULL, Unwritable  # only now: this module is imported before all others
+    except Exception as error:
+        from ganexp.cli.failures import meaning  # only now: this module is imported before all others
         from ganexp.printable import printable
 
-        if not isinstance(error, Unwritable) and error.errno not in FULL:
+        said = meaning(error)
+        if said is None:
             raise
-        sys.exit(f"Error: {printable(error.filename or 'a file')} cannot be written: {error.strerror}; name another place.")
+        sys.exit(f"Error: {printable(said)}")
 
 
 def _open_closed_streams() -> None:
