@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
@@ -128,10 +129,20 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     return Plan(values, config, machine, choices, parts, facts, evaluation, warnings, asked, missing)
 
 
+class _Undrawn(TorchFunctionMode):
+    """Leaves out torch.nn.init: on the meta device there is nothing to fill, and that imports torch._dynamo, in a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
 def _on_meta(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
     """Make both networks on the meta device; None and the reason if a network looks at values, which do not exist there."""
     try:
-        with torch.device(META):
+        with torch.device(META), _Undrawn():
             return networks_of(choices, facts), ""
     except RuntimeError as error:
         return None, _meta_alone(choices, error)
