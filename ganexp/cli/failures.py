@@ -58,6 +58,8 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
     if isinstance(error, Unwritable):
         remedy = "" if ":" in str(error.strerror) else "; name another place"
         return f"{error.filename} cannot be written: {error.strerror}{remedy}."
+    if isinstance(error, BrokenPipeError):
+        return "Nobody reads what is printed any more; what was written is kept."
     if isinstance(error, MemoryError):
         return OUT_OF_MEMORY.format(_about_memory(error), goes_on)
     if sys.modules.get("torch") and (said := _of_torch(error, goes_on)):

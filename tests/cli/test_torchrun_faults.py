@@ -7,7 +7,7 @@ import re
 import psutil
 import pytest
 
-from ganexp.cli import launching
+from ganexp.cli import failures
 from ganexp.evaluation import Evaluators
 from ganexp.training import checkpoints
 from tests.cli.several import LONG, RUN, process_of, started_by_hand, torchrun
@@ -19,7 +19,7 @@ EVALUATED = ["evaluate_every=4", "evaluation.features=raw", "measure=[density_co
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "rank"), [("compare", 0), ("extract", 1)])
 def test_an_evaluation_that_fails_in_any_process_ends_all(part, rank, tmp_path, monkeypatch):
-    monkeypatch.setattr(launching, "SPEAKING_S", 0.1)
+    monkeypatch.setattr(failures, "SPEAKING_S", 0.1)
     whole = getattr(Evaluators, part)
 
     def broken(self, given):

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ganexp.cli import launching
-from ganexp.distributed.processes import Processes
 from tests.calling import call
 from tests.distributed.forks import several
 
@@ -18,7 +17,8 @@ def called(monkeypatch, name, *arguments):
 
     def one(processes=None):
         torch.set_num_threads(1)
-        monkeypatch.setattr(f"ganexp.cli.commands.{name}.join", lambda: processes or Processes())
+        monkeypatch.setattr(launching, "is_distributed", lambda: processes is not None)
+        monkeypatch.setattr("ganexp.distributed.joining.join", lambda: processes)
         monkeypatch.setattr(launching, "exit_silently", lambda: sys.exit(1))
         try:
             return call(name, *arguments)
