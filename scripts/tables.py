@@ -4,8 +4,8 @@
     python scripts/tables.py --check  # name the stale ones, and exit with 1 if there are any
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. NAME is a function of this file, or a group of conf/, whose
-options are then listed with the first comments of their files; `in_short` is a sentence, the answer of the bench. Traces and
-costs of strategies and the operations of recipes are counted, which takes a minute.
+options are then listed with the first comments of their files. Traces and costs of strategies and the operations of recipes are
+counted, which takes a minute.
 """
 
 if __name__ == "__main__":
@@ -15,17 +15,11 @@ if __name__ == "__main__":
 
 import argparse
 import functools
-import math
 import re
-import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benching.page import TITLES, in_short
-from benching.results import Results
-from benching.rules import BASE
-from benching.verdicts import Block, Overall, blocks, counted, overall, two_digits
 from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
@@ -41,6 +35,7 @@ from published.pacgan import means, results
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
+USUAL = ("detach", "g_first", "joint", "resample", "extragradient")
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 Rows = Iterator[Sequence[str]]
 """Rows of a table, of which the first is its head."""
@@ -65,29 +60,18 @@ def members(group: str) -> Rows:
 
 def strategies() -> Rows:
     """Yield every strategy, the cheapest first, with its trace, its cost and what its file says of it."""
-    found = _benched()
-    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "better, worse, unclear", "in words"
+    yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "in words"
     default = primary([CONF]).groups["strategy"]
     said = {option.name: option.meaning for option in options("strategy", [CONF])}
     for name, (d, g) in _costs().items():
-        stands = [stand for block in found if name != BASE and (stand := block.standing(name))]
-        counts = counted(stands) if stands else ""
-        yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", counts, said[name]
+        yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", said[name]
 
 
-def bench() -> Rows:
-    """Yield what the bench found of every rule over all workloads that tell, the best with Adam first."""
-    found = _benched()
-    heads = []
-    for division, title in TITLES.items():
-        count = sum(block.division == division for block in found)
-        heads += [f"{title} on {count} workload{'s' * (count != 1)}: × `{BASE}`", "better, worse, unclear", "lost"]
-    yield "rule", *heads, "time"
-    by_division = [{one.rule: one for one in overall(found, division)} for division in TITLES]
-    for rule in dict.fromkeys(rule for entries in by_division for rule in entries) or [BASE]:
-        cells = (cell for entries in by_division for cell in _compared(entries.get(rule)))
-        times = [one.time for block in found for one in block.verdicts if one.rule == rule and math.isfinite(one.time)]
-        yield f"`{rule}`", *cells, f"{statistics.median(times):.2g}" if times else ""
+def usual_strategies() -> Rows:
+    """Yield the strategies that textbooks and projects use most, as `strategies` has them."""
+    head, *rows = strategies()
+    yield head
+    yield from (row for row in rows if row[0].split("`")[1] in USUAL)
 
 
 def pacgan() -> Rows:
@@ -152,14 +136,15 @@ def recipes() -> Rows:
     yield from ((f"`{name}`", *counted, published[name]) for name, *counted in hours.estimates(50e12))
 
 
-TABLES = {one.__name__: one for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, bench, pacgan)}
+TABLES = {
+    one.__name__: one
+    for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, usual_strategies, pacgan)
+}
 
 
 @functools.cache
 def table(name: str) -> str:
     """Return a table as Markdown."""
-    if name == in_short.__name__:
-        return f"{in_short(_benched())}\n"
     head, *rows = TABLES[name]() if name in TABLES else members(name)
     if not rows:
         sys.exit(f"Error: a page asks for the table {name}, which is neither one of {', '.join(TABLES)} nor a group of conf/.")
@@ -195,18 +180,6 @@ def _costs() -> dict[str, tuple[int, int]]:
     """Return the passes through D and G of every strategy, the cheapest first."""
     found = {option.name: in_passes(_strategy(option.name)) for option in options("strategy", [CONF])}
     return dict(sorted(found.items(), key=lambda item: (sum(item[1]), item[0])))
-
-
-@functools.cache
-def _benched() -> list[Block]:
-    return [block for block in blocks(Results(ROOT / "docs" / "study.csv")) if block.tells]
-
-
-def _compared(one: Overall | None) -> tuple[str, str, str]:
-    if one is None:
-        return "", "", ""
-    low, middle, high = (two_digits(value) for value in (one.ratio.low, one.ratio.middle, one.ratio.high))
-    return f"{middle} [{low}, {high}]{one.share}", one.counts, one.losses
 
 
 @functools.cache

@@ -16,9 +16,11 @@ from benching.schedule import SEEDS
 from benching.space import DIVISIONS, POINTS, point
 from benching.statistics import Pair
 from benching.workloads import WORKLOADS, Workload
-from ganexp.compare.intervals import Interval
+from ganexp.compare.intervals import Interval, of_mean
 from ganexp.compare.ranking import ALPHA, holm
 
+SAME = 0.1
+"""How far the ends of a ratio's interval may lie from 1, on either side, where a rule counts as equal to `detach`."""
 TARGET_AT = 8
 """The target is the interquartile mean of `detach` at this judgement, counted from 1."""
 
@@ -32,6 +34,7 @@ class Verdict:
         chosen: The tuning run whose point was taken.
         ends: The last figure of each seed, infinite where it diverged.
         plateaus: The mean of the last figures of each seed, as points are rated; infinite where it diverged.
+        best: The lowest figure of each seed.
         figure: The interquartile mean of `ends`.
         lost: How many seeds diverged, or collapsed: ended no better than real data without the latter half of the classes.
         curve: The interquartile mean at each judgement.
@@ -49,6 +52,7 @@ class Verdict:
     chosen: Line
     ends: np.ndarray
     plateaus: np.ndarray
+    best: np.ndarray
     figure: Interval
     lost: int
     curve: np.ndarray
@@ -67,6 +71,11 @@ class Verdict:
         if self.ratio is None or self.improvement is None:
             return "unclear"
         return _standing(self.ratio.middle, self.improvement, self.p)
+
+    @property
+    def outcome(self) -> str:
+        """`better`, `worse`, `equal` to `detach` within 10 %, or `open`: not decided."""
+        return outcome(self.standing, self.ratio)
 
     @property
     def at_equal_time(self) -> str:
@@ -138,9 +147,9 @@ class Block:
         ends = {one.rule: one.ends for one in self.verdicts} | {rule: np.full(SEEDS, math.inf) for rule in self.lost}
         return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE}
 
-    def standing(self, rule: str) -> str:
+    def outcome(self, rule: str) -> str:
         """Return how a rule compares with `detach`: worse if it diverged at every point, and empty if it was not run."""
-        found = [one.standing for one in self.verdicts if one.rule == rule]
+        found = [one.outcome for one in self.verdicts if one.rule == rule]
         return found[0] if found else "worse" if rule in self.lost else ""
 
 
@@ -150,35 +159,32 @@ class Overall:
 
     Args:
         rule: Its name.
-        ratio: The ratio to `detach`: the geometric mean over the workloads on which both have a finite one, with its interval
-            by bootstrap stratified by workload; infinite if there are none.
+        ratio: The ratio to `detach`: the geometric mean over the workloads on which both have a finite one; infinite if there
+            are none.
+        over_workloads: The same mean, with Student's interval of its logarithm over workloads; None for fewer than two.
         finite: How many workloads these are.
         improvement: The probability that a run is better than one of `detach`, the mean over workloads.
-        standings: How it compares with `detach` on each workload.
+        outcomes: How it compares with `detach` on each workload.
         lost: How many seeds diverged or collapsed, over all workloads.
     """
 
     rule: str
-    ratio: Interval
+    ratio: float
+    over_workloads: Interval | None
     finite: int
     improvement: float
-    standings: tuple[str, ...]
+    outcomes: tuple[str, ...]
     lost: int
-
-    @property
-    def counts(self) -> str:
-        """On how many workloads it is better, worse, and unclear."""
-        return counted(self.standings)
 
     @property
     def share(self) -> str:
         """Of how many workloads the ratio is; empty if it is of all."""
-        return "" if self.finite == len(self.standings) else f" ({self.finite} of {len(self.standings)})"
+        return "" if self.finite == len(self.outcomes) else f" ({self.finite} of {len(self.outcomes)})"
 
     @property
     def losses(self) -> str:
         """Its lost seeds among all; empty if there are none."""
-        return f"{self.lost} of {SEEDS * len(self.standings)}" if self.lost else ""
+        return f"{self.lost} of {SEEDS * len(self.outcomes)}" if self.lost else ""
 
 
 def blocks(results: Results) -> list[Block]:
@@ -224,14 +230,15 @@ def overall(found: Sequence[Block], division: str) -> list[Overall]:
         entries.append(
             Overall(
                 rule,
-                statistics.interval(statistics.ratio, finite) if finite else Interval(math.inf, math.inf, math.inf),
+                float(statistics.ratio(finite)) if finite else math.inf,
+                over_workloads([float(statistics.ratio([pair])) for pair in finite]),
                 len(finite),
                 float(statistics.improvement(pairs)),
-                tuple(block.standing(rule) for block in of),
+                tuple(block.outcome(rule) for block in of),
                 lost + SEEDS * sum(rule in block.lost for block in of),
             )
         )
-    return sorted(entries, key=lambda one: (len(one.standings) < len(telling), -one.improvement, one.ratio.middle))
+    return sorted(entries, key=lambda one: (len(one.outcomes) < len(telling), -one.improvement, one.ratio))
 
 
 def _block(results: Results, workload: Workload, division: str) -> Block:
@@ -283,7 +290,7 @@ def _alone(rule: str, chosen: Line, searched: list[float], curves: np.ndarray, t
     good = curves <= (-math.inf if target is None else target)
     reached = np.where(good.any(1), (good.argmax(1) + 1) / JUDGEMENTS, math.inf)
     curve = statistics.interquartile_mean(curves.T)
-    return Verdict(rule, chosen, ends, plateaus, figure, int((ends >= bound).sum()), curve, searched, reached)
+    return Verdict(rule, chosen, ends, plateaus, curves.min(1), figure, int((ends >= bound).sum()), curve, searched, reached)
 
 
 def _beside(verdict: Verdict, curves: Mapping[str, np.ndarray], times: Mapping[str, float]) -> None:
@@ -308,34 +315,6 @@ def _at(judgement: float, curves: np.ndarray) -> np.ndarray:
     return np.array([np.interp(judgement, range(1, JUDGEMENTS + 1), curve) for curve in curves])
 
 
-def conclusions(found: Sequence[Block]) -> list[str]:
-    """Return what the blocks say, a sentence or two for each that is complete."""
-    said = []
-    for block in found:
-        if not block.complete:
-            continue
-        better = [one for one in block.verdicts if one.standing == "better"]
-        worse = [one for one in block.verdicts if one.standing == "worse"]
-        at_time = "; ".join(
-            f"{', '.join(f'`{one.rule}`' for one in rules)} {how}"
-            for how, rules in (
-                ("still better", [one for one in better if one.at_equal_time == "better"]),
-                ("unclear", [one for one in better if one.at_time and one.at_equal_time == "unclear"]),
-                ("behind", [one for one in better if one.at_equal_time == "worse"]),
-                ("not judged", [one for one in better if not one.at_time]),
-            )
-            if rules
-        )
-        failed = f" `detach` itself is lost for {block.base.lost} of {SEEDS} seeds, so this budget tells little."
-        said.append(
-            f"- **{block.name}.**{'' if block.tells else failed}"
-            f" Better than `detach`: {_ratios(better)}. Worse: {_ratios(worse)}."
-            + (f" At equal time: {at_time}." if at_time else "")
-            + (f" Every tuning run diverged for {', '.join(f'`{rule}`' for rule in block.lost)}." if block.lost else "")
-        )
-    return said
-
-
 def beside_next_best(block: Block) -> dict[str, Interval]:
     """Return the ratios of the rules better than `detach` to `detach` at whichever of its points the interval reaches highest.
 
@@ -349,6 +328,33 @@ def beside_next_best(block: Block) -> dict[str, Interval]:
         for one in block.verdicts
         if one.standing == "better" and points
     }
+
+
+def control(block: Block) -> list[str]:
+    """Return how `detach` at each of its next-best points compares with `detach` as tuned, by the rule for all others."""
+    outcomes = []
+    for ends in block.runners_up.values():
+        pair = (ends, block.base.ends)
+        ratio = statistics.interval(statistics.ratio, [pair])
+        others = [*(one.uncorrected for one in block.fixed), *[1.0] * (block.comparisons - len(block.fixed))]
+        p = holm([statistics.p_of(pair), *others])[0]
+        outcomes.append(outcome(_standing(ratio.middle, float(statistics.improvement([pair])), p), ratio))
+    return outcomes
+
+
+def outcome(standing: str, ratio: Interval | None) -> str:
+    """Return what is not `better` or `worse` as `equal`, where the ratio's interval lies within 10 % of 1, or as `open`."""
+    if standing != "unclear":
+        return standing
+    return "equal" if ratio and ratio.low >= 1 - SAME and ratio.high <= 1 / (1 - SAME) else "open"
+
+
+def over_workloads(ratios: Sequence[float]) -> Interval | None:
+    """Return the geometric mean of ratios with Student's interval of its logarithm; None for fewer than two."""
+    if len(ratios) < 2:
+        return None
+    logs = of_mean([math.log(one) for one in ratios])
+    return Interval(math.exp(logs.low), math.exp(logs.middle), math.exp(logs.high))
 
 
 def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list[str]]:
@@ -388,15 +394,6 @@ def _standing(ratio: float, improvement: float, p: float) -> str:
     if p < ALPHA and ratio < 1 and improvement > 0.5:
         return "better"
     return "worse" if p < ALPHA and ratio > 1 and improvement < 0.5 else "unclear"
-
-
-def _ratios(verdicts: Sequence[Verdict]) -> str:
-    return ", ".join(f"`{one.rule}` (× {two_digits(one.ratio.middle)})" for one in verdicts if one.ratio) or "none"
-
-
-def counted(standings: Sequence[str]) -> str:
-    """Return how many of these are better, worse, and unclear."""
-    return ", ".join(str(standings.count(one)) for one in ("better", "worse", "unclear"))
 
 
 def two_digits(value: float) -> str:
