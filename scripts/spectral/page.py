@@ -48,7 +48,7 @@ def section(settings: Mapping[str, Found], machine: str) -> str:
         f"is better. The rate is the best of four for `{REFERENCE}` with another seed. A prediction is the factor that a rule "
         f"has on the game with the eigenvalues found along the run of `{REFERENCE}`, a geometric mean over the run. "
         f"`lookahead` wraps `joint`, and `anchoring` wraps `extragradient`. To save time, some take few inner steps: "
-        f"{shortened}. Intervals are of 95 % over seeds.",
+        f"{shortened}. Intervals are of 95 %: those of correlations are over rules, by bootstrap, all others over seeds.",
         f"With the spectrum at the end of each rule's own run in place of those along that of `{REFERENCE}`, and without runs "
         f"that diverged before it was looked at, the correlation is {own}; with the iterations to what `{REFERENCE}` reaches "
         f"in place of the last figure, {times}. A factor above 1, predicted for {leaving}, says that a rule would leave an "

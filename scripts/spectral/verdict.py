@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from ganexp import compose
-from ganexp.compare.intervals import Interval, of_mean
+from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import Outcome, Place, ranked
 from ganexp.config.assemble import parts_of
 from ganexp.config.choices import Choices, chosen_by
@@ -19,6 +19,8 @@ from ganexp.config.plain import plain
 from ganexp.dynamics import contraction
 from spectral.plan import REFERENCE, RULES, SETTINGS
 from spectral.runs import Key, Moment
+
+RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,27 @@ class Found:
         return ranking.places
 
     def correlation(self, predicted: Mapping[str, Sequence[float]], measured: Mapping[str, Sequence[float]]) -> Interval:
-        """Return Spearman's rank correlation over rules, a mean over seeds with its interval; nan if all rules are alike."""
-        each = []
-        for i in range(len(self.seeds)):
-            pairs = [(predicted[rule][i], measured[rule][i]) for rule in predicted if not math.isnan(predicted[rule][i])]
-            if all(len({*side}) > 1 for side in zip(*pairs, strict=True)):
-                each.append(float(stats.spearmanr(*zip(*pairs, strict=True)).statistic))
-        if not each:
+        """Return Spearman's rank correlation over rules of what seeds predict and reach in the mean; nan if all are alike.
+
+        Rules are the sample, so the interval is the percentile bootstrap over rules. A mean is infinite where a seed diverged.
+        """
+        rules = [rule for rule, factors in predicted.items() if not np.isnan(factors).any()]
+        x = np.array([np.mean(np.log(predicted[rule])) for rule in rules])
+        y = np.array([np.mean(measured[rule]) for rule in rules])
+        drawn = np.random.default_rng(0).integers(len(rules), size=(RESAMPLES, len(rules)))
+        each = _spearman(x[drawn], y[drawn])
+        if np.isnan(each).all():
             return Interval(math.nan, math.nan, math.nan)
-        whole = of_mean(each)
-        return Interval(max(-1, whole.low), whole.middle, min(1, whole.high))
+        low, high = np.nanquantile(each, [0.025, 0.975])
+        return Interval(float(low), float(_spearman(x, y)), float(high))
+
+
+def _spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the correlation of ranks along the last axis; nan where one side is constant."""
+    a, b = (stats.rankdata(side, axis=-1) for side in (x, y))
+    a, b = a - a.mean(-1, keepdims=True), b - b.mean(-1, keepdims=True)
+    norm = np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+    return np.asarray(np.divide((a * b).sum(-1), norm, out=np.full_like(norm, math.nan), where=norm > 0))
 
 
 def found(setting: str, runs: Mapping[Key, Sequence[Moment]]) -> Found:

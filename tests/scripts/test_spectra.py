@@ -3,7 +3,9 @@
 import math
 from unittest.mock import patch
 
+import numpy as np
 import pytest
+from scipy import stats
 
 import spectra
 from spectral import page, runs, verdict
@@ -41,6 +43,24 @@ def test_predictions_that_come_true_are_a_yes_and_those_that_do_not_a_no():
         assert one.correlation(one.predicted, one.figures).middle == pytest.approx(-1)
     assert verdict.answer(true).startswith("**Yes")
     assert verdict.answer(false).startswith("**No.")
+
+
+def test_correlations_are_scipys_with_rules_as_the_sample():
+    one = settings_of(1.0)["ring"]
+    rules, noise = [*RULES], np.random.default_rng(0).normal(size=len(RULES))
+    measured = {rule: [i + 9 * noise[i]] * len(SEEDS) for i, rule in enumerate(rules)}
+    x, y = [one.predicted[rule][0] for rule in rules], [measured[rule][0] for rule in rules]
+    found = one.correlation(one.predicted, measured)
+    resampled = stats.bootstrap(
+        (x, y),
+        lambda a, b: stats.spearmanr(a, b).statistic,
+        paired=True,
+        vectorized=False,
+        n_resamples=2000,
+        method="percentile",
+    )
+    assert found.middle == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert (found.low, found.high) == pytest.approx(resampled.confidence_interval, abs=0.05)
 
 
 def test_a_run_that_diverged_is_last_and_said_so():
